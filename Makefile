@@ -1,0 +1,52 @@
+# The two commands are `make demo` and `make test`; both set up .venv from the pinned requirements first.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps
+PROJECT := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+
+.PHONY: demo test test-all lint bench lock clean
+
+demo: $(VENV)/.base
+	$(BIN)/tensorucb demo --out out/demo $(ARGS)
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+test-all: $(VENV)/.dev
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks $(ARGS)
+
+# Resolve the pins anew (needs pip-tools in the virtual environment).
+LOCK := $(BIN)/pip-compile --quiet --generate-hashes --no-annotate --no-header --strip-extras --allow-unsafe \
+	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host pyproject.toml
+lock: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet pip-tools
+	$(LOCK) --extra postgres --extra dev --output-file requirements/dev.txt
+	$(LOCK) --constraint requirements/dev.txt --extra build --output-file requirements/base.txt
+
+clean:
+	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "tensorucb needs Python 3.11 or newer; set PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.base: pyproject.toml requirements/base.txt | $(BIN)/python
+	$(INSTALL) -r requirements/base.txt
+	$(PROJECT)
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml requirements/dev.txt | $(BIN)/python
+	$(INSTALL) -r requirements/dev.txt
+	$(PROJECT)
+	@touch $@ $(VENV)/.base

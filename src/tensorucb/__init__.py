@@ -1,0 +1,33 @@
+"""Online influence maximisation: learns who influences whom, for each product, and picks the next seeds."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tensorucb.graph import Graph
+
+__version__ = "0.1.0"
+
+# Public name -> the room it lives in; loaded on first use, so that `import tensorucb` stays quick.
+_EXPORTS: dict[str, str] = {
+    "Graph": "tensorucb.graph",
+}
+_ROOMS: frozenset[str] = frozenset({"errors", "graph", "rng"})
+
+__all__ = ["Graph"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _EXPORTS:
+        value = getattr(importlib.import_module(_EXPORTS[name]), name)
+        globals()[name] = value
+        return value
+    if name in _ROOMS:
+        return importlib.import_module(f"tensorucb.{name}")
+    raise AttributeError(f"module 'tensorucb' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_EXPORTS, *_ROOMS})
