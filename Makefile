@@ -12,9 +12,11 @@ demo: $(VENV)/.base
 	$(BIN)/tensorucb demo --out out/demo $(ARGS)
 
 test: $(VENV)/.dev
+	@scripts/system-packages
 	$(BIN)/python -m pytest -m "not slow" $(ARGS)
 
 test-all: $(VENV)/.dev
+	@scripts/system-packages
 	$(BIN)/python -m pytest $(ARGS)
 
 lint: $(VENV)/.dev

@@ -1,0 +1,76 @@
+import os
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays, scalar_dtypes
+
+from tensorucb.errors import FileFormatError
+from tensorucb.files import atomic_write, pack_state, read_state, unpack_state, write_state
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.dictionaries(
+        st.text("abcdefgh_", min_size=1, max_size=6),
+        scalar_dtypes().flatmap(lambda dtype: arrays(dtype, array_shapes(min_dims=0, max_dims=3, max_side=4))),
+        max_size=3,
+    ),
+    st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5) | st.none(), max_size=3),
+)
+def test_round_trip(content, setting):
+    got_settings, got = unpack_state(pack_state("thing", setting, content), "thing")
+    assert got_settings == setting
+    assert got.keys() == content.keys()
+    for name, array in content.items():
+        assert got[name].dtype == array.dtype
+        assert got[name].tobytes() == np.asarray(array).tobytes()
+        assert got[name].shape == np.shape(array)
+
+
+def test_mutations_give_an_identical_load_or_one_clear_error():
+    data = pack_state("thing", {"a": 1}, {"x": np.arange(50.0), "y": np.eye(3, dtype=np.float32)})
+    rng = random.Random(0)
+    for _ in range(1500):
+        damaged = bytearray(data)
+        kind = rng.randrange(3)
+        if kind == 0:
+            damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
+        elif kind == 1:
+            del damaged[rng.randrange(len(damaged)) :]
+        else:
+            at = rng.randrange(len(damaged))
+            damaged[at : at + rng.randrange(1, 20)] = rng.randbytes(rng.randrange(0, 20))
+        try:
+            setting, got = unpack_state(bytes(damaged), "thing")
+        except FileFormatError:
+            continue
+        assert setting == {"a": 1}
+        assert got["x"].tobytes() == np.arange(50.0).tobytes()
+        assert got["y"].tobytes() == np.eye(3, dtype=np.float32).tobytes()
+        assert got.keys() == {"x", "y"}
+
+
+def test_another_kind_and_a_missing_file_are_named(tmp_path):
+    write_state(tmp_path / "a.npz", "learner", {}, {})
+    with pytest.raises(FileFormatError, match="holds a 'learner', not a 'policy'"):
+        read_state(tmp_path / "a.npz", "policy")
+    with pytest.raises(FileFormatError, match="cannot read"):
+        read_state(tmp_path / "absent.npz", "policy")
+
+
+def test_objects_are_refused():
+    with pytest.raises(FileFormatError, match="Python objects"):
+        pack_state("thing", {}, {"x": np.array([object()])})
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path):
+    path = tmp_path / "state.npz"
+    path.write_bytes(b"old")
+    with pytest.raises(RuntimeError), atomic_write(path) as file:
+        file.write(b"half")
+        raise RuntimeError
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["state.npz"]
