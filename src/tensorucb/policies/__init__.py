@@ -1,0 +1,70 @@
+"""Policies: what to believe of every edge, and whom to seed next. One file each, one protocol for all."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from tensorucb.policies._base import BasePolicy, Oracle, Policy, PolicyState, Product
+
+if TYPE_CHECKING:
+    from tensorucb.policies.check import check_policy as check_policy
+    from tensorucb.policies.coin import COIN as COIN
+    from tensorucb.policies.cucb import CUCB as CUCB
+    from tensorucb.policies.dilinucb import DILinUCB as DILinUCB
+    from tensorucb.policies.dilinucb_original import DILinUCBOriginal as DILinUCBOriginal
+    from tensorucb.policies.high_degree import HighDegree as HighDegree
+    from tensorucb.policies.imfb import IMFB as IMFB
+    from tensorucb.policies.imlinucb import IMLinUCB as IMLinUCB
+    from tensorucb.policies.linucb import LinUCB as LinUCB
+    from tensorucb.policies.random import Random as Random
+    from tensorucb.policies.tensor_ucb import TensorUCB as TensorUCB
+    from tensorucb.policies.thompson import Thompson as Thompson
+
+# Public name -> the file it lives in; loaded on first use, since some bring compiled kernels with them.
+_EXPORTS: dict[str, str] = {
+    "COIN": "coin",
+    "CUCB": "cucb",
+    "IMFB": "imfb",
+    "DILinUCB": "dilinucb",
+    "DILinUCBOriginal": "dilinucb_original",
+    "HighDegree": "high_degree",
+    "IMLinUCB": "imlinucb",
+    "LinUCB": "linucb",
+    "Random": "random",
+    "TensorUCB": "tensor_ucb",
+    "Thompson": "thompson",
+    "check_policy": "check",
+}
+
+__all__ = [
+    "COIN",
+    "CUCB",
+    "IMFB",
+    "BasePolicy",
+    "DILinUCB",
+    "DILinUCBOriginal",
+    "HighDegree",
+    "IMLinUCB",
+    "LinUCB",
+    "Oracle",
+    "Policy",
+    "PolicyState",
+    "Product",
+    "Random",
+    "TensorUCB",
+    "Thompson",
+    "check_policy",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _EXPORTS:
+        value = getattr(importlib.import_module(f"tensorucb.policies.{_EXPORTS[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'tensorucb.policies' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_EXPORTS})

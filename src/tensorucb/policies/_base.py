@@ -1,0 +1,265 @@
+"""The policy protocol, and `BasePolicy`: what all policies of this package share.
+
+A policy is a pure function of its settings, its seed and what it was told by `update`. Random draws come from
+``(key, rounds told, purpose)``, so asking twice gives the same answer, and a policy that was saved and
+restored goes on bit for bit.
+"""
+
+from __future__ import annotations
+
+import inspect
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorucb.errors import InputError, ShapeError, StateError
+from tensorucb.graph import Graph
+from tensorucb.policies._inputs import as_modes, as_observations, as_users, check_count
+from tensorucb.rng import RngLike, as_generator, stream_key
+
+__all__ = ["BasePolicy", "Oracle", "Policy", "PolicyState", "Product"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Product = ArrayLike | Sequence[ArrayLike]
+
+
+@dataclass(frozen=True)
+class PolicyState:
+    """Everything a policy has learned: JSON ``settings`` and plain ``arrays``, for `tensorucb.files`."""
+
+    settings: Mapping[str, Any]
+    arrays: Mapping[str, NDArray[Any]]
+
+
+class Oracle(Protocol):
+    """Picks ``k`` rows for the given edge probabilities.
+
+    An oracle that may not use every node says so in an attribute ``candidates`` (rows), which policies that
+    pick seeds on their own respect.
+    """
+
+    def __call__(
+        self,
+        probabilities: Floats,
+        k: int,
+        *,
+        candidates: Ints | None = None,
+        must_include: Ints | None = None,
+    ) -> Ints:
+        """The chosen rows, in the order of choice."""
+        ...
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """What experiments, campaigns and third parties rely on."""
+
+    name: str
+
+    def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
+        """Start anew on this graph, with (n, d) user features (or None) and a seed."""
+
+    def score(self, product: Product) -> Floats:
+        """The believed probability of every edge for this product, exploration included, in [0, 1]."""
+
+    def choose(self, product: Product, k: int, oracle: Oracle) -> Ints:
+        """The rows of ``k`` seeds."""
+
+    def update(self, product: Product, edges: ArrayLike, outcomes: ArrayLike) -> None:
+        """Learn one round: edge numbers in the order observed, and outcomes in [0, 1]."""
+
+    def state(self) -> PolicyState:
+        """A copy of everything learned."""
+
+    def restore(self, state: PolicyState) -> None:
+        """Go on from ``state``; the policy must be bound to the same graph and have the same settings."""
+
+
+class BasePolicy:
+    """Binding, validation, state and restore; a subclass adds ``_initial``, ``_score`` and ``_learn``.
+
+    A subclass stores each constructor argument under its own name (as JSON values) and keeps what it learns
+    in ``self._arrays``, which ``_initial`` creates and ``_learn`` changes in place.
+
+    Attributes
+    ----------
+    name
+        How tables and files call the policy.
+    needs_users
+        Whether `bind` demands user features.
+    uses_product
+        Whether `score` may depend on the product.
+    pure
+        Whether `score` and `choose` leave the state as it is.
+    tunable
+        Constructor arguments an experiment may tune; the first plays the role of the paper's c.
+    """
+
+    name: str = "policy"
+    needs_users: ClassVar[bool] = False
+    uses_product: ClassVar[bool] = False
+    pure: ClassVar[bool] = True
+    tunable: ClassVar[tuple[str, ...]] = ("exploration",)
+
+    _graph: Graph | None = None
+    _users: Floats | None = None
+    _key: int = 0
+    _rounds: int = 0
+    _dims: tuple[int, ...] | None = None
+    _arrays: dict[str, NDArray[Any]]
+
+    # -- what a subclass writes --
+
+    def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
+        """The arrays before any observation; ``dims``: the product's dimensions, None before the first update."""
+        return {}
+
+    def _score(self, modes: tuple[Floats, ...]) -> Floats:
+        raise NotImplementedError
+
+    def _choose(self, modes: tuple[Floats, ...], k: int, oracle: Oracle) -> Ints:
+        return oracle(self._score(modes), k)
+
+    def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
+        raise NotImplementedError
+
+    # -- the protocol --
+
+    def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
+        """Start anew on this graph, with (n, d) user features (or None) and a seed."""
+        self._users = as_users(graph, users, needed=self.needs_users, name=self.name)
+        self._graph = graph
+        self._key = int(stream_key(as_generator(rng)))
+        self._rounds = 0
+        self._dims = None
+        self._arrays = self._initial(None)
+
+    def score(self, product: Product) -> Floats:
+        """The believed probability of every edge for this product, exploration included, in [0, 1]."""
+        return self._score(self._modes(product))
+
+    def choose(self, product: Product, k: int, oracle: Oracle) -> Ints:
+        """The rows of ``k`` seeds; by default the oracle's for `score`."""
+        modes = self._modes(product)
+        count = check_count("k", k, 1, self.graph.n_nodes)
+        return np.asarray(self._choose(modes, count, oracle), dtype=np.int64)
+
+    def update(self, product: Product, edges: ArrayLike, outcomes: ArrayLike) -> None:
+        """Learn one round: edge numbers in the order observed, and outcomes in [0, 1]."""
+        modes = self._modes(product)
+        rows, values = as_observations(self.graph.n_edges, edges, outcomes)
+        if self._dims is None:
+            self._dims = tuple(mode.size for mode in modes)
+            self._arrays = self._initial(self._dims)
+        if rows.size:
+            self._learn(modes, rows, values)
+        self._rounds += 1
+
+    def state(self) -> PolicyState:
+        """A copy of everything learned."""
+        graph = self.graph
+        settings = {
+            "policy": self.name,
+            "arguments": self.settings(),
+            "key": f"{self._key:016x}",
+            "rounds": self._rounds,
+            "product_dims": None if self._dims is None else list(self._dims),
+            "n_nodes": graph.n_nodes,
+            "n_edges": graph.n_edges,
+        }
+        return PolicyState(settings, {name: array.copy() for name, array in self._arrays.items()})
+
+    def restore(self, state: PolicyState) -> None:
+        """Go on from ``state``; the policy must be bound to the same graph and have the same settings."""
+        graph, saved = self.graph, state.settings
+        expected = {
+            "policy": self.name,
+            "arguments": self.settings(),
+            "n_nodes": graph.n_nodes,
+            "n_edges": graph.n_edges,
+        }
+        for field, value in expected.items():
+            if saved.get(field) != value:
+                raise InputError(
+                    f"the state is not this policy's: its {field} is {saved.get(field)!r}, here {value!r}. "
+                    "Build and bind the policy as it was when the state was saved."
+                )
+        try:
+            key, rounds = int(saved["key"], 16), int(saved["rounds"])
+            dims = None if saved["product_dims"] is None else tuple(int(d) for d in saved["product_dims"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"the state of {self.name} is incomplete or malformed ({error!r}).") from error
+        arrays = self._matching(self._initial(dims), state.arrays)
+        self._key, self._rounds, self._dims, self._arrays = key, rounds, dims, arrays
+
+    # -- helpers --
+
+    @property
+    def graph(self) -> Graph:
+        """The graph given to `bind`."""
+        if self._graph is None:
+            raise StateError(f"{self.name} is not bound to a graph yet. Call bind(graph, users, rng) first.")
+        return self._graph
+
+    @property
+    def users(self) -> Floats:
+        """The user features given to `bind`."""
+        if self._users is None:
+            raise StateError(
+                f"{self.name} has no user features. Call bind(graph, users, rng) with them first."
+            )
+        return self._users
+
+    def settings(self) -> dict[str, Any]:
+        """The constructor's arguments by name."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def _modes(self, product: Product) -> tuple[Floats, ...]:
+        _ = self.graph
+        modes = as_modes(product)
+        dims = tuple(mode.size for mode in modes)
+        if self._dims is not None and dims != self._dims:
+            raise ShapeError(
+                f"{self.name} has learned from products with dimensions {self._dims}; got {dims}. "
+                "Every product of a campaign has the same features."
+            )
+        return modes
+
+    def _generator(self, purpose: str, modes: tuple[Floats, ...] = ()) -> np.random.Generator:
+        """A generator set by the seed, the rounds told, the purpose and (if given) the product alone."""
+        words = [zlib.crc32(purpose.encode()), *(zlib.crc32(mode.tobytes()) for mode in modes)]
+        return np.random.default_rng([self._key, self._rounds, *words])
+
+    def _allowed(self, oracle: Oracle, k: int) -> Ints:
+        """The rows from which this oracle may choose, at least ``k``."""
+        candidates = getattr(oracle, "candidates", None)
+        if candidates is None:
+            return np.arange(self.graph.n_nodes, dtype=np.int64)
+        rows = np.unique(np.asarray(candidates, dtype=np.int64))
+        if rows.size < k:
+            raise InputError(
+                f"k = {k} seeds cannot be chosen from {rows.size} candidates. Lower k or allow more users."
+            )
+        return rows
+
+    def _matching(
+        self, expected: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]]
+    ) -> dict[str, NDArray[Any]]:
+        """Copies of ``arrays``, which must have the names, shapes and types expected."""
+        if set(expected) != set(arrays):
+            raise InputError(
+                f"the state of {self.name} must hold arrays {sorted(expected)}; got {sorted(arrays)}."
+            )
+        for name, array in expected.items():
+            given = arrays[name]
+            if given.shape != array.shape or given.dtype != array.dtype:
+                raise ShapeError(
+                    f"array {name!r} of {self.name}'s state must be {array.dtype} {array.shape}; "
+                    f"got {given.dtype} {given.shape}."
+                )
+        return {name: np.array(arrays[name], order="C") for name in expected}

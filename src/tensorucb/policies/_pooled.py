@@ -1,0 +1,31 @@
+"""`PooledRatePolicy`: the score of policies that do not tell edges apart."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.policies._base import BasePolicy, Floats, Ints
+
+__all__ = ["PooledRatePolicy"]
+
+# One success in twenty trials, as if seen before the start: a plausible influence rate, soon outweighed.
+_PRIOR_SUCCESSES, _PRIOR_TRIALS = 1.0, 20.0
+
+
+class PooledRatePolicy(BasePolicy):
+    """Scores every edge with the success rate of all edges seen so far: ``(1 + Σy) / (20 + N)``."""
+
+    tunable: ClassVar[tuple[str, ...]] = ()
+
+    def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
+        return {"totals": np.array([_PRIOR_SUCCESSES, _PRIOR_TRIALS])}
+
+    def _score(self, modes: tuple[Floats, ...]) -> Floats:
+        successes, trials = self._arrays["totals"]
+        return np.full(self.graph.n_edges, successes / trials)
+
+    def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
+        self._arrays["totals"] += (outcomes.sum(), outcomes.size)
