@@ -1,4 +1,7 @@
-"""Files of arrays and JSON, never pickle: one NumPy archive with a JSON header and a checksum, written whole or not at all."""
+"""Files of arrays and JSON, never pickle.
+
+A state file is one NumPy archive with a JSON header and a checksum over all of it, written whole or not at all.
+"""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import TypeVar
 
 from tensorucb.errors import InputError
@@ -35,7 +36,7 @@ def thread_count(threads: int | None = None) -> int:
 
 def map_chunks(function: Callable[[int, int], T], bounds: Sequence[int], threads: int) -> list[T]:
     """``function(start, stop)`` over consecutive ``bounds``, results in order."""
-    chunks = [(int(a), int(b)) for a, b in zip(bounds[:-1], bounds[1:], strict=True) if b > a]
+    chunks = [(int(a), int(b)) for a, b in pairwise(bounds) if b > a]
     if threads == 1 or len(chunks) < 2:
         return [function(a, b) for a, b in chunks]
     with ThreadPoolExecutor(min(threads, len(chunks))) as pool:

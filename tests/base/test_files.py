@@ -69,8 +69,13 @@ def test_objects_are_refused():
 def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path):
     path = tmp_path / "state.npz"
     path.write_bytes(b"old")
-    with pytest.raises(RuntimeError), atomic_write(path) as file:
-        file.write(b"half")
-        raise RuntimeError
+
+    def write_and_fail():
+        with atomic_write(path) as file:
+            file.write(b"half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_and_fail()
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["state.npz"]
