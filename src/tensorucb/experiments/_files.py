@@ -1,0 +1,135 @@
+"""Results on disk: finished runs (one file each, written whole), CSV tables, and the manifest.
+
+Everything but the timings is a function of the settings, so a repeated or resumed experiment writes the same bytes.
+Timings have files of their own.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import platform
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensorucb.errors import FileFormatError
+from tensorucb.experiments._environment import Environment
+from tensorucb.experiments._runner import Experiment, RunResult, policy_settings
+from tensorucb.files import atomic_write, read_state, write_state
+from tensorucb.policies import Policy
+
+__all__ = ["REGRET_COLUMNS", "RunFiles", "write_csv", "write_manifest", "write_regret", "write_timings"]
+
+REGRET_COLUMNS = ("policy", "run", "round", "product", "spread", "regret", "average_regret")
+_KIND = "experiment run"
+
+
+class RunFiles:
+    """The finished runs of an experiment; a run is either there, complete, or not there.
+
+    A file's name carries a digest of everything that the run depends on, so files of other settings, seeds or
+    data are never mistaken for it.
+    """
+
+    def __init__(self, directory: str | Path, environment: Environment, *, rounds: int, seed: int) -> None:
+        self.directory = Path(directory)
+        self._base = {
+            "environment": environment.describe(),
+            "rounds": rounds,
+            "seed": seed,
+            "version": _version("tensorucb"),
+        }
+
+    def path(self, label: str, policy: Policy, run: int) -> Path:
+        """Where this policy's run is kept."""
+        about = {**self._base, "policy": policy_settings(policy), "run": run}
+        digest = hashlib.sha256(json.dumps(about, sort_keys=True, default=repr).encode()).hexdigest()[:12]
+        slug = re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
+        return self.directory / f"{slug}-{run}-{digest}.npz"
+
+    def read(self, label: str, policy: Policy, run: int) -> RunResult | None:
+        """The finished run, or None. A damaged file counts as not there: the run is repeated."""
+        path = self.path(label, policy, run)
+        if not path.exists():
+            return None
+        try:
+            _, arrays = read_state(path, _KIND)
+        except FileFormatError:
+            return None
+        return RunResult(label, run, arrays["product"], arrays["spread"], arrays["optimum"], arrays["seconds"])
+
+    def write(self, result: RunResult, policy: Policy) -> None:
+        """Keep a finished run."""
+        arrays = {name: getattr(result, name) for name in ("product", "spread", "optimum", "seconds")}
+        write_state(self.path(result.policy, policy, result.run), _KIND, policy_settings(policy), arrays)
+
+
+def write_csv(path: str | Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
+    """Write a table, whole or not at all; floats with all their digits, so that equal numbers are equal bytes."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_plain(value) for value in row] for row in rows)
+    with atomic_write(path) as file:
+        file.write(buffer.getvalue().encode())
+    return Path(path)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float | np.floating):
+        return repr(float(value))
+    return value
+
+
+def write_regret(path: str | Path, experiment: Experiment) -> Path:
+    """``regret.csv``: one row a policy, run and round."""
+    rows = (
+        (r.policy, r.run, t + 1, int(r.product[t]), r.spread[t], r.regret[t], r.average_regret[t])
+        for r in experiment.results
+        for t in range(r.regret.size)
+    )
+    return write_csv(path, REGRET_COLUMNS, rows)
+
+
+def write_timings(path: str | Path, experiment: Experiment) -> Path:
+    """Seconds of each round, split into scoring, selecting and updating; these differ between repetitions."""
+    rows = ((r.policy, r.run, t + 1, *r.seconds[t].tolist()) for r in experiment.results for t in range(r.regret.size))
+    return write_csv(path, ("policy", "run", "round", "score", "select", "update"), rows)
+
+
+def write_manifest(
+    path: str | Path,
+    *,
+    command: Sequence[str],
+    seed: int,
+    environment: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> Path:
+    """``manifest.json``: what ran, on what, with which versions; enough to run it again."""
+    packages = ("tensorucb", "numpy", "numba", "scipy", "scikit-learn", "polars", "altair")
+    content = {
+        "command": list(command),
+        "seed": seed,
+        "environment": dict(environment),
+        "settings": dict(settings),
+        "versions": {"python": platform.python_version(), **{name: _version(name) for name in packages}},
+        "platform": f"{sys.platform} {platform.machine()}",
+    }
+    with atomic_write(path) as file:
+        file.write((json.dumps(content, indent=2, sort_keys=True, default=repr) + "\n").encode())
+    return Path(path)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,236 @@
+"""Policies × runs × rounds: the same products, the same coins, the same oracle for every policy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.errors import InputError
+from tensorucb.experiments._environment import Environment
+from tensorucb.experiments._regret import ETA, average_regret, scaled_regret
+from tensorucb.experiments._summary import Interval, mean_interval
+from tensorucb.policies import Oracle, Policy
+
+__all__ = ["Experiment", "Report", "RunResult", "policy_settings", "product_sequence", "run_experiment", "run_policy"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Report = Callable[[int, int, str], None]
+"""``report(done, total, what)``: how far the work is."""
+
+_PRODUCTS, _POLICY, _ORACLE = 1, 2, 3
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One policy's run: what each round reached, and how long it took.
+
+    ``seconds`` is (rounds, 3): scoring, selecting, updating. It is the only part that a repetition changes.
+    """
+
+    policy: str
+    run: int
+    product: Ints
+    spread: Floats
+    optimum: Floats
+    seconds: Floats
+    eta: float = ETA
+
+    @cached_property
+    def regret(self) -> Floats:
+        """Scaled regret of each round."""
+        return scaled_regret(self.optimum, self.spread, eta=self.eta)
+
+    @cached_property
+    def average_regret(self) -> Floats:
+        """Average scaled regret up to each round."""
+        return average_regret(self.regret)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """All runs of all policies, in the order they were given."""
+
+    results: tuple[RunResult, ...]
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """The policies' labels, in order."""
+        return tuple(dict.fromkeys(result.policy for result in self.results))
+
+    def of(self, policy: str) -> tuple[RunResult, ...]:
+        """One policy's runs."""
+        return tuple(result for result in self.results if result.policy == policy)
+
+    def curve(self, policy: str, what: str = "average_regret", *, level: float = 0.9) -> Interval:
+        """Mean and interval over runs of a per-round quantity."""
+        return mean_interval([getattr(result, what) for result in self.of(policy)], level=level)
+
+    def final(self, policy: str, *, last: int | None = None, level: float = 0.9) -> Interval:
+        """Mean and interval of the regret over the whole run, or over its ``last`` rounds."""
+        return mean_interval([r.regret[-last if last else None :].mean() for r in self.of(policy)], level=level)
+
+    def table(self, *, level: float = 0.9) -> list[dict[str, Any]]:
+        """One row a policy: spread, regret with interval, regret over the last fifth, milliseconds a round."""
+        rounds = self.results[0].regret.size
+        tail = max(1, rounds // 5)
+        rows = []
+        for policy in self.policies:
+            runs = self.of(policy)
+            regret, late = self.final(policy, level=level), self.final(policy, last=tail, level=level)
+            spread = mean_interval([r.spread.mean() for r in runs], level=level)
+            seconds = np.concatenate([r.seconds for r in runs])
+            # The median leaves out the rounds in which kernels compile.
+            score, select, update = (1e3 * np.median(seconds, axis=0)).tolist()
+            rows.append(
+                {
+                    "policy": policy,
+                    "runs": len(runs),
+                    "rounds": rounds,
+                    "spread": spread.row(),
+                    "regret": regret.row(),
+                    "late_regret": late.row(),
+                    "late_rounds": tail,
+                    "milliseconds": {"score": score, "select": select, "update": update},
+                }
+            )
+        return rows
+
+
+class _TimedOracle:
+    """An oracle that counts the time spent in it, so that scoring and selecting can be told apart."""
+
+    def __init__(self, oracle: Any) -> None:
+        self._oracle = oracle
+        self.candidates = getattr(oracle, "candidates", None)
+        self.seconds = 0.0
+
+    def __call__(
+        self, probabilities: Floats, k: int, *, candidates: Ints | None = None, must_include: Ints | None = None
+    ) -> Ints:
+        start = time.perf_counter()
+        rows: Ints = self._oracle(probabilities, k, candidates=candidates, must_include=must_include)
+        self.seconds += time.perf_counter() - start
+        return rows
+
+
+def product_sequence(environment: Environment, rounds: int, *, run: int, seed: int) -> Ints:
+    """The products of a run, the same for every policy; a longer run begins with a shorter one's."""
+    draws = np.random.default_rng([seed, _PRODUCTS, run]).integers(0, environment.campaign.size, size=rounds)
+    return environment.campaign[draws]
+
+
+def policy_settings(policy: Policy) -> dict[str, Any]:
+    """What a policy is, as JSON: its type and its arguments."""
+    settings = getattr(policy, "settings", None)
+    return {
+        "type": f"{type(policy).__module__}.{type(policy).__qualname__}",
+        "arguments": settings() if callable(settings) else {},
+    }
+
+
+def run_policy(
+    environment: Environment,
+    policy: Policy,
+    *,
+    rounds: int,
+    run: int = 0,
+    seed: int = 0,
+    label: str | None = None,
+    each_round: Callable[[], None] | None = None,
+) -> RunResult:
+    """Let ``policy`` play ``rounds`` rounds from scratch.
+
+    Everything random follows from ``(seed, run)``: the products, the coins, the policy's own draws and the
+    oracle's. ``each_round`` is called after every round.
+    """
+    if rounds < 1:
+        raise InputError(f"rounds must be positive; got {rounds!r}.")
+    products = product_sequence(environment, rounds, run=run, seed=seed)
+    policy.bind(environment.graph, environment.users, np.random.default_rng([seed, _POLICY, run]))
+    oracle = _TimedOracle(environment.oracle(np.random.default_rng([seed, _ORACLE, run])))
+    spread, optimum, seconds = np.empty(rounds), np.empty(rounds), np.empty((rounds, 3))
+    for t, product in enumerate(products.tolist()):
+        rows, seconds[t, 0], seconds[t, 1] = _choose(policy, environment, product, oracle)
+        edges, outcomes = environment.observe(product, rows, seed=seed, run=run, round_number=t)
+        start = time.perf_counter()
+        policy.update(environment.products[product], edges, outcomes)
+        seconds[t, 2] = time.perf_counter() - start
+        spread[t] = environment.evaluate(product, rows)
+        optimum[t] = environment.optimum(product).spread
+        if each_round is not None:
+            each_round()
+    return RunResult(label or policy.name, run, products, spread, optimum, seconds)
+
+
+def _choose(policy: Policy, environment: Environment, product: int, oracle: _TimedOracle) -> tuple[Ints, float, float]:
+    typed: Oracle = oracle
+    oracle.seconds, start = 0.0, time.perf_counter()
+    rows = policy.choose(environment.products[product], environment.settings.k, typed)
+    return rows, time.perf_counter() - start - oracle.seconds, oracle.seconds
+
+
+def run_experiment(
+    environment: Environment,
+    policies: Mapping[str, Policy],
+    *,
+    rounds: int,
+    runs: int = 5,
+    seed: int = 0,
+    directory: str | Path | None = None,
+    report: Report | None = None,
+) -> Experiment:
+    """Every policy, ``runs`` times, for ``rounds`` rounds.
+
+    Parameters
+    ----------
+    policies
+        Label -> policy. A policy is bound anew for each run.
+    directory
+        Where finished runs are kept, one file each. The same call with the same directory takes up where a
+        killed one stopped, and ends with the same bytes.
+    report
+        Called after each round with (done, total, label).
+    """
+    from tensorucb.experiments._files import RunFiles
+
+    if runs < 1 or not policies:
+        raise InputError(f"an experiment needs at least one policy and one run; got {len(policies)} and {runs}.")
+    files = None if directory is None else RunFiles(directory, environment, rounds=rounds, seed=seed)
+    total, done = len(policies) * runs * rounds, 0
+    results: list[RunResult] = []
+
+    def step(label: str) -> None:
+        nonlocal done
+        done += 1
+        if report is not None:
+            report(done, total, label)
+
+    # Run by run rather than policy by policy: an interrupted experiment compares all policies already.
+    for run in range(runs):
+        for label, policy in policies.items():
+            found = files.read(label, policy, run) if files else None
+            if found is None:
+                found = run_policy(
+                    environment,
+                    policy,
+                    rounds=rounds,
+                    run=run,
+                    seed=seed,
+                    label=label,
+                    each_round=lambda label=label: step(label),  # type: ignore[misc]
+                )
+                if files:
+                    files.write(found, policy)
+            else:
+                done += rounds
+            results.append(found)
+    order = {label: number for number, label in enumerate(policies)}
+    return Experiment(tuple(sorted(results, key=lambda r: (order[r.policy], r.run))))
