@@ -1,0 +1,124 @@
+"""Independent cascades."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorucb.diffusion._checks import check_count, check_probabilities, check_rows, check_values
+from tensorucb.graph import Graph
+from tensorucb.rng import RngLike, as_generator, stream_key
+from tensorucb.threads import map_chunks, thread_count
+
+__all__ = ["Cascade", "simulate_cascade", "simulate_cascades"]
+
+_SMALLEST_CHUNK = 16
+
+
+def chunk_bounds(count: int, threads: int) -> list[int]:
+    """Bounds of a few even chunks a thread, none so small that starting it costs more than running it."""
+    chunks = 1 if threads == 1 else max(1, min(4 * threads, count // _SMALLEST_CHUNK))
+    return [count * i // chunks for i in range(chunks + 1)]
+
+
+@dataclass(frozen=True)
+class Cascade:
+    """One cascade, node by node.
+
+    Attributes
+    ----------
+    nodes
+        Rows of the activated nodes in order of activation, the seeds first.
+    steps
+        Step at which each became active; 0 for the seeds.
+    edges
+        Edge that activated each; -1 for the seeds.
+    """
+
+    nodes: NDArray[np.int64]
+    steps: NDArray[np.int64]
+    edges: NDArray[np.int64]
+
+
+def simulate_cascade(graph: Graph, probabilities: ArrayLike, seeds_rows: ArrayLike, rng: RngLike = None) -> Cascade:
+    """Run one independent cascade and keep its story.
+
+    With the same ``rng`` this is the first of :func:`simulate_cascades`' runs.
+
+    Parameters
+    ----------
+    graph
+        The social network.
+    probabilities
+        Activation probability of each edge, in graph order.
+    seeds_rows
+        Distinct node rows that are active from the start.
+    rng
+        Seed or generator.
+
+    Returns
+    -------
+    Cascade
+        Activated nodes in order, their steps, and the edges that fired.
+    """
+    from tensorucb.diffusion import _kernels
+
+    p, rows = check_probabilities(graph, probabilities), check_rows(graph, seeds_rows)
+    nodes, steps, edges = (np.empty(graph.n_nodes, dtype=np.int64) for _ in range(3))
+    key = stream_key(as_generator(rng))
+    count = _kernels.trace(graph.out_offsets, graph.targets, p, rows, key, 0, nodes, steps, edges)
+    return Cascade(nodes[:count].copy(), steps[:count].copy(), edges[:count].copy())
+
+
+def simulate_cascades(
+    graph: Graph,
+    probabilities: ArrayLike,
+    seeds_rows: ArrayLike,
+    runs: int = 1,
+    rng: RngLike = None,
+    threads: int | None = None,
+    *,
+    values: ArrayLike | None = None,
+) -> NDArray[np.float64]:
+    """Run independent cascades and count the nodes that each reaches.
+
+    A newly active node tries each of its out-edges once; the edge's coin decides. Run ``r`` draws its coins from a
+    stream of its own, so the result is the same on any number of threads.
+
+    Parameters
+    ----------
+    graph
+        The social network.
+    probabilities
+        Activation probability of each edge, in graph order.
+    seeds_rows
+        Distinct node rows that are active from the start; they count as reached.
+    runs
+        Number of cascades.
+    rng
+        Seed or generator.
+    threads
+        Threads to use; by default every usable core.
+    values
+        Value of each node; 1 each by default.
+
+    Returns
+    -------
+    numpy.ndarray
+        Number (or value) of the nodes reached, one entry a run.
+    """
+    from tensorucb.diffusion import _kernels
+
+    p, rows, val = check_probabilities(graph, probabilities), check_rows(graph, seeds_rows), check_values(graph, values)
+    reached = np.empty(check_count("runs", runs))
+    key = stream_key(as_generator(rng))
+    offsets, targets = graph.out_offsets, graph.targets
+
+    def work(start: int, stop: int) -> None:
+        _kernels.reach_hashed(offsets, targets, p, rows, key, start, stop, val, reached)
+
+    workers = thread_count(threads)
+    map_chunks(work, chunk_bounds(reached.size, workers), workers)
+    return reached

@@ -1,0 +1,186 @@
+"""Kernels of diffusion.
+
+Glossary: ``off`` out-offsets, ``dst`` targets, ``p`` edge probabilities, ``rows`` the seeds, ``val`` node values
+(empty: 1 each), ``mark`` the stamp of the run that last reached a node, ``queue`` the nodes reached, in order.
+
+The coin of edge ``e`` in run ``r`` is draw number ``e`` of the stream ``(key, r)``; the edge is live when the coin
+is below ``p[e]``. So ``p = 1`` always fires, ``p = 0`` never does, and a larger ``p`` keeps every live edge.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb._kernels import GOLDEN, KERNEL, mix64, stream, unit
+
+_ONE, _ZERO, _ALL, _SIX = np.uint64(1), np.uint64(0), np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(58)
+
+
+def _positions() -> NDArray[np.int64]:
+    """Position of the single set bit of ``1 << i`` under the de Bruijn product."""
+    table = np.zeros(64, dtype=np.int64)
+    for i in range(64):
+        table[((0x03F79D71B4CB0A89 << i) & 0xFFFFFFFFFFFFFFFF) >> 58] = i
+    return table
+
+
+_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
+_POSITION = _positions()
+
+
+@numba.njit(**KERNEL)
+def _start(rows, mark, stamp, queue):  # type: ignore[no-untyped-def]
+    for i in range(rows.size):
+        queue[i] = rows[i]
+        mark[rows[i]] = stamp
+    return rows.size
+
+
+@numba.njit(**KERNEL)
+def _total(queue, count, val):  # type: ignore[no-untyped-def]
+    if val.size == 0:
+        return np.float64(count)
+    total = 0.0
+    for i in range(count):
+        total += val[queue[i]]
+    return total
+
+
+@numba.njit(**KERNEL)
+def _reach_hashed(off, dst, p, state, mark, stamp, queue, count):  # type: ignore[no-untyped-def]
+    head = 0
+    while head < count:
+        v = queue[head]
+        head += 1
+        z = state + np.uint64(off[v]) * GOLDEN
+        for e in range(off[v], off[v + 1]):
+            # Coin first: few edges are live, so this branch is the one that the processor guesses right.
+            if unit(mix64(z)) < p[e] and mark[dst[e]] != stamp:
+                mark[dst[e]] = stamp
+                queue[count] = dst[e]
+                count += 1
+            z += GOLDEN
+    return count
+
+
+@numba.njit(**KERNEL)
+def reach_hashed(off, dst, p, rows, key, start, stop, val, out):  # type: ignore[no-untyped-def]
+    """Value reached in runs ``start..stop - 1`` into ``out``, coins computed on the way."""
+    n = off.size - 1
+    mark, queue = np.zeros(n, np.int32), np.empty(n, np.int32)
+    for run in range(start, stop):
+        stamp = np.int32(run - start + 1)
+        count = _start(rows, mark, stamp, queue)
+        count = _reach_hashed(off, dst, p, stream(key, run), mark, stamp, queue, count)
+        out[run] = _total(queue, count, val)
+
+
+@numba.njit(**KERNEL)
+def pack_worlds(p, key, start, stop, bits):  # type: ignore[no-untyped-def]
+    """Live edges of worlds ``start..stop - 1``, 64 a word."""
+    m = p.size
+    for world in range(start, stop):
+        z = stream(key, world)
+        for word in range(bits.shape[1]):
+            w = _ZERO
+            for b in range(min(64, m - 64 * word)):
+                if unit(mix64(z)) < p[64 * word + b]:
+                    w |= _ONE << np.uint64(b)
+                z += GOLDEN
+            bits[world, word] = w
+
+
+@numba.njit(**KERNEL)
+def _reach_packed(off, dst, bits, mark, stamp, queue, count):  # type: ignore[no-untyped-def]
+    head = 0
+    while head < count:
+        v = queue[head]
+        head += 1
+        a, b = off[v], off[v + 1]
+        if a == b:
+            continue
+        last = (b - 1) >> 6
+        for word in range(a >> 6, last + 1):
+            w = bits[word]
+            if word == a >> 6:
+                w &= _ALL << np.uint64(a & 63)
+            if word == last:
+                w &= _ALL >> np.uint64(63 - ((b - 1) & 63))
+            while w != _ZERO:
+                low = w & (~w + _ONE)
+                u = dst[(word << 6) + _POSITION[(low * _DE_BRUIJN) >> _SIX]]
+                w ^= low
+                if mark[u] != stamp:
+                    mark[u] = stamp
+                    queue[count] = u
+                    count += 1
+    return count
+
+
+@numba.njit(**KERNEL)
+def reach_packed(off, dst, bits, rows, start, stop, val, out):  # type: ignore[no-untyped-def]
+    """Value reached in worlds ``start..stop - 1`` into ``out``, over packed live edges."""
+    n = off.size - 1
+    mark, queue = np.zeros(n, np.int32), np.empty(n, np.int32)
+    for world in range(start, stop):
+        stamp = np.int32(world - start + 1)
+        count = _start(rows, mark, stamp, queue)
+        count = _reach_packed(off, dst, bits[world], mark, stamp, queue, count)
+        out[world] = _total(queue, count, val)
+
+
+@numba.njit(**KERNEL)
+def trace(off, dst, p, rows, key, run, nodes, steps, parents):  # type: ignore[no-untyped-def]
+    """One cascade with its story: nodes in order, the step of each, and the edge that fired first (-1: a seed)."""
+    mark = np.zeros(off.size - 1, np.int32)
+    count = _start(rows, mark, np.int32(1), nodes)
+    steps[:count] = 0
+    parents[:count] = -1
+    state = stream(key, run)
+    head = 0
+    while head < count:
+        v = nodes[head]
+        z = state + np.uint64(off[v]) * GOLDEN
+        for e in range(off[v], off[v + 1]):
+            if unit(mix64(z)) < p[e] and mark[dst[e]] == 0:
+                mark[dst[e]] = 1
+                nodes[count] = dst[e]
+                steps[count] = steps[head] + 1
+                parents[count] = e
+                count += 1
+            z += GOLDEN
+        head += 1
+    return count
+
+
+@numba.njit(**KERNEL)
+def coins(off, p, nodes, key, run, edges, outcomes):  # type: ignore[no-untyped-def]
+    """Every out-edge of ``nodes`` with its own coin, in order."""
+    count = 0
+    state = stream(key, run)
+    for i in range(nodes.size):
+        v = nodes[i]
+        z = state + np.uint64(off[v]) * GOLDEN
+        for e in range(off[v], off[v + 1]):
+            edges[count] = e
+            outcomes[count] = 1.0 if unit(mix64(z)) < p[e] else 0.0
+            count += 1
+            z += GOLDEN
+
+
+@numba.njit(**KERNEL)
+def direct(off, dst, p, rows, val):  # type: ignore[no-untyped-def]
+    """Value of the seeds and of what their own out-edges activate."""
+    miss = np.ones(off.size - 1)
+    total = 0.0
+    for i in range(rows.size):
+        miss[rows[i]] = 0.0
+        total += val[rows[i]] if val.size else 1.0
+    for i in range(rows.size):
+        for e in range(off[rows[i]], off[rows[i] + 1]):
+            u = dst[e]
+            total += miss[u] * p[e] * (val[u] if val.size else 1.0)
+            miss[u] *= 1.0 - p[e]
+    return total
