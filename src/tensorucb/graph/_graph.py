@@ -2,69 +2,369 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.errors import InputError, ShapeError
+from tensorucb.errors import InputError, ShapeError, UnknownIdError
+from tensorucb.graph._build import SelfLoops, build_edges, known_rows
+from tensorucb.graph._ids import IdIndex, describe_rows, frozen, id_column
+
+if TYPE_CHECKING:
+    import polars as pl
 
 __all__ = ["Graph"]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Graph:
-    """A directed graph. Build it with :meth:`from_edges`."""
+    """A directed graph: who can influence whom.
 
-    def __init__(self, n_nodes: int, sources: NDArray[np.int32], targets: NDArray[np.int32], ids: NDArray[Any]) -> None:
-        self.n_nodes = n_nodes
-        self.sources = sources
-        self.targets = targets
-        self.ids = ids
+    Build it with :meth:`from_edges`, :meth:`read` or one of the converters; the constructor takes arrays that are
+    sorted and checked already. Nodes are *rows* 0 … n_nodes − 1 and carry the caller's ids; edges are numbered by
+    source, then target, and every per-edge array of the package follows this order. All arrays are read-only.
+
+    Parameters
+    ----------
+    n_nodes
+        Number of nodes, those without edges included.
+    sources, targets
+        Row numbers of each edge's ends.
+    ids
+        The caller's ids, one a row: int64, or strings.
+    edge_attributes
+        Arrays of one value an edge, see :attr:`attributes`.
+    merged_edges
+        How many repeated edges were merged into an earlier one.
+    dropped_self_loops
+        How many self-loops were left out.
+
+    Examples
+    --------
+    >>> graph = Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
+    >>> graph
+    Graph(n_nodes=3, n_edges=3, ids=strings)
+    >>> graph.edge_rows(["bob"], ["cid"])
+    array([2])
+    """
+
+    n_nodes: int
+    sources: NDArray[np.int32]
+    targets: NDArray[np.int32]
+    ids: NDArray[Any]
+    edge_attributes: dict[str, NDArray[Any]] = field(default_factory=dict)
+    merged_edges: int = 0
+    dropped_self_loops: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("sources", "targets", "ids"):
+            object.__setattr__(self, name, frozen(getattr(self, name)))
+        held = {name: frozen(values) for name, values in self.edge_attributes.items()}
+        object.__setattr__(self, "edge_attributes", held)
+
+    @classmethod
+    def from_edges(
+        cls,
+        sources: ArrayLike,
+        targets: ArrayLike,
+        *,
+        nodes: ArrayLike | None = None,
+        self_loops: SelfLoops = "error",
+        attributes: Mapping[str, ArrayLike] | None = None,
+    ) -> Graph:
+        """A graph from two columns of ids, edge ``i`` going from ``sources[i]`` to ``targets[i]``.
+
+        Parameters
+        ----------
+        sources, targets
+            Ids, all whole numbers (negative ones too) or all strings. Repeated edges are merged and counted in
+            ``merged_edges``.
+        nodes
+            All node ids in the order of the rows, those without edges included. Without it the rows are the
+            sorted ids that the edges name.
+        self_loops
+            ``"error"`` refuses them; ``"drop"`` leaves them out and counts them in ``dropped_self_loops``. A node
+            whose only edge was a self-loop stays.
+        attributes
+            Columns of one number, boolean or time an edge; rows that repeat an edge must agree.
+        """
+        table = build_edges(sources, targets, nodes=nodes, self_loops=self_loops, attributes=attributes)
+        return cls(
+            int(table.ids.size),
+            table.sources,
+            table.targets,
+            table.ids,
+            table.attributes,
+            table.merged_edges,
+            table.dropped_self_loops,
+        )
+
+    @classmethod
+    def read(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        source: str = "source",
+        target: str = "target",
+        attributes: Sequence[str] = (),
+        nodes: ArrayLike | None = None,
+        self_loops: SelfLoops = "error",
+        id_type: Literal["auto", "int", "str"] = "auto",
+        separator: str | None = None,
+    ) -> Graph:
+        """A graph from an edge-list file: ``.csv``, ``.tsv`` (with a header; also ``.gz``) or ``.parquet``.
+
+        Parameters
+        ----------
+        path
+            The file; its suffix tells the format.
+        source, target
+            Names of the columns that hold the ids.
+        attributes
+            Names of the columns to keep as edge attributes.
+        nodes, self_loops
+            As in :meth:`from_edges`.
+        id_type
+            ``"auto"`` takes ids for integers if all of them look so; ``"str"`` keeps codes such as ``007`` as
+            they are; ``"int"`` refuses anything else than integers.
+        separator
+            The character between the columns of a text file, if not the suffix's own.
+        """
+        from tensorucb.graph._read import read_columns, reading
+
+        frame = read_columns(path, source, target, attributes, id_type, separator)
+        with reading(path, self_loops, nodes):
+            return cls.from_frame(
+                frame, source=source, target=target, attributes=attributes, nodes=nodes, self_loops=self_loops
+            )
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        source: str = "source",
+        target: str = "target",
+        attributes: Sequence[str] = (),
+        nodes: ArrayLike | None = None,
+        self_loops: SelfLoops = "error",
+    ) -> Graph:
+        """A graph from two columns of a polars, pandas or Arrow table; ``attributes`` names further columns."""
+        from tensorucb.graph._convert import frame_columns
+
+        columns = frame_columns(frame, [source, target, *attributes])
+        return cls.from_edges(
+            columns[source],
+            columns[target],
+            nodes=nodes,
+            self_loops=self_loops,
+            attributes={name: columns[name] for name in attributes},
+        )
+
+    @classmethod
+    def from_networkx(cls, network: Any, *, attributes: Sequence[str] = (), self_loops: SelfLoops = "error") -> Graph:
+        """A graph from a networkx one, isolated nodes included; an undirected edge becomes both directions."""
+        from tensorucb.graph._convert import networkx_columns
+
+        return cls.from_edges(**networkx_columns(network, attributes), self_loops=self_loops)
+
+    @classmethod
+    def from_igraph(cls, network: Any, *, attributes: Sequence[str] = (), self_loops: SelfLoops = "error") -> Graph:
+        """A graph from an igraph one, isolated nodes included; an undirected edge becomes both directions.
+
+        Ids are the vertices' ``name`` if they have one, else their numbers.
+        """
+        from tensorucb.graph._convert import igraph_columns
+
+        return cls.from_edges(**igraph_columns(network, attributes), self_loops=self_loops)
+
+    @classmethod
+    def from_scipy(
+        cls,
+        matrix: Any,
+        *,
+        attribute: str | None = None,
+        nodes: ArrayLike | None = None,
+        self_loops: SelfLoops = "error",
+    ) -> Graph:
+        """A graph from a square sparse matrix: each stored entry (i, j), be it zero, is an edge i → j.
+
+        Parameters
+        ----------
+        matrix
+            A scipy sparse array or matrix.
+        attribute
+            The name under which to keep the entries' values; without it they are ignored.
+        nodes
+            Ids of the matrix' rows; without it 0 … n − 1.
+        self_loops
+            What to do about entries on the diagonal, as in :meth:`from_edges`.
+        """
+        from tensorucb.graph._convert import scipy_columns
+
+        return cls.from_edges(**scipy_columns(matrix, attribute, nodes), self_loops=self_loops)
 
     @property
     def n_edges(self) -> int:
         """Number of edges."""
         return int(self.sources.size)
 
-    @classmethod
-    def from_edges(cls, sources: ArrayLike, targets: ArrayLike) -> Graph:
-        """A graph from two arrays of ids."""
-        s, t = np.asarray(sources), np.asarray(targets)
-        if s.shape != t.shape or s.ndim != 1:
-            raise ShapeError(f"sources and targets must be of one length; got {s.shape} and {t.shape}.")
-        if s.size == 0:
-            raise InputError("a graph needs at least one edge.")
-        ids, rows = np.unique(np.concatenate([s, t]), return_inverse=True)
-        keys = np.unique(rows[: s.size].astype(np.int64) * ids.size + rows[s.size :])
-        return cls(int(ids.size), (keys // ids.size).astype(np.int32), (keys % ids.size).astype(np.int32), ids)
+    @property
+    def attributes(self) -> Mapping[str, NDArray[Any]]:
+        """Edge attributes by name, in edge order."""
+        return MappingProxyType(self.edge_attributes)
 
     @cached_property
     def out_offsets(self) -> NDArray[np.int64]:
         """Edges ``out_offsets[v]:out_offsets[v + 1]`` leave node ``v``."""
-        return np.concatenate([[0], np.cumsum(np.bincount(self.sources, minlength=self.n_nodes))]).astype(np.int64)
+        from tensorucb.graph._kernels import row_offsets
+
+        return frozen(row_offsets(self.sources, self.n_nodes))
 
     @cached_property
     def in_offsets(self) -> NDArray[np.int64]:
         """Positions ``in_offsets[v]:in_offsets[v + 1]`` of ``in_edges`` enter node ``v``."""
-        return np.concatenate([[0], np.cumsum(np.bincount(self.targets, minlength=self.n_nodes))]).astype(np.int64)
+        from tensorucb.graph._kernels import row_offsets
+
+        return frozen(row_offsets(self.targets, self.n_nodes))
 
     @cached_property
+    def _transposed(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        from tensorucb.graph._kernels import transpose
+
+        edges, sources = transpose(self.targets, self.out_offsets, self.in_offsets)
+        return frozen(edges), frozen(sources)
+
+    @property
     def in_edges(self) -> NDArray[np.int64]:
         """Edge numbers sorted by target, then source."""
-        return np.argsort(self.targets, kind="stable").astype(np.int64)
+        return self._transposed[0]
 
-    @cached_property
+    @property
     def in_sources(self) -> NDArray[np.int32]:
         """``sources[in_edges]``."""
-        return self.sources[self.in_edges]
+        return self._transposed[1]
 
     @cached_property
     def out_degree(self) -> NDArray[np.int64]:
         """Number of edges out of each node."""
-        return np.diff(self.out_offsets)
+        return frozen(np.diff(self.out_offsets))
 
     @cached_property
     def in_degree(self) -> NDArray[np.int64]:
         """Number of edges into each node."""
-        return np.diff(self.in_offsets)
+        return frozen(np.diff(self.in_offsets))
+
+    @cached_property
+    def _index(self) -> IdIndex:
+        return IdIndex(self.ids)
+
+    def rows(self, ids: ArrayLike) -> NDArray[np.int64]:
+        """Row numbers of the caller's ids; unknown ones raise `UnknownIdError`."""
+        column = id_column(ids, "ids")
+        if len(column) == 0:
+            return np.empty(0, dtype=np.int64)
+        return known_rows(self._index, column, "ids", "the graph").astype(np.int64)
+
+    def edge_rows(self, source_ids: ArrayLike, target_ids: ArrayLike) -> NDArray[np.int64]:
+        """Edge numbers between the caller's ids; `UnknownIdError` names ids or edges that are not there."""
+        source_rows, target_rows = self.rows(source_ids), self.rows(target_ids)
+        edges = self.edge_between(source_rows, target_rows)
+        missing = np.flatnonzero(edges < 0)
+        if missing.size:
+            pairs = [(self.ids[source_rows[i]].item(), self.ids[target_rows[i]].item()) for i in missing[:5].tolist()]
+            raise UnknownIdError(f"edges not in the graph: {describe_rows(pairs, missing)}.")
+        return edges
+
+    def edge_between(self, source_rows: ArrayLike, target_rows: ArrayLike) -> NDArray[np.int64]:
+        """Edge numbers between rows, -1 where there is no edge."""
+        from tensorucb.graph._kernels import find_edges
+
+        s, t = self._checked_rows(source_rows), self._checked_rows(target_rows)
+        if s.size != t.size:
+            raise ShapeError(f"source and target rows must be of one length; got {s.size} and {t.size}.")
+        edges: NDArray[np.int64] = find_edges(frozen(s), frozen(t), self.out_offsets, self.targets)
+        return edges
+
+    def out_edges(self, rows: ArrayLike) -> NDArray[np.int64]:
+        """Numbers of all edges out of these rows, in the order of the rows."""
+        checked = self._checked_rows(rows)
+        starts, counts = self.out_offsets[checked], self.out_degree[checked]
+        shifts = starts - np.cumsum(counts) + counts
+        return np.repeat(shifts, counts) + np.arange(int(counts.sum()), dtype=np.int64)
+
+    def _checked_rows(self, rows: ArrayLike) -> NDArray[np.int64]:
+        array = np.asarray(rows)
+        if array.ndim != 1:
+            raise ShapeError(f"rows must be one-dimensional; got an array of shape {array.shape}.")
+        if array.size == 0:
+            return np.empty(0, dtype=np.int64)
+        if array.dtype.kind not in "iu":
+            raise InputError(f"rows must be integers; got {array.dtype}. Graph.rows translates ids into rows.")
+        outside = np.flatnonzero((array < 0) | (array >= self.n_nodes))
+        if outside.size:
+            raise InputError(
+                f"rows must lie in 0 … {self.n_nodes - 1}; got {describe_rows(array[outside[:5]].tolist(), outside)}."
+            )
+        return array.astype(np.int64, copy=False)
+
+    def subgraph(self, ids: ArrayLike) -> Graph:
+        """The graph on these ids and the edges among them; rows keep their order, attributes come along."""
+        keep = np.zeros(self.n_nodes, dtype=np.bool_)
+        keep[self.rows(ids)] = True
+        return self._on(keep)
+
+    def without_isolated(self) -> Graph:
+        """The graph without nodes that have no edge at all."""
+        return self._on((self.out_degree > 0) | (self.in_degree > 0))
+
+    def _on(self, keep: NDArray[np.bool_]) -> Graph:
+        edges = keep[self.sources] & keep[self.targets]
+        if not edges.any():
+            raise InputError("a graph needs at least one edge; there is none among these nodes.")
+        rows = (np.cumsum(keep) - 1).astype(np.int32)
+        held = {name: values[edges] for name, values in self.edge_attributes.items()}
+        return Graph(int(keep.sum()), rows[self.sources[edges]], rows[self.targets[edges]], self.ids[keep], held)
+
+    def to_frame(self) -> pl.DataFrame:
+        """A polars frame of the ids in ``source``, ``target`` and the attributes; isolated nodes are not in it."""
+        from tensorucb.graph._convert import to_frame
+
+        return to_frame(self.ids, self.sources, self.targets, self.edge_attributes)
+
+    def to_networkx(self) -> Any:
+        """A ``networkx.DiGraph`` with the caller's ids, all nodes and the edge attributes."""
+        from tensorucb.graph._convert import to_networkx
+
+        return to_networkx(self.ids, self.sources, self.targets, self.edge_attributes)
+
+    def to_scipy(self, attribute: str | None = None) -> Any:
+        """A ``scipy.sparse.csr_array`` of the named attribute's values, or of ones."""
+        from tensorucb.graph._convert import to_scipy
+
+        return to_scipy(self.out_offsets, self.targets, self.edge_attributes, attribute)
+
+    def __repr__(self) -> str:
+        kind = "strings" if self.ids.dtype.kind == "U" else "integers"
+        more = f", attributes={list(self.edge_attributes)}" if self.edge_attributes else ""
+        return f"Graph(n_nodes={self.n_nodes}, n_edges={self.n_edges}, ids={kind}{more})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Graph):
+            return NotImplemented
+        return (
+            np.array_equal(self.ids, other.ids)
+            and np.array_equal(self.sources, other.sources)
+            and np.array_equal(self.targets, other.targets)
+            and self.edge_attributes.keys() == other.edge_attributes.keys()
+            and all(np.array_equal(v, other.edge_attributes[name]) for name, v in self.edge_attributes.items())
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.n_nodes, self.n_edges, self.targets[:64].tobytes(), self.sources[:64].tobytes()))

@@ -1,0 +1,179 @@
+"""To and from other libraries' graphs and tables; each is imported only by whoever hands one in or asks for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.errors import InputError, MissingExtraError, ShapeError
+from tensorucb.graph._build import node_ids
+from tensorucb.graph._ids import distinct_ids, id_column
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = [
+    "frame_columns",
+    "igraph_columns",
+    "networkx_columns",
+    "scipy_columns",
+    "to_frame",
+    "to_networkx",
+    "to_scipy",
+]
+
+
+def frame_columns(frame: Any, names: Sequence[str]) -> dict[str, Any]:
+    """The named columns of a polars, pandas or Arrow table, as `Graph.from_edges` takes them."""
+    import polars as pl
+
+    library = type(frame).__module__.split(".")[0]
+    if isinstance(frame, pl.LazyFrame):
+        frame = frame.collect()
+    elif library not in ("polars", "pandas") and hasattr(frame, "__arrow_c_stream__"):
+        frame = pl.DataFrame(frame)
+    if not hasattr(frame, "columns") or not hasattr(frame, "__getitem__"):
+        raise InputError(f"frame must be a polars, pandas or Arrow table; got {type(frame).__name__}.")
+    check_columns(list(frame.columns), names)
+    if library == "pandas":
+        return {name: _pandas_column(frame[name], name) for name in names}
+    return {name: frame[name] for name in names}
+
+
+def check_columns(present: Sequence[str], names: Sequence[str]) -> None:
+    """Refuse names of columns that are not there, or are asked for twice."""
+    missing = [name for name in names if name not in present]
+    if missing:
+        raise InputError(f"no column {missing[0]!r}; the columns are {list(present)}.")
+    if len(set(names)) < len(names):
+        raise InputError(f"source, target and attributes must be different columns; got {list(names)}.")
+
+
+def _pandas_column(series: Any, name: str) -> NDArray[Any]:
+    missing = np.flatnonzero(np.asarray(series.isna(), dtype=np.bool_))
+    if missing.size:
+        raise InputError(
+            f"column {name!r} has {missing.size} missing value{'s' if missing.size > 1 else ''}, the first in row "
+            f"{missing[0]} (counting from 0). Remove or fill these rows."
+        )
+    return np.asarray(series.to_numpy())
+
+
+def networkx_columns(network: Any, attributes: Sequence[str]) -> dict[str, Any]:
+    """Arguments for `Graph.from_edges` from a networkx graph."""
+    nodes = list(network.nodes)
+    edges = list(network.edges(data=True))
+    values = {name: _edge_values((data for _, _, data in edges), name) for name in attributes}
+    return _columns(
+        nodes, [edge[0] for edge in edges], [edge[1] for edge in edges], values, directed=network.is_directed()
+    )
+
+
+def igraph_columns(network: Any, attributes: Sequence[str]) -> dict[str, Any]:
+    """Arguments for `Graph.from_edges` from an igraph graph."""
+    names = network.vs["name"] if "name" in network.vs.attributes() else list(range(network.vcount()))
+    pairs = network.get_edgelist()
+    missing = [name for name in attributes if name not in network.es.attributes()]
+    if missing:
+        raise InputError(f"no edge attribute {missing[0]!r}; the edges have {network.es.attributes()}.")
+    values = {name: network.es[name] for name in attributes}
+    sources, targets = [names[i] for i, _ in pairs], [names[j] for _, j in pairs]
+    return _columns(names, sources, targets, values, directed=network.is_directed())
+
+
+def _edge_values(edges: Iterable[Mapping[str, Any]], name: str) -> list[Any]:
+    values = []
+    for row, data in enumerate(edges):
+        if name not in data:
+            raise InputError(f"edge {row} (counting from 0) has no attribute {name!r}.")
+        values.append(data[name])
+    return values
+
+
+def _columns(
+    nodes: list[Any], sources: list[Any], targets: list[Any], values: Mapping[str, list[Any]], *, directed: bool
+) -> dict[str, Any]:
+    if not nodes:
+        raise InputError("a graph needs at least one edge; this one has no nodes.")
+    ids = distinct_ids([id_column(node_ids(nodes), "nodes")])
+    if not directed:
+        # A loop is its own reverse: taken once, so that the count of loops is the caller's.
+        back = [i for i, (a, b) in enumerate(zip(sources, targets, strict=True)) if a != b]
+        sources, targets = sources + [targets[i] for i in back], targets + [sources[i] for i in back]
+        values = {name: column + [column[i] for i in back] for name, column in values.items()}
+    return {"sources": sources, "targets": targets, "nodes": ids, "attributes": values}
+
+
+def scipy_columns(matrix: Any, attribute: str | None, nodes: Any) -> dict[str, Any]:
+    """Arguments for `Graph.from_edges` from a sparse matrix."""
+    if not hasattr(matrix, "tocoo"):
+        raise InputError(f"matrix must be a scipy sparse array; got {type(matrix).__name__}.")
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ShapeError(f"matrix must be square; got shape {matrix.shape}.")
+    ids = np.arange(matrix.shape[0], dtype=np.int64) if nodes is None else node_ids(nodes)
+    if ids.size != matrix.shape[0]:
+        raise ShapeError(f"nodes must name the {matrix.shape[0]} rows of the matrix; got {ids.size} ids.")
+    entries = matrix.tocoo()
+    values = {} if attribute is None else {attribute: entries.data}
+    return {"sources": ids[entries.row], "targets": ids[entries.col], "nodes": ids, "attributes": values}
+
+
+def to_frame(
+    ids: NDArray[Any],
+    sources: NDArray[np.int32],
+    targets: NDArray[np.int32],
+    attributes: Mapping[str, NDArray[Any]],
+) -> pl.DataFrame:
+    """A polars frame of edges."""
+    import polars as pl
+
+    names = pl.Series("id", ids)
+    clash = {"source", "target"} & attributes.keys()
+    if clash:
+        raise InputError(f"an attribute is called {min(clash)!r}, which the frame needs for ids. Rename it.")
+    return pl.DataFrame(
+        {"source": names.gather(sources), "target": names.gather(targets), **attributes},
+    )
+
+
+def to_networkx(
+    ids: NDArray[Any],
+    sources: NDArray[np.int32],
+    targets: NDArray[np.int32],
+    attributes: Mapping[str, NDArray[Any]],
+) -> Any:
+    """A networkx graph."""
+    try:
+        import networkx as nx
+    except ImportError as error:
+        raise MissingExtraError("to_networkx needs networkx, which is not installed. Install networkx.") from error
+
+    network = nx.DiGraph()
+    names = ids.tolist()
+    network.add_nodes_from(names)
+    columns = [values.tolist() for values in attributes.values()]
+    values = zip(*columns, strict=True) if columns else iter([()] * sources.size)
+    network.add_edges_from(
+        (names[s], names[t], dict(zip(attributes, row, strict=True)))
+        for s, t, row in zip(sources.tolist(), targets.tolist(), values, strict=True)
+    )
+    return network
+
+
+def to_scipy(
+    offsets: NDArray[np.int64],
+    targets: NDArray[np.int32],
+    attributes: Mapping[str, NDArray[Any]],
+    attribute: str | None,
+) -> Any:
+    """A sparse array in compressed rows."""
+    from scipy.sparse import csr_array
+
+    if attribute is not None and attribute not in attributes:
+        raise InputError(f"no attribute {attribute!r}; the graph has {list(attributes)}.")
+    data = np.ones(targets.size) if attribute is None else attributes[attribute].copy()
+    n = offsets.size - 1
+    return csr_array((data, targets.copy(), offsets.copy()), shape=(n, n))

@@ -1,0 +1,256 @@
+"""Node ids: what may be one, and the way from ids to row numbers.
+
+A column of ids is an int64 array or, for strings, a polars series; everything a caller may hand in becomes one of
+the two in :func:`id_column`, or an error that names the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.errors import InputError, ShapeError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    Column = NDArray[np.int64] | pl.Series
+
+__all__ = ["IdIndex", "describe_rows", "distinct_ids", "frozen", "id_column", "is_missing", "kind_of", "string_array"]
+
+_SHOWN = 5
+_EXACT = 2.0**53
+_SMALL_TABLE = 1 << 20
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """A contiguous read-only view (a copy only where the memory is not contiguous)."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def describe_rows(values: Sequence[Any], rows: NDArray[np.int64]) -> str:
+    """The first offenders with their rows, for messages: ``7 (row 3), 9 (row 4) and 12 more``."""
+    shown = ", ".join(f"{value!r} (row {row})" for value, row in zip(values, rows[:_SHOWN].tolist(), strict=False))
+    return shown + (f" and {rows.size - _SHOWN} more" if rows.size > _SHOWN else "")
+
+
+def kind_of(column: Column) -> str:
+    """``"integers"`` or ``"strings"``."""
+    return "integers" if isinstance(column, np.ndarray) else "strings"
+
+
+def id_column(values: Any, name: str) -> Column:
+    """The ids in ``values`` as an int64 array or a polars series of strings.
+
+    Parameters
+    ----------
+    values
+        A one-dimensional array, list or series of whole numbers or strings; floats pass if they are whole, as
+        pandas makes them.
+    name
+        What to call the column in error messages.
+    """
+    if type(values).__module__.startswith("polars"):
+        return _from_polars(values, name)
+    if isinstance(values, list | tuple):
+        return _from_objects(list(values), name)
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ShapeError(f"{name} must be one-dimensional; got an array of shape {array.shape}.")
+    if array.dtype.kind in "iu":
+        return _from_integers(array, name)
+    if array.dtype.kind == "f":
+        return _from_floats(array.astype(np.float64, copy=False), name)
+    if array.dtype.kind in "UTO":
+        return _from_objects(array.tolist(), name)
+    raise InputError(f"{name} must be whole numbers or strings; got values of type {array.dtype}.")
+
+
+def _from_polars(series: Any, name: str) -> Column:
+    import polars as pl
+
+    if not isinstance(series, pl.Series):
+        raise InputError(f"{name} must be a column; got {type(series).__name__}. Use Graph.from_frame for a frame.")
+    if series.null_count():
+        raise InputError(_missing(name, np.flatnonzero(series.is_null().to_numpy())))
+    if isinstance(series.dtype, pl.String | pl.Categorical | pl.Enum):
+        strings: pl.Series = series.cast(pl.String)
+        return strings
+    if series.dtype.is_integer() and series.dtype not in (pl.Int128, pl.UInt128):
+        return _from_integers(series.to_numpy(), name)
+    if series.dtype.is_float():
+        return _from_floats(series.cast(pl.Float64).to_numpy(), name)
+    raise InputError(f"{name} must be whole numbers or strings; got values of type {series.dtype}.")
+
+
+def _from_integers(array: NDArray[Any], name: str) -> NDArray[np.int64]:
+    if array.dtype.kind == "u" and array.size and int(array.max()) > np.iinfo(np.int64).max:
+        raise InputError(f"{name} must fit in 64 bits with a sign; got {array.max()} (row {array.argmax()}).")
+    return array.astype(np.int64, copy=False)
+
+
+def _from_floats(array: NDArray[np.float64], name: str) -> NDArray[np.int64]:
+    missing = np.flatnonzero(np.isnan(array))
+    if missing.size:
+        raise InputError(_missing(name, missing))
+    bad = np.flatnonzero((array != np.floor(array)) | (np.abs(array) > _EXACT))
+    if bad.size:
+        raise InputError(
+            f"{name} must be whole numbers (up to 2^53 when they come as floats) or strings; "
+            f"got {describe_rows(array[bad[:_SHOWN]].tolist(), bad)}."
+        )
+    return array.astype(np.int64)
+
+
+def _from_objects(values: list[Any], name: str) -> Column:
+    types = set(map(type, values))
+    if any(issubclass(kind, list | tuple | np.ndarray) for kind in types):
+        raise ShapeError(f"{name} must be one-dimensional; its elements are sequences.")
+    if all(issubclass(kind, str) for kind in types) and types:
+        return _from_strings(values, name)
+    if all(issubclass(kind, int | np.integer) and not issubclass(kind, bool) for kind in types):
+        try:
+            return np.array(values, dtype=np.int64)
+        except OverflowError:
+            raise InputError(f"{name} must fit in 64 bits with a sign; a number does not.") from None
+    missing = np.flatnonzero([is_missing(value) for value in values])
+    if missing.size:
+        raise InputError(_missing(name, missing))
+    if all(issubclass(kind, int | float | np.integer | np.floating) for kind in types) and bool not in types:
+        return _from_floats(np.array(values, dtype=np.float64), name)
+    raise InputError(
+        f"{name} must be all whole numbers or all strings; got {_first_of_each_type(values)}. "
+        "Convert them to one type first."
+    )
+
+
+def _from_strings(values: list[str], name: str) -> pl.Series:
+    import polars as pl
+
+    try:
+        return pl.Series(values, dtype=pl.String)
+    except UnicodeEncodeError as error:
+        raise InputError(f"{name} holds a string that is not valid Unicode: {error.object!r}.") from None
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a Python object stands for a missing value."""
+    return (
+        value is None
+        or type(value).__name__ in ("NAType", "NaTType")
+        or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
+    )
+
+
+def _missing(name: str, rows: NDArray[np.intp]) -> str:
+    return (
+        f"{name} has {rows.size} missing value{'s' if rows.size > 1 else ''}, the first in row {rows[0]} "
+        "(counting from 0). Remove or fill these rows."
+    )
+
+
+def _first_of_each_type(values: list[Any]) -> str:
+    first: dict[str, str] = {}
+    for row, value in enumerate(values):
+        first.setdefault(type(value).__name__, f"{value!r} of type {type(value).__name__} (row {row})")
+    return " and ".join(list(first.values())[:3])
+
+
+def distinct_ids(columns: Sequence[Column]) -> NDArray[Any]:
+    """The sorted distinct ids of the columns, which are all of one kind."""
+    import polars as pl
+
+    integers = [column for column in columns if isinstance(column, np.ndarray)]
+    if integers:
+        low = min(int(column.min()) for column in integers if column.size)
+        high = max(int(column.max()) for column in integers if column.size)
+        span = high - low + 1
+        if span > _table_limit(sum(column.size for column in integers)):
+            return np.sort(pl.concat([pl.Series(column).unique() for column in integers]).unique().to_numpy())
+        from tensorucb.graph._kernels import mark
+
+        present = np.zeros(span, dtype=np.bool_)
+        for column in integers:
+            mark(frozen(column), low, present)
+        return np.flatnonzero(present) + np.int64(low)
+    strings = pl.concat([pl.Series(column).unique() for column in columns]).unique().sort()
+    return string_array(strings)
+
+
+def string_array(strings: pl.Series) -> NDArray[np.str_]:
+    """A NumPy array of the strings, refusing what NumPy would silently shorten."""
+    if strings.str.contains("\0", literal=True).any():
+        raise InputError("an id holds the character NUL, which arrays of strings cannot keep. Rename such ids.")
+    return np.array(strings.to_list(), dtype=np.str_)
+
+
+def _table_limit(lookups: int) -> int:
+    return max(_SMALL_TABLE, 4 * lookups)
+
+
+class IdIndex:
+    """From ids to rows: a plain table for dense integers, a hash table for scattered ones, polars for strings."""
+
+    def __init__(self, ids: NDArray[Any], lookups: int = 0) -> None:
+        self.ids = ids
+        self.lookups = max(lookups, ids.size)
+
+    @property
+    def kind(self) -> str:
+        """``"integers"`` or ``"strings"``."""
+        return "strings" if self.ids.dtype.kind == "U" else "integers"
+
+    def rows(self, column: Column) -> NDArray[np.int32]:
+        """The row of each id, -1 where the index does not hold it; the column is of the index's kind."""
+        if not isinstance(column, np.ndarray):
+            codes = column.cast(self._enum, strict=False).to_physical()
+            return codes.cast(_signed()).fill_null(-1).to_numpy().astype(np.int32, copy=False)
+        if self._table is not None:
+            from tensorucb.graph._kernels import look_up_table
+
+            low, table = self._table
+            rows: NDArray[np.int32] = look_up_table(frozen(column), low, frozen(table))
+            return rows
+        from tensorucb.graph._kernels import look_up_hash
+
+        keys, slots = self._hash
+        rows = look_up_hash(frozen(column), frozen(keys), frozen(slots))
+        return rows
+
+    @cached_property
+    def _table(self) -> tuple[int, NDArray[np.int32]] | None:
+        from tensorucb.graph._kernels import fill_table
+
+        low, high = int(self.ids.min()), int(self.ids.max())
+        if high - low + 1 > _table_limit(self.lookups):
+            return None
+        table = np.full(high - low + 1, -1, dtype=np.int32)
+        fill_table(frozen(self.ids), low, table)
+        return low, table
+
+    @cached_property
+    def _hash(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        from tensorucb.graph._kernels import fill_hash
+
+        size = 1 << int(2 * self.ids.size).bit_length()
+        keys, slots = np.zeros(size, dtype=np.int64), np.full(size, -1, dtype=np.int32)
+        fill_hash(frozen(self.ids), keys, slots)
+        return keys, slots
+
+    @cached_property
+    def _enum(self) -> Any:
+        import polars as pl
+
+        return pl.Enum(self.ids.tolist())
+
+
+def _signed() -> Any:
+    import polars as pl
+
+    return pl.Int64

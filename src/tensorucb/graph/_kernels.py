@@ -1,0 +1,146 @@
+"""Kernels of the graph: ids to rows, counting sorts, edge look-up.
+
+Glossary: ``n`` nodes, ``m`` edges, ``s``/``t`` source and target rows, ``e`` an edge number, ``offsets`` the n + 1
+bounds of compressed rows. Inputs are read-only, so that each kernel compiles for one type only.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from tensorucb._kernels import KERNEL, mix64
+
+
+@numba.njit(**KERNEL)
+def mark(ids, low, present):  # type: ignore[no-untyped-def]
+    """Set ``present[id - low]`` for every id."""
+    for i in range(ids.size):
+        present[ids[i] - low] = True
+
+
+@numba.njit(**KERNEL)
+def fill_table(ids, low, table):  # type: ignore[no-untyped-def]
+    """``table[id - low] = row`` of each id; the table comes filled with -1."""
+    for row in range(ids.size):
+        table[ids[row] - low] = row
+
+
+@numba.njit(**KERNEL)
+def look_up_table(ids, low, table):  # type: ignore[no-untyped-def]
+    """Rows of ids by direct addressing, -1 where there is none."""
+    rows = np.empty(ids.size, np.int32)
+    high = low + table.size - 1
+    for i in range(ids.size):
+        rows[i] = table[ids[i] - low] if low <= ids[i] <= high else -1
+    return rows
+
+
+@numba.njit(**KERNEL)
+def fill_hash(ids, keys, slots):  # type: ignore[no-untyped-def]
+    """Put ids into an open-addressing table of a power-of-two size; ``slots`` comes filled with -1."""
+    mask = np.uint64(keys.size - 1)
+    for row in range(ids.size):
+        h = mix64(np.uint64(ids[row])) & mask
+        while slots[h] >= 0:
+            h = (h + np.uint64(1)) & mask
+        keys[h] = ids[row]
+        slots[h] = row
+
+
+@numba.njit(**KERNEL)
+def look_up_hash(ids, keys, slots):  # type: ignore[no-untyped-def]
+    """Rows of ids by :func:`fill_hash`'s table, -1 where there is none."""
+    rows = np.empty(ids.size, np.int32)
+    mask = np.uint64(keys.size - 1)
+    for i in range(ids.size):
+        h = mix64(np.uint64(ids[i])) & mask
+        while slots[h] >= 0 and keys[h] != ids[i]:
+            h = (h + np.uint64(1)) & mask
+        rows[i] = slots[h]
+    return rows
+
+
+@numba.njit(**KERNEL)
+def row_offsets(rows, n):  # type: ignore[no-untyped-def]
+    """The n + 1 bounds of each row's run, were ``rows`` sorted."""
+    offsets = np.zeros(n + 1, np.int64)
+    for i in range(rows.size):
+        offsets[rows[i] + 1] += 1
+    for v in range(n):
+        offsets[v + 1] += offsets[v]
+    return offsets
+
+
+@numba.njit(**KERNEL)
+def count_descents(s, t):  # type: ignore[no-untyped-def]
+    """How many edges do not come strictly after the one before them: 0 means sorted, without repeats."""
+    count = 0
+    for e in range(1, s.size):
+        if s[e] < s[e - 1] or (s[e] == s[e - 1] and t[e] <= t[e - 1]):
+            count += 1
+    return count
+
+
+@numba.njit(**KERNEL)
+def sort_edges(s, t, n, with_order):  # type: ignore[no-untyped-def]
+    """Two stable counting sorts, by target and then by source; ``order`` is the old position of each edge."""
+    m = s.size
+    k = m if with_order else 0
+    starts = row_offsets(t, n)
+    cursor = starts[:-1].copy()
+    s_by_t = np.empty(m, np.int32)
+    order_by_t = np.empty(k, np.int32)
+    for e in range(m):
+        p = cursor[t[e]]
+        cursor[t[e]] = p + 1
+        s_by_t[p] = s[e]
+        if with_order:
+            order_by_t[p] = e
+    ends = row_offsets(s, n)
+    cursor = ends[:-1].copy()
+    t_sorted = np.empty(m, np.int32)
+    order = np.empty(k, np.int32)
+    for v in range(n):
+        for p in range(starts[v], starts[v + 1]):
+            q = cursor[s_by_t[p]]
+            cursor[s_by_t[p]] = q + 1
+            t_sorted[q] = v
+            if with_order:
+                order[q] = order_by_t[p]
+    s_sorted = s_by_t
+    for v in range(n):
+        s_sorted[ends[v] : ends[v + 1]] = v
+    return s_sorted, t_sorted, order
+
+
+@numba.njit(**KERNEL)
+def transpose(t, out_offsets, in_offsets):  # type: ignore[no-untyped-def]
+    """Edge numbers and source rows sorted by target, then source."""
+    edges = np.empty(t.size, np.int64)
+    sources = np.empty(t.size, np.int32)
+    cursor = in_offsets[:-1].copy()
+    for v in range(out_offsets.size - 1):
+        for e in range(out_offsets[v], out_offsets[v + 1]):
+            p = cursor[t[e]]
+            cursor[t[e]] = p + 1
+            edges[p] = e
+            sources[p] = v
+    return edges, sources
+
+
+@numba.njit(**KERNEL)
+def find_edges(source_rows, target_rows, out_offsets, t):  # type: ignore[no-untyped-def]
+    """The number of each edge by binary search in its source's run, -1 where there is none."""
+    edges = np.empty(source_rows.size, np.int64)
+    for i in range(source_rows.size):
+        low, high = out_offsets[source_rows[i]], out_offsets[source_rows[i] + 1]
+        end = high
+        while low < high:
+            middle = (low + high) // 2
+            if t[middle] < target_rows[i]:
+                low = middle + 1
+            else:
+                high = middle
+        edges[i] = low if low < end and t[low] == target_rows[i] else -1
+    return edges
