@@ -1,0 +1,76 @@
+"""Data: action logs and networks from files in several forms, the paper's preparation, and generated networks."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tensorucb.data._dataset import Dataset, checksum
+    from tensorucb.data._describe import Description, count_activations, describe
+    from tensorucb.data._digg import read_digg
+    from tensorucb.data._flixster import read_flixster
+    from tensorucb.data._log import ActionLog
+    from tensorucb.data._plain import read_plain
+    from tensorucb.data._prepare import prepare
+    from tensorucb.data._read import read_dataset
+    from tensorucb.data._report import FileReport, LeftOut, Report
+    from tensorucb.data._write import write_dataset
+    from tensorucb.data.sandbox import Sandbox, digg_like, flixster_like, make_sandbox
+
+__all__ = [
+    "ActionLog",
+    "Dataset",
+    "Description",
+    "FileReport",
+    "LeftOut",
+    "Report",
+    "Sandbox",
+    "checksum",
+    "count_activations",
+    "describe",
+    "digg_like",
+    "flixster_like",
+    "make_sandbox",
+    "prepare",
+    "read_dataset",
+    "read_digg",
+    "read_flixster",
+    "read_plain",
+    "write_dataset",
+]
+
+# Loaded on first use: polars and the generators' kernels are heavy.
+_HOMES: dict[str, str] = {
+    "ActionLog": "_log",
+    "Dataset": "_dataset",
+    "Description": "_describe",
+    "FileReport": "_report",
+    "LeftOut": "_report",
+    "Report": "_report",
+    "Sandbox": "sandbox",
+    "checksum": "_dataset",
+    "count_activations": "_describe",
+    "describe": "_describe",
+    "digg_like": "sandbox",
+    "flixster_like": "sandbox",
+    "make_sandbox": "sandbox",
+    "prepare": "_prepare",
+    "read_dataset": "_read",
+    "read_digg": "_digg",
+    "read_flixster": "_flixster",
+    "read_plain": "_plain",
+    "write_dataset": "_write",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tensorucb.data' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"tensorucb.data.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,0 +1,99 @@
+"""The paper's preparation of a data set (Section "Datasets")."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.data._dataset import Dataset
+from tensorucb.data._log import ActionLog
+from tensorucb.errors import InputError
+from tensorucb.graph import Graph
+from tensorucb.rng import RngLike, as_generator
+
+__all__ = ["prepare"]
+
+
+def _subgraph(graph: Graph, keep: NDArray[np.bool_], drop_isolated: bool) -> tuple[Graph, NDArray[np.int64]]:
+    """The graph among the users kept, and each old row's new one (-1 for those gone)."""
+    smaller, old_rows = graph.subgraph(graph.ids[keep]), np.flatnonzero(keep)
+    if drop_isolated:
+        old_rows = old_rows[(smaller.out_degree > 0) | (smaller.in_degree > 0)]
+        smaller = smaller.without_isolated()
+    rows = np.full(graph.n_nodes, -1, dtype=np.int64)
+    rows[old_rows] = np.arange(old_rows.size)
+    return smaller, rows
+
+
+def _sample_products(log: ActionLog, n_products: int | None, rng: RngLike) -> ActionLog:
+    acted = np.unique(log.items).astype(np.int64)
+    if n_products is not None:
+        if isinstance(n_products, bool) or not 1 <= n_products <= acted.size:
+            raise InputError(
+                f"n_products must lie between 1 and the {acted.size} items with actions; got {n_products!r}."
+            )
+        acted = np.sort(as_generator(rng).choice(acted, n_products, replace=False))
+    return log.select(np.ones(log.n_actions, dtype=bool), items=acted)
+
+
+def prepare(
+    dataset: Dataset,
+    *,
+    min_interactions: int = 50,
+    drop_isolated: bool = True,
+    window: float | Literal["keep"] | None = "keep",
+    n_products: int | None = None,
+    rng: RngLike = None,
+) -> Dataset:
+    """Drop users with few interactions and isolated users, and sample products, as the paper does.
+
+    Parameters
+    ----------
+    dataset
+        The data as read.
+    min_interactions
+        Users with fewer actions in the whole log are dropped, with their edges. 0 keeps everyone.
+    drop_isolated
+        Drop users whom no edge joins to another user that is left.
+    window
+        The activation window in seconds, ``None`` for none, ``"keep"`` for the data set's own.
+    n_products
+        Keep that many products, drawn at random from those with an action; ``None`` keeps all.
+    rng
+        Seed or generator of that draw.
+
+    Returns
+    -------
+    Dataset
+        New, with the steps added to its report. Users are judged on the whole log, before products are drawn.
+    """
+    if isinstance(min_interactions, bool) or min_interactions < 0:
+        raise InputError(f"min_interactions must be 0 or more; got {min_interactions!r}.")
+    if window != "keep" and window is not None and not (np.isfinite(window) and window > 0):
+        raise InputError(f"window must be a positive number of seconds, None or 'keep'; got {window!r}.")
+    graph, log = dataset.graph, dataset.log
+    keep = log.interactions(graph.n_nodes) >= min_interactions
+    inside = keep[graph.sources] & keep[graph.targets]
+    if not inside.any():
+        raise InputError(
+            f"no edge of {dataset.name!r} joins two users with {min_interactions} interactions or more. "
+            "Lower min_interactions."
+        )
+    smaller, rows = _subgraph(graph, keep, drop_isolated)
+    new_users = rows[log.users]
+    kept_log = log.select(new_users >= 0)
+    kept_log = ActionLog(new_users[new_users >= 0].astype(np.int32), kept_log.items, kept_log.times, log.item_ids)
+    final_log = _sample_products(kept_log, n_products, rng)
+    few = int((~keep).sum())
+    report = dataset.report.then(
+        f"{few:,} users dropped: fewer than {min_interactions} interactions",
+        f"{graph.n_nodes - few - smaller.n_nodes:,} users dropped: isolated",
+        f"{graph.n_edges - smaller.n_edges:,} edges dropped with them",
+        f"{log.n_items - final_log.n_items:,} items dropped: "
+        + ("no action left" if n_products is None else f"no action left, or not among the {n_products} drawn"),
+        f"{log.n_actions - final_log.n_actions:,} actions dropped with these users and items",
+    )
+    chosen = dataset.window if window == "keep" else window
+    return Dataset(smaller, final_log, dataset.name, chosen, report)
