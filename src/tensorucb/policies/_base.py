@@ -102,7 +102,7 @@ class BasePolicy:
 
     name: str = "policy"
     needs_users: ClassVar[bool] = False
-    uses_product: ClassVar[bool] = False
+    uses_product: bool = False
     pure: ClassVar[bool] = True
     tunable: ClassVar[tuple[str, ...]] = ("exploration",)
 
@@ -116,7 +116,7 @@ class BasePolicy:
     # -- what a subclass writes --
 
     def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
-        """The arrays before any observation; ``dims``: the product's dimensions, None before the first update."""
+        """The arrays at the start; ``dims``: the product's dimensions, None before the first update."""
         return {}
 
     def _score(self, modes: tuple[Floats, ...]) -> Floats:
@@ -210,9 +210,7 @@ class BasePolicy:
     def users(self) -> Floats:
         """The user features given to `bind`."""
         if self._users is None:
-            raise StateError(
-                f"{self.name} has no user features. Call bind(graph, users, rng) with them first."
-            )
+            raise StateError(f"{self.name} has no user features. Call bind(graph, users, rng) with them first.")
         return self._users
 
     def settings(self) -> dict[str, Any]:
@@ -252,9 +250,7 @@ class BasePolicy:
     ) -> dict[str, NDArray[Any]]:
         """Copies of ``arrays``, which must have the names, shapes and types expected."""
         if set(expected) != set(arrays):
-            raise InputError(
-                f"the state of {self.name} must hold arrays {sorted(expected)}; got {sorted(arrays)}."
-            )
+            raise InputError(f"the state of {self.name} must hold arrays {sorted(expected)}; got {sorted(arrays)}.")
         for name, array in expected.items():
             given = arrays[name]
             if given.shape != array.shape or given.dtype != array.dtype:

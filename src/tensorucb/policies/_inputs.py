@@ -18,11 +18,9 @@ __all__ = ["as_modes", "as_observations", "as_users", "check_count", "check_numb
 def as_modes(product: Any) -> tuple[NDArray[np.float64], ...]:
     """``product`` as a tuple of vectors: one (d3,) vector, or a sequence of them for more modes."""
     several = (
-        not isinstance(product, np.ndarray)
-        and isinstance(product, Sequence)
-        and not isinstance(product, str | bytes)
+        isinstance(product, Sequence)
         and len(product) > 0
-        and all(np.ndim(part) > 0 for part in product)
+        and all(isinstance(part, np.ndarray | list | tuple) for part in product)
     )
     return tuple(_vector(part) for part in (product if several else (product,)))
 
@@ -32,15 +30,14 @@ def _vector(values: Any) -> NDArray[np.float64]:
         vector = np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"a product must be a vector of numbers; got {values!r}.") from error
+    # ascontiguousarray makes a scalar a vector, so the shape that came decides.
     if np.ndim(values) != 1 or vector.size == 0:
         raise ShapeError(
             "a product must be a vector (d,), or a sequence of vectors for several modes; "
             f"got shape {np.shape(values)}."
         )
     if not np.isfinite(vector).all():
-        raise InputError(
-            "a product's features must be finite; got NaN or infinity. Clean or impute them first."
-        )
+        raise InputError("a product's features must be finite; got NaN or infinity. Clean or impute them first.")
     return vector
 
 
@@ -59,8 +56,7 @@ def as_users(graph: Graph, users: ArrayLike | None, *, needed: bool, name: str) 
         raise InputError(f"users must be an (n, d) array of numbers; got {type(users).__name__}.") from error
     if array.ndim != 2 or array.shape[0] != graph.n_nodes or array.shape[1] == 0:
         raise ShapeError(
-            f"users must have one row per node, ({graph.n_nodes}, d); got shape {array.shape}. "
-            "Rows follow graph.ids."
+            f"users must have one row per node, ({graph.n_nodes}, d); got shape {array.shape}. Rows follow graph.ids."
         )
     if not np.isfinite(array).all():
         raise InputError("user features must be finite; got NaN or infinity. Clean or impute them first.")
@@ -76,9 +72,7 @@ def as_observations(
     except (TypeError, ValueError) as error:
         raise InputError(f"edges and outcomes must be arrays of numbers ({error}).") from error
     if rows.ndim != 1 or rows.shape != values.shape:
-        raise ShapeError(
-            f"edges and outcomes must be of one length; got shapes {rows.shape} and {values.shape}."
-        )
+        raise ShapeError(f"edges and outcomes must be of one length; got shapes {rows.shape} and {values.shape}.")
     if rows.size == 0:
         return np.empty(0, dtype=np.int64), values
     if not np.issubdtype(rows.dtype, np.integer):

@@ -1,0 +1,33 @@
+"""Ridge regression shared by all edges: a small precision matrix, solved afresh after each batch."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.threads import single_threaded_blas
+
+__all__ = ["blank", "posterior", "with_batch"]
+
+Floats = NDArray[np.float64]
+
+
+def blank(dim: int, prior_variance: float) -> tuple[Floats, Floats]:
+    """``M = I/τ`` and ``B = 0``."""
+    return np.eye(dim) / prior_variance, np.zeros(dim)
+
+
+def with_batch(
+    precision: Floats, moment: Floats, features: Floats, outcomes: Floats, noise_variance: float
+) -> tuple[Floats, Floats]:
+    """``M + Σxxᵀ/σ²`` and ``B + Σyx``, for the rows x of ``features``."""
+    with single_threaded_blas():
+        return precision + features.T @ features / noise_variance, moment + features.T @ outcomes
+
+
+def posterior(precision: Floats, moment: Floats, noise_variance: float) -> tuple[Floats, Floats]:
+    """Coefficients ``θ = M⁻¹B/σ²`` and covariance ``M⁻¹``."""
+    with single_threaded_blas():
+        covariance = np.linalg.inv(precision)
+        covariance = (covariance + covariance.T) / 2.0
+        return covariance @ moment / noise_variance, covariance

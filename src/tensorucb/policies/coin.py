@@ -1,0 +1,88 @@
+"""`COIN`: contextual online influence maximisation (Sarıtaç, Karakurt, Tekin 2016), with its two variants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.errors import InputError
+from tensorucb.policies._base import BasePolicy, Floats, Ints, Oracle
+from tensorucb.policies._inputs import check_number
+
+__all__ = ["COIN"]
+
+# Variant -> name in tables, and the factor of D(t) in the authors' code.
+_VARIANTS = {"coin": ("COIN", 0.1), "hd": ("COIN-HD", 0.01), "plus": ("COIN+", 0.01)}
+_POWER = 0.4
+
+
+class COIN(BasePolicy):
+    """Success rates ``n/N`` per (product cell, edge), and exploration until every edge has been tried often enough.
+
+    The cell is the product's dominant entry (its main topic), so there are as many cells as product features. A
+    user is under-explored if an out-edge has ``N < D(t) = c·t^0.4`` trials in the cell, t counting rounds from 1.
+    With at least K such users, K of them are seeded; with fewer, all of them, and the oracle adds the rest from the
+    other users on ``n/N`` (0 where untried).
+
+    Parameters
+    ----------
+    variant
+        How K under-explored users are picked: ``"coin"`` uniformly, ``"hd"`` (COIN-HD) by out-degree, ``"plus"``
+        (COIN+) by the oracle restricted to them.
+    exploration
+        c of the control function D(t); by default the authors' 1/10 for COIN, 1/100 for COIN-HD and COIN+.
+    """
+
+    uses_product = True
+
+    def __init__(self, *, variant: str = "coin", exploration: float | None = None) -> None:
+        if variant not in _VARIANTS:
+            raise InputError(f"variant must be one of {sorted(_VARIANTS)}; got {variant!r}.")
+        self.variant = variant
+        self.name, factor = _VARIANTS[variant]
+        self.exploration = factor if exploration is None else check_number("exploration", exploration)
+
+    def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
+        if dims is None:
+            return {}
+        shape = (dims[0], self.graph.n_edges)
+        return {"successes": np.zeros(shape), "trials": np.zeros(shape, dtype=np.int32)}
+
+    def _counts(self, modes: tuple[Floats, ...]) -> tuple[Floats, NDArray[np.int32]]:
+        """``n`` and ``N`` of the product's cell."""
+        if not self._arrays:
+            return np.zeros(self.graph.n_edges), np.zeros(self.graph.n_edges, dtype=np.int32)
+        cell = int(np.argmax(modes[0]))
+        return self._arrays["successes"][cell], self._arrays["trials"][cell]
+
+    def _score(self, modes: tuple[Floats, ...]) -> Floats:
+        successes, trials = self._counts(modes)
+        return successes / np.maximum(trials, 1)
+
+    def _under_explored(self, modes: tuple[Floats, ...]) -> Ints:
+        """Rows of users with an out-edge tried fewer than D(t) times."""
+        control = self.exploration * (self._rounds + 1) ** _POWER
+        short = self._counts(modes)[1] < control
+        return np.flatnonzero(np.bincount(self.graph.sources[short], minlength=self.graph.n_nodes))
+
+    def _choose(self, modes: tuple[Floats, ...], k: int, oracle: Oracle) -> Ints:
+        allowed = self._allowed(oracle, k)
+        under = np.intersect1d(self._under_explored(modes), allowed)
+        if under.size >= k:
+            return self._explore(modes, k, oracle, under)
+        others = np.setdiff1d(allowed, under)
+        return np.concatenate([under, oracle(self._score(modes), k - under.size, candidates=others)])
+
+    def _explore(self, modes: tuple[Floats, ...], k: int, oracle: Oracle, under: Ints) -> Ints:
+        if self.variant == "plus":
+            return oracle(self._score(modes), k, candidates=under)
+        if self.variant == "hd":
+            return under[np.argsort(-self.graph.out_degree[under], kind="stable")[:k]]
+        return np.asarray(self._generator("explore", modes).choice(under, size=k, replace=False))
+
+    def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
+        cell = int(np.argmax(modes[0]))
+        np.add.at(self._arrays["trials"][cell], edges, 1)
+        np.add.at(self._arrays["successes"][cell], edges, outcomes)

@@ -1,0 +1,102 @@
+"""`IMFB`: factorisation bandits (Wu, Li, Wang, Wang 2019)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.errors import InputError
+from tensorucb.policies._base import BasePolicy, Floats, Ints
+from tensorucb.policies._inputs import check_count, check_number
+
+__all__ = ["IMFB"]
+
+
+class IMFB(BasePolicy):
+    """Each user has an influence vector θ_i and a susceptibility vector β_j, both learned, no features used.
+
+    For every observed edge in order: ``A_i += β_j β_jᵀ, b_i += y β_j, θ_i = A_i⁻¹ b_i``, then
+    ``C_j += θ_i θ_iᵀ, d_j += y θ_i, β_j = C_j⁻¹ d_j``. The score is
+    ``clip(θ_i·β_j + α‖β_j‖_{A_i⁻¹} + α‖θ_i‖_{C_j⁻¹} + κ qᵗ)`` with t = 1 in the first round.
+
+    Parameters
+    ----------
+    dim
+        Length of both vectors.
+    exploration
+        α, the factor of both confidence bounds.
+    ridge
+        λ: ``A_i`` and ``C_j`` start at λI.
+    warmup
+        κ, the bonus that all edges share.
+    decay
+        q, by which the bonus shrinks each round.
+    init
+        ``"random"``: θ and β start uniform on [0, 1/√dim], as prior means (``b = λθ``, ``d = λβ``).
+        ``"zero"``: at zero, where both gradients vanish, so that nothing is ever learned; kept to show it.
+    """
+
+    name = "IMFB"
+
+    def __init__(
+        self,
+        *,
+        dim: int = 10,
+        exploration: float = 0.1,
+        ridge: float = 0.4,
+        warmup: float = 4.0,
+        decay: float = 0.25,
+        init: str = "random",
+    ) -> None:
+        self.dim = check_count("dim", dim, 1)
+        self.exploration = check_number("exploration", exploration)
+        self.ridge = check_number("ridge", ridge, strict=True)
+        self.warmup = check_number("warmup", warmup)
+        self.decay = check_number("decay", decay)
+        if self.decay > 1.0:
+            raise InputError(f"decay must be in [0, 1], or the bonus would grow; got {decay!r}.")
+        if init not in ("random", "zero"):
+            raise InputError(f"init must be 'random' or 'zero'; got {init!r}.")
+        self.init = init
+
+    def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
+        shape = (self.graph.n_nodes, self.dim)
+        if self.init == "zero":
+            draw = partial(np.zeros, shape)
+        else:
+            generator = self._generator("start")
+            draw = partial(generator.uniform, 0.0, self.dim**-0.5, size=shape)
+        inverse = np.broadcast_to(np.eye(self.dim) / self.ridge, (shape[0], self.dim, self.dim))
+        return {"theta": draw(), "beta": draw(), "A_inverse": inverse.copy(), "C_inverse": inverse.copy()}
+
+    def _score(self, modes: tuple[Floats, ...]) -> Floats:
+        from tensorucb.policies.baselines._kernels import add_node_bounds, edge_dots
+
+        graph, arrays = self.graph, self._arrays
+        sources, targets = graph.sources, graph.targets
+        theta, beta, alpha = arrays["theta"], arrays["beta"], self.exploration
+        scores = np.empty(graph.n_edges)
+        edge_dots(sources, targets, theta, beta, scores)
+        by_source = np.arange(graph.n_edges, dtype=np.int64)
+        add_node_bounds(by_source, sources, targets, beta, arrays["A_inverse"], alpha, scores)
+        add_node_bounds(graph.in_edges, targets, sources, theta, arrays["C_inverse"], alpha, scores)
+        scores += self.warmup * self.decay ** (self._rounds + 1)
+        return np.clip(scores, 0.0, 1.0, out=scores)
+
+    def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
+        from tensorucb.policies.baselines._kernels import learn_factors
+
+        graph, arrays = self.graph, self._arrays
+        learn_factors(
+            graph.sources,
+            graph.targets,
+            edges,
+            outcomes,
+            arrays["A_inverse"],
+            arrays["theta"],
+            arrays["C_inverse"],
+            arrays["beta"],
+        )
