@@ -1,0 +1,30 @@
+"""Figures and reports: one look for files, notebooks and pages."""
+
+from __future__ import annotations
+
+from tensorucb.plots._export import save_figure, specification
+from tensorucb.plots._figures import bound_chart, degree_distribution, final_regret, runtime_over_size, seed_reasons
+from tensorucb.plots._lines import line_chart, rank_curves, regret_curves
+from tensorucb.plots._report import Code, Figure, Numbers, Report, Section, Table, Text
+from tensorucb.plots._theme import theme
+
+__all__ = [
+    "Code",
+    "Figure",
+    "Numbers",
+    "Report",
+    "Section",
+    "Table",
+    "Text",
+    "bound_chart",
+    "degree_distribution",
+    "final_regret",
+    "line_chart",
+    "rank_curves",
+    "regret_curves",
+    "runtime_over_size",
+    "save_figure",
+    "seed_reasons",
+    "specification",
+    "theme",
+]
