@@ -21,6 +21,4 @@ class Random(PooledRatePolicy):
 
     def _choose(self, modes: tuple[Floats, ...], k: int, oracle: Oracle) -> Ints:
         rows = self._allowed(oracle, k)
-        return np.asarray(
-            self._generator("choose", modes).choice(rows, size=k, replace=False), dtype=np.int64
-        )
+        return np.asarray(self._generator("choose", modes).choice(rows, size=k, replace=False), dtype=np.int64)

@@ -1,0 +1,204 @@
+"""Every policy passes `check_policy`, and `check_policy` catches policies that misbehave."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from tensorucb import policies
+from tensorucb.policies import BasePolicy, Policy, PolicyState, check_policy
+
+POLICIES = {
+    "random": policies.Random,
+    "high degree": policies.HighDegree,
+    "coin": policies.COIN,
+    "coin-hd": partial(policies.COIN, variant="hd"),
+    "coin+": partial(policies.COIN, variant="plus"),
+    "coin, much exploration": partial(policies.COIN, exploration=2.0),
+    "imfb": policies.IMFB,
+    "imfb, zero start": partial(policies.IMFB, init="zero", dim=3),
+    "imlinucb": policies.IMLinUCB,
+    "dilinucb": policies.DILinUCB,
+    "dilinucb-original": policies.DILinUCBOriginal,
+    "dilinucb-original, sampled": partial(policies.DILinUCBOriginal, candidates=5, max_targets=17),
+    "linucb": policies.LinUCB,
+    "linucb, no constant": partial(policies.LinUCB, constant=False),
+    "cucb": policies.CUCB,
+    "thompson": policies.Thompson,
+    "thompson by cell": partial(policies.Thompson, by_cell=True, exploration=0.1),
+}
+
+
+@pytest.mark.parametrize("factory", POLICIES.values(), ids=POLICIES.keys())
+@pytest.mark.parametrize("modes", [1, 2])
+def test_every_policy_passes(factory, modes):
+    check_policy(factory, modes=modes)
+
+
+@pytest.mark.parametrize("factory", POLICIES.values(), ids=POLICIES.keys())
+@pytest.mark.parametrize("exploration", [1e-3, 1e-2, 1e-1, 1.0])
+def test_the_tunable_parameter_is_an_argument_of_the_constructor(factory, exploration):
+    policy = factory()
+    for name in policy.tunable:
+        tuned = type(policy)(**{**policy.settings(), name: exploration})
+        assert tuned.settings()[name] == exploration
+    assert isinstance(policy, Policy)
+
+
+class Constant(BasePolicy):
+    """The smallest policy: scores never move."""
+
+    name = "Constant"
+    value = 0.5
+
+    def _score(self, modes):
+        return np.full(self.graph.n_edges, self.value)
+
+    def _learn(self, modes, edges, outcomes):
+        pass
+
+
+def test_the_smallest_policy_passes():
+    check_policy(Constant)
+
+
+class TooLarge(Constant):
+    value = 1.5
+
+
+class NotFinite(Constant):
+    value = np.nan
+
+
+class TooShort(Constant):
+    def _score(self, modes):
+        return np.full(self.graph.n_edges - 1, 0.5)
+
+
+class RepeatsASeed(Constant):
+    def _choose(self, modes, k, oracle):
+        return np.zeros(k, dtype=np.int64)
+
+
+class Restless(Constant):
+    """Draws from a generator that no state remembers."""
+
+    def bind(self, graph, users, rng=None):
+        super().bind(graph, users, rng)
+        self._rng = np.random.default_rng(self._key)
+
+    def _score(self, modes):
+        return self._rng.random(self.graph.n_edges)
+
+
+class Unseeded(Constant):
+    def _score(self, modes):
+        return np.random.default_rng().random(self.graph.n_edges)
+
+
+class Forgetful(Constant):
+    """Learns, but leaves what it learned out of its state."""
+
+    seen = 0
+
+    def _learn(self, modes, edges, outcomes):
+        self.seen += edges.size
+
+    def _score(self, modes):
+        return np.full(self.graph.n_edges, 1.0 / (1.0 + self.seen))
+
+
+class LendsItsState(Constant):
+    """Hands out its own arrays instead of copies."""
+
+    def _initial(self, dims):
+        return {"seen": np.ones(1)}
+
+    def _learn(self, modes, edges, outcomes):
+        self._arrays["seen"] += edges.size
+
+    def _score(self, modes):
+        return np.full(self.graph.n_edges, 1.0 / self._arrays["seen"][0])
+
+    def state(self):
+        return PolicyState(super().state().settings, self._arrays)
+
+
+class Cheat(Constant):
+    def _initial(self, dims):
+        return {"p": np.array(self.graph.edge_attributes.get("probability", np.zeros(self.graph.n_edges)))}
+
+
+class Writes(Constant):
+    def _learn(self, modes, edges, outcomes):
+        outcomes += 1.0
+
+
+class ClaimsTheProduct(Constant):
+    uses_product = True
+
+
+class HidesTheProduct(Constant):
+    def _score(self, modes):
+        return np.full(self.graph.n_edges, modes[0][0])
+
+
+class IgnoresCandidates(Constant):
+    def _choose(self, modes, k, oracle):
+        return np.arange(k)
+
+
+class NeedsFeedback(Constant):
+    def update(self, product, edges, outcomes):
+        np.asarray(edges)[0]
+        super().update(product, edges, outcomes)
+
+
+class Trusting(Constant):
+    def update(self, product, edges, outcomes):
+        pass
+
+
+class WantsTheTruth(Constant):
+    def update(self, product, edges, outcomes, truth):
+        super().update(product, edges, outcomes)
+
+
+class HalfPolicy:
+    name = "half"
+
+    def bind(self, graph, users, rng):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("factory", "text"),
+    [
+        (TooLarge, "must lie in"),
+        (NotFinite, "NaN"),
+        (TooShort, "one number per edge"),
+        (RepeatsASeed, "distinct"),
+        (Restless, "bit for bit"),
+        (Unseeded, "two runs with one seed"),
+        (Forgetful, "start anew"),
+        (LendsItsState, "must be a copy"),
+        (Cheat, "it reads them"),
+        (ClaimsTheProduct, "says that it uses the product"),
+        (HidesTheProduct, "says that it ignores the product"),
+        (IgnoresCandidates, "candidates"),
+        (Trusting, "must raise an error"),
+        (WantsTheTruth, "demands \\['truth'\\]"),
+        (HalfPolicy, "must have name and methods"),
+    ],
+)
+def test_misbehaviour_is_named(factory, text):
+    with pytest.raises(AssertionError, match=text):
+        check_policy(factory)
+
+
+@pytest.mark.parametrize(("factory", "error"), [(Writes, ValueError), (NeedsFeedback, IndexError)])
+def test_errors_of_the_policy_itself_come_through(factory, error):
+    with pytest.raises(error):
+        check_policy(factory)
