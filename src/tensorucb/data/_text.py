@@ -29,7 +29,7 @@ _NOT_TEXT = "not UTF-8 text"
 
 @dataclass(frozen=True)
 class Column:
-    """A column to read; ``kind`` is ``id`` (whole number or text), ``whole``, ``flag``, ``number``, ``time``, ``date``."""
+    """A column to read; ``kind`` is ``id`` (number or text), ``whole``, ``flag``, ``number``, ``time`` or ``date``."""
 
     name: str
     kind: str

@@ -1,0 +1,82 @@
+"""Results kept on disk, keyed by the data's checksum and the settings."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.errors import FileFormatError, InputError
+from tensorucb.files import read_state, write_state
+
+__all__ = ["cached"]
+
+_KIND = "cached arrays"
+_log = logging.getLogger("tensorucb.features")
+
+
+def _settings(key: Mapping[str, Any]) -> dict[str, Any]:
+    """The key as it comes back from a file."""
+    try:
+        settings: dict[str, Any] = json.loads(json.dumps(dict(key), sort_keys=True, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the key of a cached result must be plain JSON values; got {key!r} ({error}).") from error
+    return settings
+
+
+def cached(
+    directory: str | os.PathLike[str],
+    name: str,
+    key: Mapping[str, Any],
+    compute: Callable[[], NDArray[Any]],
+    *,
+    tell: Callable[[str], None] | None = None,
+) -> NDArray[Any]:
+    """The array that ``compute`` gives, from disk if it was computed for the same key before.
+
+    Parameters
+    ----------
+    directory
+        Where results are kept; made if absent.
+    name
+        What the result is; the file's name begins with it.
+    key
+        All that the result depends on, as JSON values: ``checksum(dataset)`` and the settings.
+    compute
+        Computes the array.
+    tell
+        Gets one sentence where a kept file is damaged, or a result cannot be kept; by default the logger
+        ``tensorucb.features`` does. The result is computed anew then: a damaged file is never used.
+
+    Returns
+    -------
+    ndarray
+        The result, equal bit for bit whether computed or read.
+    """
+    if not name or any(mark in name for mark in "/\\\0"):
+        raise InputError(f"name must be fit for a file name; got {name!r}.")
+    settings = _settings(key)
+    digest = hashlib.sha256(json.dumps([name, settings], sort_keys=True).encode()).hexdigest()
+    path = Path(directory) / f"{name}-{digest[:20]}.npz"
+    report = _log.warning if tell is None else tell
+    if path.exists():
+        try:
+            kept, arrays = read_state(path, _KIND)
+            if kept != settings or set(arrays) != {"result"}:
+                raise FileFormatError(f"{path.name} was written for another key.")
+            return arrays["result"]
+        except FileFormatError as error:
+            report(f"{error} Computing {name} anew.")
+    result = np.asarray(compute())
+    try:
+        write_state(path, _KIND, settings, {"result": result})
+    except OSError as error:
+        report(f"cannot keep {name} in {os.fspath(directory)!r}: {error.strerror or error}.")
+    return result
