@@ -1,0 +1,186 @@
+"""`TensorRegression`: the online variational tensor model behind one small class."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorucb.errors import FileFormatError, InputError
+from tensorucb.files import read_state, write_state
+from tensorucb.learner import _predict, _update
+from tensorucb.learner._predict import Draw
+from tensorucb.learner._settings import TensorSettings
+from tensorucb.learner._state import TensorState, init, state_from_arrays, state_to_arrays
+from tensorucb.learner._update import UpdateReport
+from tensorucb.rng import RngLike
+
+__all__ = ["TensorRegression"]
+
+F64 = NDArray[np.float64]
+_KIND = "tensor_regression"
+
+
+class TensorRegression:
+    """Online variational tensor regression of any order (the paper's section 4).
+
+    The response score is ``u = Σ_r Π_l φ_lᵀ w^{l,r}``; the posterior of each ``w^{l,r}`` is Gaussian and is updated
+    sample by sample. A sample costs O(R·D·d²), or O(D·(R·d)²) with the joint posterior.
+
+    Parameters
+    ----------
+    dims
+        Dimension d_l of each mode; their number is D ≥ 1.
+    rank
+        R, the number of CP components.
+    likelihood
+        ``"gaussian"`` (the paper), or ``"logistic"`` for outcomes in [0, 1]: the Jaakkola–Jordan bound, refreshed in
+        every sweep with ψ² = E[u²].
+    posterior
+        ``"factorised"`` over modes and ranks (the paper), or ``"joint"`` over ranks: one Gaussian a mode.
+    second_moments
+        ``"mean_field"`` replaces γ by β² (the paper); ``"full"`` keeps Π((φᵀw̄)² + φᵀΣφ), and for the joint posterior
+        the matrix Π(a aᵀ + φᵀΣφ) over ranks.
+    noise_variance
+        σ² of the Gaussian likelihood.
+    prior_variance
+        Prior variance of every coefficient, one number or one a mode.
+    forgetting
+        λ in (0, 1]. Before each sample but the first, Σ ← λΣ + (1−λ)Σ₀ and w̄ ← w₀ + √λ(w̄ − w₀): the exact
+        prediction step of coefficients that drift around their prior. An intercept forgets at its own samples only.
+    init
+        ``"random"``: prior means drawn from N(0, ``init_scale``²), so that ranks differ and w = 0, where every
+        gradient vanishes, is left behind. ``"ones"``: prior means of ones; the ranks then stay alike for ever.
+        ``"paper"``: to its letter, the first iterate is ones and Σ = I while the prior mean (and so b) is zero.
+        Or one ``(R, d_l)`` array of prior means a mode.
+    init_scale
+        Standard deviation of ``init="random"``.
+    scale
+        ``"none"``: features as they come. ``"first_batch"``: each mode divided by its largest row norm in the first
+        update, for ever. Theorem 1's A3 asks for ‖βφ‖ ≤ 1, which scaled features meet while β itself stays in [−1, 1].
+    feature_scales
+        Factors of the modes' features, chosen by the caller instead.
+    intercepts
+        Sizes of groups of shrunken intercepts, such as ``(n_nodes, n_nodes)`` for sources and targets; each sample
+        then names its member of every group. They enter the same fixed point.
+    intercept_variance
+        Prior variance of an intercept; its prior mean is zero.
+    tolerance, max_sweeps
+        A sample's sweeps end when no φᵀw̄, intercept or ω moves by more than ``tolerance`` (relative to one plus its
+        size); ``last_update.unconverged`` counts the samples which ``max_sweeps`` ended.
+    rng
+        Seed or generator of ``init="random"``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorucb.learner import TensorRegression
+    >>> learner = TensorRegression(dims=(2, 3), rank=2, rng=0)
+    >>> learner.update([np.ones((4, 2)), np.ones((4, 3))], [1.0, 1.0, 1.0, 1.0])
+    >>> mean, variance = learner.predict([np.ones((1, 2)), np.ones((1, 3))])
+    >>> bool(abs(mean[0] - 1.0) < 0.1)
+    True
+    """
+
+    def __init__(
+        self,
+        dims: Sequence[int],
+        rank: int,
+        *,
+        likelihood: str = "gaussian",
+        posterior: str = "factorised",
+        second_moments: str = "mean_field",
+        noise_variance: float = 0.1,
+        prior_variance: float | Sequence[float] = 1.0,
+        forgetting: float = 1.0,
+        init: str | Sequence[ArrayLike] = "random",
+        init_scale: float = 0.3,
+        scale: str = "none",
+        feature_scales: Sequence[float] | None = None,
+        intercepts: Sequence[int] = (),
+        intercept_variance: float = 0.3,
+        tolerance: float = 1e-8,
+        max_sweeps: int = 100,
+        rng: RngLike = None,
+    ) -> None:
+        self.settings = TensorSettings.build(
+            dims,
+            rank,
+            likelihood=likelihood,
+            posterior=posterior,
+            second_moments=second_moments,
+            noise_variance=noise_variance,
+            prior_variance=prior_variance,
+            forgetting=forgetting,
+            scale=scale,
+            intercepts=intercepts,
+            intercept_variance=intercept_variance,
+            tolerance=tolerance,
+            max_sweeps=max_sweeps,
+        )
+        self.state = _begin(self.settings, init, init_scale, feature_scales, rng)
+        self.last_update = UpdateReport()
+
+    @classmethod
+    def from_state(cls, settings: TensorSettings, state: TensorState) -> TensorRegression:
+        """A learner that goes on from ``state``."""
+        learner = cls.__new__(cls)
+        learner.settings, learner.state, learner.last_update = settings, state, UpdateReport()
+        return learner
+
+    def update(self, features: Sequence[ArrayLike], y: ArrayLike, groups: Sequence[ArrayLike] | None = None) -> None:
+        """Learn samples in order, each exactly once; on bad input nothing is learned.
+
+        Parameters
+        ----------
+        features
+            φ_l: one ``(N, d_l)`` array a mode.
+        y
+            ``(N,)`` outcomes.
+        groups
+            With ``intercepts``: one array of ``N`` members a group.
+        """
+        self.state, self.last_update = _update.update(self.settings, self.state, features, y, groups)
+
+    def predict(self, features: Sequence[ArrayLike], groups: Sequence[ArrayLike] | None = None) -> tuple[F64, F64]:
+        """Predictive mean ū and variance s̄² of each row (Eq. predictive_mean_variance).
+
+        The Gaussian variance includes σ². For the logistic likelihood both are those of the latent score u, whose
+        sigmoid is the probability; there is no σ² to add.
+        """
+        return _predict.predict(self.settings, self.state, features, groups)
+
+    def bonus(self, features: Sequence[ArrayLike], groups: Sequence[ArrayLike] | None = None) -> F64:
+        """The confidence bonus of Eq. CB_ij without its factor c."""
+        return _predict.bonus(self.settings, self.state, features, groups)
+
+    def sample(self, rng: RngLike = None) -> Draw:
+        """One W drawn from the posterior (Thompson sampling), with its own ``score(features)``."""
+        return _predict.sample(self.settings, self.state, rng)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write settings and state to a file of arrays and JSON."""
+        write_state(path, _KIND, self.settings.as_json(), state_to_arrays(self.state))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> TensorRegression:
+        """The learner that :meth:`save` wrote, bit for bit."""
+        values, arrays = read_state(path, _KIND)
+        try:
+            settings = TensorSettings.from_json(values)
+        except (InputError, KeyError, TypeError) as error:
+            raise FileFormatError(f"{os.fspath(path)!r} holds no valid learner settings: {error}") from error
+        return cls.from_state(settings, state_from_arrays(settings, arrays))
+
+
+def _begin(
+    settings: TensorSettings,
+    start: str | Sequence[ArrayLike],
+    init_scale: float,
+    feature_scales: Sequence[float] | None,
+    rng: RngLike,
+) -> TensorState:
+    # A name of its own, since the constructor's ``init`` hides the function.
+    return init(settings, start, init_scale=init_scale, feature_scales=feature_scales, rng=rng)

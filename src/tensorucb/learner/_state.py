@@ -1,0 +1,143 @@
+"""The state of a tensor regression: frozen arrays, how they begin, and how they become a file's arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorucb.errors import FileFormatError, InputError, ShapeError
+from tensorucb.learner._settings import TensorSettings
+from tensorucb.rng import RngLike, as_generator
+
+__all__ = ["TensorState", "init", "state_from_arrays", "state_to_arrays"]
+
+F64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TensorState:
+    """Everything learned so far.
+
+    Attributes
+    ----------
+    means
+        ``(R, d_l)`` posterior means w̄ of each mode.
+    covariances
+        Σ of each mode: ``(R, d_l, d_l)`` if factorised, ``(R·d_l, R·d_l)`` if joint over ranks.
+    prior_means
+        ``(R, d_l)`` prior means of each mode: where learning starts from and what forgetting returns to.
+    n_samples
+        Number of samples learned.
+    feature_scales
+        Factor of each mode's features; ``None`` until ``scale="first_batch"`` has seen its first batch.
+    intercept_means, intercept_variances
+        One array a group of intercepts (empty tuples without intercepts).
+    """
+
+    means: tuple[F64, ...]
+    covariances: tuple[F64, ...]
+    prior_means: tuple[F64, ...]
+    n_samples: int = 0
+    feature_scales: tuple[float, ...] | None = None
+    intercept_means: tuple[F64, ...] = ()
+    intercept_variances: tuple[F64, ...] = ()
+
+
+def init(
+    settings: TensorSettings,
+    start: str | Sequence[ArrayLike] = "random",
+    *,
+    init_scale: float = 0.3,
+    feature_scales: Sequence[float] | None = None,
+    rng: RngLike = None,
+) -> TensorState:
+    """The state before the first sample; see :class:`~tensorucb.learner.TensorRegression` for ``start``."""
+    means = _starting_means(settings, start, init_scale, rng)
+    prior = tuple(np.zeros_like(w) for w in means) if isinstance(start, str) and start == "paper" else means
+    return TensorState(
+        means=means,
+        covariances=tuple(_prior_covariance(settings, mode) for mode in range(len(settings.dims))),
+        prior_means=prior,
+        feature_scales=_starting_scales(settings, feature_scales),
+        intercept_means=tuple(np.zeros(n) for n in settings.intercepts),
+        intercept_variances=tuple(np.full(n, settings.intercept_variance) for n in settings.intercepts),
+    )
+
+
+def _starting_means(
+    settings: TensorSettings, start: str | Sequence[ArrayLike], init_scale: float, rng: RngLike
+) -> tuple[F64, ...]:
+    shapes = [(settings.rank, d) for d in settings.dims]
+    if isinstance(start, str):
+        if start in ("paper", "ones"):
+            return tuple(np.ones(shape) for shape in shapes)
+        if start == "random":
+            generator = as_generator(rng)
+            return tuple(generator.normal(0.0, init_scale, shape) for shape in shapes)
+        raise InputError(f"init must be 'random', 'ones', 'paper' or one (R, d_l) array a mode; got {start!r}.")
+    arrays = tuple(np.array(w, dtype=np.float64) for w in start)
+    if [w.shape for w in arrays] != shapes:
+        raise ShapeError(f"init arrays must have shapes {shapes}; got {[w.shape for w in arrays]}.")
+    if not all(np.isfinite(w).all() for w in arrays):
+        raise InputError("init arrays must be finite; got NaN or infinity.")
+    return arrays
+
+
+def _prior_covariance(settings: TensorSettings, mode: int) -> F64:
+    d, variance = settings.dims[mode], settings.prior_variance[mode]
+    if settings.posterior == "joint":
+        return np.eye(settings.rank * d) * variance
+    return np.tile(np.eye(d) * variance, (settings.rank, 1, 1))
+
+
+def _starting_scales(settings: TensorSettings, scales: Sequence[float] | None) -> tuple[float, ...] | None:
+    modes = len(settings.dims)
+    if scales is None:
+        return (1.0,) * modes if settings.scale == "none" else None
+    if settings.scale != "none":
+        raise InputError(f"feature_scales are given, so scale must be 'none'; got scale={settings.scale!r}.")
+    values = tuple(float(x) for x in scales)
+    if len(values) != modes or not all(0.0 < x < np.inf for x in values):
+        raise InputError(f"feature_scales must be {modes} positive finite numbers; got {list(scales)!r}.")
+    return values
+
+
+_GROUPED = ("means", "covariances", "prior_means", "intercept_means", "intercept_variances")
+
+
+def state_to_arrays(state: TensorState) -> dict[str, NDArray[Any]]:
+    """The state as named plain arrays."""
+    arrays: dict[str, NDArray[Any]] = {"n_samples": np.array(state.n_samples, dtype=np.int64)}
+    for name in _GROUPED:
+        arrays |= {f"{name}_{index}": array for index, array in enumerate(getattr(state, name))}
+    if state.feature_scales is not None:
+        arrays["feature_scales"] = np.array(state.feature_scales, dtype=np.float64)
+    return arrays
+
+
+def state_from_arrays(settings: TensorSettings, arrays: Mapping[str, NDArray[Any]]) -> TensorState:
+    """The state that :func:`state_to_arrays` wrote, checked against ``settings``."""
+    model = init(settings, "ones")
+    expected = state_to_arrays(model)
+    scales = arrays.get("feature_scales")
+    if scales is not None:
+        expected["feature_scales"] = np.ones(len(settings.dims))
+    for name, array in expected.items():
+        if name not in arrays or arrays[name].shape != array.shape or arrays[name].dtype != array.dtype:
+            raise FileFormatError(
+                f"learner state: array {name!r} must be {array.dtype} of shape {array.shape}; "
+                f"got {'nothing' if name not in arrays else f'{arrays[name].dtype} of {arrays[name].shape}'}."
+            )
+    groups = {
+        name: tuple(np.array(arrays[f"{name}_{index}"]) for index in range(len(getattr(model, name))))
+        for name in _GROUPED
+    }
+    return TensorState(
+        n_samples=int(arrays["n_samples"]),
+        feature_scales=None if scales is None else tuple(float(x) for x in scales),
+        **groups,
+    )

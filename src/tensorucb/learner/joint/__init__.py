@@ -1,0 +1,1 @@
+"""The posterior that is joint over ranks."""
