@@ -209,10 +209,13 @@ def attribute_column(values: Any, name: str, length: int) -> NDArray[Any]:
 def _from_object_values(array: NDArray[Any], name: str) -> NDArray[Any]:
     if array.ndim == 1:
         _raise_missing(name, np.array([is_missing(value) for value in array.tolist()], dtype=np.bool_))
-    try:
-        return array.astype(np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"attribute {name!r} must hold numbers, booleans or times; got Python objects.") from None
+    # NumPy finds the type again, now that nothing is missing; it must not read numbers out of strings.
+    again = np.asarray(array.tolist())
+    if again.dtype.kind not in "biufmM":
+        raise InputError(
+            f"attribute {name!r} must hold numbers, booleans or times; got values such as {array.flat[0]!r}."
+        )
+    return again
 
 
 def _raise_missing(name: str, missing: NDArray[np.bool_]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.graph._build import check_self_loops, node_ids
 from tensorucb.graph._convert import check_columns
+from tensorucb.graph._ids import describe_rows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,7 +49,7 @@ def read_columns(
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         reason = str(error).strip().split("\n")[0]
         raise FileFormatError(
-            f"cannot read {os.fspath(path)!r}: {reason}. It is missing, damaged or not a {suffix} file."
+            f"cannot read {os.fspath(path)!r}: {reason}. Check the path, and that it is a complete {suffix} file."
         ) from error
 
 
@@ -91,8 +92,20 @@ def _with_id_type(
     if id_type == "str":
         return frame.with_columns(pl.col(source, target).cast(pl.String))
     if id_type == "int" and texts:
-        return frame.with_columns(pl.col(source, target).cast(pl.Int64))
+        return frame.with_columns(_integers(frame[source]), _integers(frame[target]))
     return frame
+
+
+def _integers(column: pl.Series) -> pl.Series:
+    import polars as pl
+
+    numbers = column.cast(pl.Int64, strict=False)
+    bad = (numbers.is_null() & column.is_not_null()).arg_true().to_numpy()
+    if bad.size:
+        raise InputError(
+            f"column {column.name!r} must hold integers; got {describe_rows(column.gather(bad[:5]).to_list(), bad)}."
+        )
+    return numbers
 
 
 @contextmanager
