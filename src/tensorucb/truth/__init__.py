@@ -1,7 +1,9 @@
-"""Ground truth: the topic-aware independent cascade model."""
+"""Ground truth: the topic-aware independent cascade model, and how to learn it from an action log."""
 
 from __future__ import annotations
 
+from tensorucb.truth._activations import Activations, activations
+from tensorucb.truth._fit import TopicAwareFit, fit_topic_aware_ic
 from tensorucb.truth._model import TopicAwareIC
 
-__all__ = ["TopicAwareIC"]
+__all__ = ["Activations", "TopicAwareFit", "TopicAwareIC", "activations", "fit_topic_aware_ic"]

@@ -1,0 +1,153 @@
+"""Trials and successes of edges, from an action log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorucb.errors import InputError, ShapeError
+from tensorucb.graph import Graph
+from tensorucb.threads import map_chunks, thread_count
+
+__all__ = ["Activations", "activations"]
+
+
+@dataclass(frozen=True)
+class Activations:
+    """Every trial of every edge, sorted by edge, then item.
+
+    Attributes
+    ----------
+    items
+        Item of each trial.
+    edges
+        Edge of each trial: its source acted on the item while its target had not.
+    successes
+        Whether the target then acted, inside the window if there is one.
+    exposures
+        Number of pairs of an edge and an item on which its source acted at all: the trials, and those whose target
+        had acted before or at the same time, which say nothing about the edge.
+    """
+
+    items: NDArray[np.int64]
+    edges: NDArray[np.int64]
+    successes: NDArray[np.bool_]
+    exposures: int
+
+
+def even_bounds(count: int, threads: int) -> list[int]:
+    """Bounds of a few even chunks a thread."""
+    chunks = 1 if threads == 1 else max(1, min(8 * threads, count))
+    return [count * i // chunks for i in range(chunks + 1)]
+
+
+def activations(
+    graph: Graph,
+    users: ArrayLike,
+    items: ArrayLike,
+    times: ArrayLike,
+    window: float | None = None,
+    *,
+    threads: int | None = None,
+) -> Activations:
+    """List the trials of each edge and whether they succeeded.
+
+    A trial of edge ``i → j`` is an item on which ``i`` acted while ``j`` had not: ``j`` acted strictly later or never.
+    It succeeded when ``j`` acted at most ``window`` later. Actions at the same time are no trial of either. A user's
+    repeated actions on an item count once, at the first.
+
+    Parameters
+    ----------
+    graph
+        The social network.
+    users
+        Node row of each action.
+    items
+        Item of each action, whole numbers from 0.
+    times
+        Time of each action, numbers in any unit.
+    window
+        Longest delay of a success, in the unit of ``times``; unlimited by default.
+    threads
+        Threads to use; the result does not depend on it.
+
+    Returns
+    -------
+    Activations
+        Items, edges and successes of all trials.
+
+    Examples
+    --------
+    >>> from tensorucb.graph import Graph
+    >>> trials = activations(Graph.from_edges([0, 0], [1, 2]), [0, 1], [0, 0], [5, 7])
+    >>> trials.edges.tolist(), trials.successes.tolist()
+    ([0, 1], [True, False])
+    """
+    from tensorucb.truth import _kernels
+
+    limit = _checked_window(window)
+    offsets, item, when = _by_user(graph, *_checked_log(graph, users, items, times))
+    workers = thread_count(threads)
+    bounds = even_bounds(graph.n_edges, workers)
+    src, dst = graph.sources, graph.targets
+    counts = np.empty(graph.n_edges, dtype=np.int64)
+    map_chunks(lambda a, b: _kernels.count_trials(src, dst, offsets, item, when, a, b, counts), bounds, workers)
+    place = np.concatenate([[0], np.cumsum(counts)])
+    total, exposures = int(place[-1]), int((np.diff(offsets) * graph.out_degree).sum())
+    found = Activations(
+        items=np.empty(total, dtype=np.int64),
+        edges=np.empty(total, dtype=np.int64),
+        successes=np.empty(total, dtype=np.bool_),
+        exposures=exposures,
+    )
+    log, out = (src, dst, offsets, item, when, limit, place), (found.items, found.edges, found.successes)
+    map_chunks(lambda a, b: _kernels.list_trials(*log, a, b, *out), bounds, workers)
+    return found
+
+
+def _checked_window(window: float | None) -> float:
+    if window is None:
+        return float("inf")
+    if not window > 0:
+        raise InputError(f"window must be a positive number or None; got {window!r}.")
+    return float(window)
+
+
+def _checked_log(
+    graph: Graph, users: ArrayLike, items: ArrayLike, times: ArrayLike
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
+    columns = [np.asarray(column) for column in (users, items, times)]
+    if any(c.ndim != 1 or c.size != columns[0].size for c in columns):
+        shapes = ", ".join(str(c.shape) for c in columns)
+        raise ShapeError(f"users, items and times must be flat and of one length; got shapes {shapes}.")
+    rows, what, when = columns
+    if rows.size == 0:
+        raise InputError("the action log is empty; an edge without trials teaches nothing.")
+    if rows.dtype.kind not in "iu" or what.dtype.kind not in "iu":
+        raise InputError(f"users and items must be whole numbers; got {rows.dtype} and {what.dtype}.")
+    if rows.min() < 0 or rows.max() >= graph.n_nodes:
+        raise InputError(
+            f"users must be node rows in 0..{graph.n_nodes - 1}; got {rows.min()}..{rows.max()}. "
+            "Use graph.rows(ids), and leave out users who are not in the graph."
+        )
+    if what.min() < 0:
+        raise InputError(f"items must be numbered from 0; got {what.min()}.")
+    if when.dtype.kind not in "iuf" or not np.isfinite(when).all():
+        raise InputError(f"times must be finite numbers; got dtype {when.dtype}. Turn dates into seconds first.")
+    exact = np.int64 if when.dtype.kind in "iu" else np.float64
+    return rows.astype(np.int64), what.astype(np.int64), when.astype(exact)
+
+
+def _by_user(
+    graph: Graph, rows: NDArray[np.int64], items: NDArray[np.int64], times: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
+    """Offsets by user, and each user's first action on each item, sorted by item."""
+    order = np.lexsort((times, items, rows))
+    rows, items, times = rows[order], items[order], times[order]
+    first = np.ones(rows.size, dtype=bool)
+    first[1:] = (rows[1:] != rows[:-1]) | (items[1:] != items[:-1])
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(rows[first], minlength=graph.n_nodes))])
+    return offsets, items[first], times[first]
