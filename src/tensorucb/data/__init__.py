@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tensorucb.data._describe import Description, count_activations, describe
     from tensorucb.data._digg import read_digg
     from tensorucb.data._flixster import read_flixster
+    from tensorucb.data._generate import generate_dataset
     from tensorucb.data._log import ActionLog
     from tensorucb.data._plain import read_plain
     from tensorucb.data._prepare import prepare
@@ -31,6 +32,7 @@ __all__ = [
     "describe",
     "digg_like",
     "flixster_like",
+    "generate_dataset",
     "make_sandbox",
     "prepare",
     "read_dataset",
@@ -54,6 +56,7 @@ _HOMES: dict[str, str] = {
     "describe": "_describe",
     "digg_like": "sandbox",
     "flixster_like": "sandbox",
+    "generate_dataset": "_generate",
     "make_sandbox": "sandbox",
     "prepare": "_prepare",
     "read_dataset": "_read",

@@ -1,0 +1,152 @@
+"""``tensorucb datasets``: what can be generated, what a directory holds, and generated data in files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tensorucb.cli._output import emit_json, print_to
+from tensorucb.errors import TensorUCBError
+
+if TYPE_CHECKING:
+    from tensorucb.data import Description
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="datasets",
+    help="Look at, check and convert networks and action logs; generate synthetic ones.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+FORMS = {
+    "plain": "edges.csv and actions.csv (also .csv.gz, .parquet)",
+    "Digg 2009": "digg_friends.csv and digg_votes1.csv",
+    "Flixster": "links.txt and Ratings.timed.txt, or edges.csv and nodes.csv",
+}
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _fail(error: TensorUCBError | OSError) -> typer.Exit:
+    typer.echo(f"tensorucb: {error}", err=True)
+    return typer.Exit(1)
+
+
+def _figures(figures: Description) -> list[tuple[str, str]]:
+    """Rows of the table for people; the first five are the paper's Table 2."""
+    rows = [
+        ("users |V|", f"{figures.n_users:,}"),
+        ("edges |E|", f"{figures.n_edges:,}"),
+        ("out-degree, 50th percentile", f"{figures.out_degree_50:g}"),
+        ("out-degree, 90th percentile", f"{figures.out_degree_90:.1f}".removesuffix(".0")),
+        ("out-degree, 99th percentile", f"{figures.out_degree_99:.1f}".removesuffix(".0")),
+        ("out-degree, largest", f"{figures.out_degree_max:,}"),
+        ("products", f"{figures.n_products:,}"),
+        ("actions", f"{figures.n_actions:,}"),
+        ("users who acted", f"{figures.n_acting_users:,}"),
+        ("activation window", "none" if figures.window is None else f"{figures.window:g} s"),
+        ("exposures", f"{figures.exposures:,}"),
+    ]
+    counted = {"trials": figures.trials, "activations": figures.activations}
+    return rows + [(name, "not counted" if value is None else f"{value:,}") for name, value in counted.items()]
+
+
+def _print_table(title: str, rows: list[tuple[str, str]]) -> None:
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", show_header=False, box=None)
+    table.add_column()
+    table.add_column(justify="right")
+    for row in rows:
+        table.add_row(*row)
+    print_to().print(table)
+
+
+@app.command("list")
+def list_datasets(as_json: Json = False) -> None:
+    """Name the data sets that can be generated, and the forms that can be read."""
+    from tensorucb.data._generate import GENERATORS
+
+    if as_json:
+        emit_json({"generated": GENERATORS, "forms": FORMS})
+        return
+    typer.echo("Generated with `tensorucb datasets make NAME --out DIR`:")
+    for name, text in GENERATORS.items():
+        typer.echo(f"  {name:15} {text}")
+    typer.echo("\nRead from a directory that holds:")
+    for name, text in FORMS.items():
+        typer.echo(f"  {name:15} {text}")
+
+
+@app.command("describe")
+def describe_dataset(
+    directory: Annotated[Path, typer.Argument(help="The directory with the files.", metavar="DIR")],
+    strict: Annotated[bool, typer.Option("--strict", help="Fail at the first malformed row.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Read a data set, say what was left out and why, and print its figures (the paper's Table 2)."""
+    try:
+        from tensorucb.data import checksum, describe, read_dataset
+
+        dataset = read_dataset(directory, strict=strict)
+        figures = describe(dataset)
+        digest = checksum(dataset)
+    except (TensorUCBError, OSError) as error:
+        raise _fail(error) from None
+    if as_json:
+        emit_json(
+            {
+                "name": dataset.name,
+                "figures": figures.as_dict(),
+                "report": dataset.report.as_dict(),
+                "checksum": digest,
+            }
+        )
+        return
+    _print_table(dataset.name, [*_figures(figures), ("checksum", digest[:16])])
+    typer.echo(f"\n{dataset.report}")
+
+
+@app.command("make")
+def make_dataset(
+    name: Annotated[str, typer.Argument(help="digg_like, flixster_like or sandbox.", metavar="NAME")],
+    out: Annotated[Path, typer.Option("--out", help="The directory to write to.", metavar="DIR")],
+    scale: Annotated[float, typer.Option("--scale", help="Factor on all sizes.")] = 1.0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the network and its log.")] = 0,
+    csv: Annotated[bool, typer.Option("--csv", help="Write CSV instead of Parquet.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Generate a network with an action log and write it in the plain form."""
+    from tensorucb.data._generate import GENERATORS
+
+    if name not in GENERATORS:
+        typer.echo(f"tensorucb: no generator is called {name!r}; choose {', '.join(GENERATORS)}.", err=True)
+        raise typer.Exit(2)
+    try:
+        from tensorucb.data import checksum, generate_dataset, write_dataset
+
+        dataset = generate_dataset(name, scale=scale, rng=seed)
+        files = write_dataset(dataset, out, form="csv" if csv else "parquet")
+        written: dict[str, Any] = {
+            "name": name,
+            "scale": scale,
+            "seed": seed,
+            "files": [str(path) for path in files],
+            "n_users": dataset.graph.n_nodes,
+            "n_edges": dataset.graph.n_edges,
+            "n_products": dataset.log.n_items,
+            "n_actions": dataset.log.n_actions,
+            "checksum": checksum(dataset),
+        }
+    except (TensorUCBError, OSError) as error:
+        raise _fail(error) from None
+    if as_json:
+        emit_json(written)
+        return
+    typer.echo(f"{dataset!r}")
+    for path in files:
+        typer.echo(f"  {path}")
