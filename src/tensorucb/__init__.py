@@ -7,16 +7,39 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tensorucb.graph import Graph
+    from tensorucb.learner import TensorRegression
+    from tensorucb.oracle import SeedOracle, Selection, select_seeds
+    from tensorucb.policies import TensorUCB
 
 __version__ = "0.1.0"
 
 # Public name -> the room it lives in; loaded on first use, so that `import tensorucb` stays quick.
 _EXPORTS: dict[str, str] = {
     "Graph": "tensorucb.graph",
+    "SeedOracle": "tensorucb.oracle",
+    "Selection": "tensorucb.oracle",
+    "TensorRegression": "tensorucb.learner",
+    "TensorUCB": "tensorucb.policies",
+    "select_seeds": "tensorucb.oracle",
 }
-_ROOMS: frozenset[str] = frozenset({"errors", "graph", "rng"})
+_ROOMS: frozenset[str] = frozenset(
+    {
+        "data",
+        "diffusion",
+        "errors",
+        "experiments",
+        "features",
+        "graph",
+        "learner",
+        "oracle",
+        "plots",
+        "policies",
+        "rng",
+        "truth",
+    }
+)
 
-__all__ = ["Graph"]
+__all__ = ["Graph", "SeedOracle", "Selection", "TensorRegression", "TensorUCB", "select_seeds"]
 
 
 def __getattr__(name: str) -> Any:
