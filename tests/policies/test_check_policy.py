@@ -37,6 +37,11 @@ def test_every_policy_passes(factory, modes):
     check_policy(factory, modes=modes)
 
 
+def test_tensor_ucb_passes():
+    module = pytest.importorskip("tensorucb.policies.tensor_ucb")
+    check_policy(module.TensorUCB)
+
+
 @pytest.mark.parametrize("factory", POLICIES.values(), ids=POLICIES.keys())
 @pytest.mark.parametrize("exploration", [1e-3, 1e-2, 1e-1, 1.0])
 def test_the_tunable_parameter_is_an_argument_of_the_constructor(factory, exploration):

@@ -11,6 +11,7 @@ from tensorucb.errors import InputError
 from tensorucb.policies import _ridge
 from tensorucb.policies._base import BasePolicy, Floats, Ints
 from tensorucb.policies._inputs import check_number
+from tensorucb.threads import single_threaded_blas
 
 __all__ = ["LinUCB"]
 
@@ -71,19 +72,24 @@ class LinUCB(BasePolicy):
         theta, P = _ridge.posterior(arrays["precision"], arrays["moment"], self.noise_variance)
         d = users.shape[1]
         source, target, shared = slice(0, d), slice(d, 2 * d), slice(2 * d, None)
-
-        def node_part(block: slice) -> Floats:
-            quadratic = np.einsum("ia,ab,ib->i", users, P[block, block], users, optimize=True)
-            return np.asarray(quadratic + users @ (2.0 * P[block, shared] @ context))
+        with single_threaded_blas():
+            variance_of = [self._node_variance(P, block, context) for block in (source, target)]
+            mean_of = [users @ theta[block] for block in (source, target)]
+            crossed = users @ (2.0 * P[source, target])
+            common = context @ P[shared, shared] @ context
 
         variance = np.empty(graph.n_edges)
-        edge_dots(graph.sources, graph.targets, users @ (2.0 * P[source, target]), users, variance)
-        variance += node_part(source)[graph.sources]
-        variance += node_part(target)[graph.targets]
-        variance += context @ P[shared, shared] @ context
-        scores = (users @ theta[source])[graph.sources] + (users @ theta[target])[graph.targets]
+        edge_dots(graph.sources, graph.targets, crossed, users, variance)
+        variance += variance_of[0][graph.sources] + variance_of[1][graph.targets] + common
+        scores = mean_of[0][graph.sources] + mean_of[1][graph.targets]
         scores += context @ theta[shared] + self.exploration * np.sqrt(np.maximum(variance, 0.0))
         return np.clip(scores, 0.0, 1.0, out=scores)
+
+    def _node_variance(self, P: Floats, block: slice, context: Floats) -> Floats:
+        """What one end of an edge adds to xᵀPx, alone and with the context."""
+        shared = slice(2 * self.users.shape[1], None)
+        alone = ((self.users @ P[block, block]) * self.users).sum(axis=1)
+        return np.asarray(alone + self.users @ (2.0 * P[block, shared] @ context))
 
     def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
         sources, targets = self.graph.sources[edges], self.graph.targets[edges]
