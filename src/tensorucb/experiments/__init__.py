@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from tensorucb.experiments._dataset import environment_from_dataset
 from tensorucb.experiments._environment import Environment, Optimum, WorldSettings
+from tensorucb.experiments._explain import Follower, SeedReason, explain_seeds
 from tensorucb.experiments._files import (
     REGRET_COLUMNS,
     RunFiles,
@@ -27,26 +29,46 @@ from tensorucb.experiments._runner import (
     run_policy,
 )
 from tensorucb.experiments._summary import Interval, mean_interval
+from tensorucb.experiments._tuning import (
+    EXPLORATION_GRID,
+    RANK_GRID,
+    Trial,
+    Tuning,
+    default_grid,
+    read_settings,
+    tune,
+)
 
 __all__ = [
     "ETA",
+    "EXPLORATION_GRID",
+    "RANK_GRID",
     "REGRET_COLUMNS",
     "Environment",
     "Experiment",
+    "Follower",
     "Interval",
     "Optimum",
     "RunFiles",
     "RunResult",
+    "SeedReason",
+    "Trial",
+    "Tuning",
     "WorldSettings",
     "average_regret",
+    "default_grid",
+    "environment_from_dataset",
+    "explain_seeds",
     "exploration_condition",
     "mean_interval",
     "policy_settings",
     "product_sequence",
+    "read_settings",
     "regret_bound",
     "run_experiment",
     "run_policy",
     "scaled_regret",
+    "tune",
     "write_csv",
     "write_manifest",
     "write_regret",

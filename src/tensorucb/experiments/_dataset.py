@@ -1,0 +1,106 @@
+"""An environment from a network with an action log, by the protocol of the paper's experiments.
+
+Every fifth item is held out: user activity is counted on those alone, and rounds draw from the other four fifths. The
+truth is a topic-aware cascade model fitted to the whole log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.errors import InputError
+from tensorucb.experiments._environment import Environment, WorldSettings
+from tensorucb.features import FeatureKind
+
+if TYPE_CHECKING:
+    from tensorucb.data import Dataset
+
+__all__ = ["FEATURES", "environment_from_dataset"]
+
+FEATURES: tuple[FeatureKind, ...] = ("eigenmap", "degree", "activity")
+_HOLD_OUT_EVERY = 5
+
+
+def environment_from_dataset(
+    dataset: Dataset,
+    *,
+    settings: WorldSettings | None = None,
+    features: Sequence[FeatureKind] = FEATURES,
+    dim: int = 10,
+    n_topics: int = 10,
+    topics_from: Literal["all", "held_out"] = "all",
+    cache: str | Path | None = None,
+    threads: int | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Environment:
+    """The world of a data set: features from held-out items, truth from the whole log.
+
+    Parameters
+    ----------
+    features
+        Kinds of user features, see :func:`tensorucb.features.user_features`.
+    dim, n_topics
+        Columns of the eigenmap and number of topics, 10 each in the paper.
+    topics_from
+        Items that the topics are learned from: all (one set of mixtures is then the products' features and the
+        truth's), or only those held out.
+    cache
+        Directory in which features and truth are kept for the next time.
+    tell
+        Gets a line before each long step.
+    """
+    from tensorucb.data import checksum
+    from tensorucb.features import cached, topic_mixtures, user_features
+    from tensorucb.truth import TopicAwareIC, fit_topic_aware_ic
+
+    graph, log = dataset.graph, dataset.log
+    if log.n_items <= _HOLD_OUT_EVERY:
+        raise InputError(
+            f"{dataset.name!r} has {log.n_items} items; experiments need a log with more than {_HOLD_OUT_EVERY}."
+        )
+    held_out = np.arange(0, log.n_items, _HOLD_OUT_EVERY)
+    say = tell or (lambda line: None)
+    identity: dict[str, Any] = {"data": checksum(dataset)}
+
+    def keep(name: str, key: dict[str, Any], compute: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        say(name)
+        return compute() if cache is None else cached(cache, name, {**identity, **key}, compute)
+
+    topics = {"topics": n_topics, "topics_from": topics_from}
+    mixtures = keep(
+        "product-topics",
+        topics,
+        lambda: topic_mixtures(
+            log, n_topics, held_out=None if topics_from == "all" else held_out, n_nodes=graph.n_nodes, rng=0
+        ),
+    )
+    users = keep(
+        "user-features",
+        {"kinds": list(features), "dim": dim, "n_topics": n_topics},
+        lambda: user_features(graph, log, held_out, kinds=features, dim=dim, n_topics=n_topics, rng=0),
+    )
+    table = keep(
+        "truth",
+        {**topics, "window": dataset.window},
+        lambda: (
+            fit_topic_aware_ic(
+                graph, log.users, log.items, log.times, mixtures, window=dataset.window, threads=threads
+            ).model.edge_topics
+        ),
+    )
+    truth = TopicAwareIC(table)
+    return Environment(
+        graph,
+        users,
+        mixtures,
+        lambda product: truth.probabilities(mixtures[product]),
+        settings=settings,
+        campaign=np.setdiff1d(np.arange(log.n_items), held_out),
+        name=dataset.name,
+        threads=threads,
+    )

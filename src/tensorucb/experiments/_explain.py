@@ -1,0 +1,109 @@
+"""Why a policy chose these seeds, in terms of what it believes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorucb.graph import Graph
+from tensorucb.policies import Policy
+
+__all__ = ["Follower", "SeedReason", "beliefs", "explain_seeds"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Follower:
+    """A neighbour whom a seed may convince, and how probably."""
+
+    id: Any
+    probability: float
+
+
+@dataclass(frozen=True)
+class SeedReason:
+    """Why one user was chosen.
+
+    Attributes
+    ----------
+    id
+        The user.
+    followers
+        Out-degree: how many can see it.
+    expected
+        Direct responses expected from what has been seen so far, ``Σ_j p_ij``.
+    gain
+        Those of them that earlier seeds would not have brought anyway.
+    explored
+        Responses added to ``expected`` by the exploration bonus: what the policy hopes to find out.
+    strongest
+        The followers most likely to respond.
+    """
+
+    id: Any
+    followers: int
+    expected: float
+    gain: float
+    explored: float
+    strongest: tuple[Follower, ...]
+
+    def row(self) -> dict[str, Any]:
+        """The reason as JSON values."""
+        return asdict(self)
+
+
+def beliefs(policy: Policy, product: ArrayLike) -> tuple[Floats, Floats]:
+    """The believed probability of every edge, without and with exploration."""
+    bold = np.asarray(policy.score(product), dtype=np.float64)
+    if not getattr(policy, "exploration", None):
+        return bold, bold
+    # `exploration` is c of the bonus in every policy that has one; a shallow copy leaves the policy as it is.
+    sober = copy.copy(policy)
+    sober.exploration = 0.0  # type: ignore[attr-defined]
+    return np.asarray(sober.score(product), dtype=np.float64), bold
+
+
+def explain_seeds(
+    graph: Graph, policy: Policy, product: ArrayLike, rows: Sequence[int] | NDArray[np.int64], *, strongest: int = 3
+) -> list[SeedReason]:
+    """A reason for each seed, in the order of choice.
+
+    Parameters
+    ----------
+    product
+        The product's features.
+    rows
+        The chosen rows.
+    strongest
+        How many followers to name.
+    """
+    believed, bold = beliefs(policy, product)
+    untouched = np.ones(graph.n_nodes)
+    untouched[np.asarray(rows, dtype=np.int64)] = 0.0  # seeds need no convincing
+    reasons = []
+    for row in np.asarray(rows, dtype=np.int64).tolist():
+        edges = slice(int(graph.out_offsets[row]), int(graph.out_offsets[row + 1]))
+        targets, p = graph.targets[edges], believed[edges]
+        order = np.argsort(-p, kind="stable")[:strongest]
+        reasons.append(
+            SeedReason(
+                id=_plain(graph.ids[row]),
+                followers=int(targets.size),
+                expected=float(p.sum()),
+                gain=float((p * untouched[targets]).sum()),
+                explored=float((bold[edges] - p).sum()),
+                strongest=tuple(Follower(_plain(graph.ids[targets[i]]), float(p[i])) for i in order),
+            )
+        )
+        untouched[targets] *= 1.0 - p
+    return reasons
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
