@@ -1,0 +1,49 @@
+"""What TIM+ and IMM share: a number of sets fixed beforehand, then greedy, then a check on fresh sets."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.oracle._bounds import share_lower, share_upper
+from tensorucb.oracle._constraints import Problem
+from tensorucb.oracle._opim import Outcome, Settings, sampled_gains
+from tensorucb.oracle.greedy import greedy_cover
+from tensorucb.oracle.rr import Collection, Sampler
+
+__all__ = ["NONE", "finish", "least_share"]
+
+NONE = np.empty(0, dtype=np.int64)
+_STEPS = 64
+_CHECK = 65536
+
+
+def least_share(problem: Problem, total: float) -> float:
+    """The share of the total value that the best admissible set reaches in any case: that of its own best node."""
+    if problem.values is None:
+        return max(1, problem.forced.size) / total
+    nodes = np.concatenate([problem.forced, np.flatnonzero(problem.allowed)])
+    return max(float(problem.values[nodes].max()) / total, 1e-9)
+
+
+def finish(
+    sampler: Sampler, problem: Problem, settings: Settings, keys: NDArray[np.uint64], sets: float, used: int
+) -> Outcome:
+    """Greedy on ``sets`` fresh sets, or on as many 64ths of them as memory admits, and its certificate."""
+    sampler.mark(problem.forced)
+    collection = Collection(sampler, keys[0], settings.limit)
+    for step in range(1, _STEPS + 1):
+        if not collection.extend(math.ceil(sets * step / _STEPS)):
+            break
+    cover = greedy_cover(collection, problem, NONE)
+    rows = problem.fill(np.concatenate([problem.forced, cover.rows]), sampler.graph.out_degree)
+    sampler.mark(rows)
+    size = max(64, min(_CHECK, collection.sets))
+    hits = int(sampler.sample(keys[1], 0, size, store=False, limit=0).hits.sum())
+    a = math.log(2.0 / settings.delta)
+    upper = share_upper(cover.bound, collection.sets, a + (math.log(_STEPS) if collection.full else 0.0))
+    gains = sampled_gains(collection, cover, problem.forced.size, rows.size)
+    total = used + collection.sets + size
+    return Outcome(rows, gains, hits / size, share_lower(hits, size, a), upper, total, collection.full)

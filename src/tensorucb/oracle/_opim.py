@@ -1,0 +1,173 @@
+"""OPIM-C with sentinels: stop as soon as a certificate, measured on the run, reaches the wanted ratio.
+
+Two independent collections of RR sets: on the first the seeds are chosen and the upper bound of the best
+admissible set is taken, on the second the chosen seeds' lower bound.
+
+**Sample sizes.** The first collection may only be looked at when its size is on a grid fixed beforehand (``16 *
+2**(i/2)``), so the upper bound holds at all looks together by a union over the grid. Which grid points are
+looked at may then depend on the data: each look predicts the size that is enough, and jumps there. The second
+collection is drawn afresh for each attempt, its size chosen from the first alone, with failure probability
+``delta / 2**(i + 1)`` at attempt ``i``. It need not be stored: each of its walks stops at the first seed it
+meets.
+
+**Sentinels.** Let B be a set of nodes chosen without looking at the two collections and kept in the answer, and
+let walks of the first collection stop at B (HIST, Guo et al., SIGMOD 2020). Whether a set meets B does not
+change by stopping there, and sets that do not meet B are complete. Hence the coverage ``L(S)`` of any ``S ⊇ B``
+is known exactly, and so is the marginal of any node given such an S. For the best admissible set S° and any
+prefix ``S ⊇ B`` of the greedy order
+
+    L(S°) <= L(S ∪ S°) <= L(S) + sum of the marginals of S° given S <= L(S) + (the most that an admissible set's
+    marginals add up to),
+
+where L is monotone and submodular and S° is *not* required to hold B. S° and B do not depend on the samples, so
+``L(S°)`` is binomial and the bound of `_bounds` applies. The lower bound rests on the second collection only,
+which is independent of the seeds. So the certificate is valid for any B; what a bad B costs is that the ratio
+may not be reached, and then the run is repeated without B.
+
+**Quality.** The certificate alone can be reached with few sets, whose greedy choice is noisy. A seed with ``g``
+newly covered sets is chosen with a noise of the order ``√g``, so the first collection grows until ``Σ√g <=
+covered / quality``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.oracle._bounds import sets_for_lower, share_lower, share_upper
+from tensorucb.oracle._constraints import Problem
+from tensorucb.oracle._pilot import choose_sentinels
+from tensorucb.oracle.greedy import Cover, greedy_cover
+from tensorucb.oracle.rr import Collection, Sampler
+
+__all__ = ["Outcome", "Settings", "opim", "sampled_gains"]
+
+_FIRST = 16
+_OVERFIT = 0.95
+_LEAST_HITS = 200.0  # so that the reported spread has a standard error of at most some 7 %
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What every algorithm needs to know: accuracy, confidence, quality, and the most members to store."""
+
+    epsilon: float
+    delta: float
+    quality: float
+    limit: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Chosen rows in order, what each gained, and the certificate as shares of the total value."""
+
+    rows: NDArray[np.int64]
+    gains: NDArray[np.float64]
+    share: float
+    lower: float
+    upper: float
+    rr_sets: int
+    stopped: bool
+
+
+def _grid(problem: Problem, settings: Settings, total: float) -> list[int]:
+    """Sizes at which the first collection may be looked at, up to one that suffices in the worst case."""
+    best = float(problem.values.max()) if problem.values is not None else 1.0
+    a = math.log(6.0 / settings.delta)
+    root = problem.factor * math.sqrt(a) + math.sqrt(problem.factor * (problem.log_count + a))
+    worst = 2.0 * root * root * (total / max(best, total * 1e-9)) / settings.epsilon**2
+    points = max(1, math.ceil(2.0 * math.log2(max(2.0, worst / _FIRST))))
+    return [math.ceil(_FIRST * 2.0 ** (0.5 * i)) for i in range(points + 1)]
+
+
+def opim(sampler: Sampler, problem: Problem, settings: Settings, keys: NDArray[np.uint64]) -> Outcome:
+    """Choose seeds by OPIM-C."""
+    sentinels = choose_sentinels(sampler, problem, keys[0])
+    outcome = _run(sampler, problem, settings, keys[1:3], sentinels, 2 if sentinels.size else 1)
+    if sentinels.size and not outcome.stopped and outcome.lower < (problem.factor - settings.epsilon) * outcome.upper:
+        plain = _run(sampler, problem, settings, keys[3:5], sentinels[:0], 2)
+        if plain.lower * outcome.upper > outcome.lower * plain.upper:
+            return plain
+    return outcome
+
+
+def _run(
+    sampler: Sampler,
+    problem: Problem,
+    settings: Settings,
+    keys: NDArray[np.uint64],
+    sentinels: NDArray[np.int64],
+    runs: int,
+) -> Outcome:
+    """One run of the ``runs`` that share delta."""
+    grid = _grid(problem, settings, sampler.total)
+    a_upper = math.log(2.0 * runs * len(grid) / settings.delta)
+    target = max(0.0, problem.factor - settings.epsilon)
+    marked = np.concatenate([problem.forced, sentinels])
+    sampler.mark(marked)
+    collection = Collection(sampler, keys[0], settings.limit)
+    at, look, attempt, validated = 0, 6, 0, 0
+    best: Outcome | None = None
+    while True:
+        while at <= min(look, len(grid) - 1) and collection.extend(grid[at]):
+            at += 1
+        last = collection.full or at >= len(grid)
+        cover = greedy_cover(collection, problem, sentinels)
+        upper = share_upper(cover.bound, collection.sets, a_upper)
+        a_lower = math.log(2.0 * runs * 2.0 ** (attempt + 1) / settings.delta)
+        wanted = _validation_size(cover, collection.sets, target * upper, a_lower)
+        look = max(at, _next_look(cover, grid, at - 1, target, a_upper, a_lower, settings.quality))
+        if not last and (look > at or wanted > 2 * collection.sets):
+            continue
+        rows = problem.fill(np.concatenate([marked, cover.rows]), sampler.graph.out_degree)
+        size = int(min(max(wanted, 64), 4 * collection.sets))
+        sampler.mark(rows)
+        hits = int(sampler.sample(keys[1], validated, size, store=False, limit=0).hits.sum())
+        validated += size
+        attempt += 1
+        lower = share_lower(hits, size, a_lower)
+        if best is None or lower * best.upper > best.lower * upper:
+            gains = sampled_gains(collection, cover, marked.size, rows.size)
+            best = Outcome(rows, gains, hits / size, lower, upper, 0, collection.full)
+        if last or lower >= target * upper:
+            total = collection.sets + validated
+            return Outcome(best.rows, best.gains, best.share, best.lower, best.upper, total, collection.full)
+        sampler.mark(marked)
+        look = at + 1
+
+
+def sampled_gains(collection: Collection, cover: Cover, marked: int, seeds: int) -> NDArray[np.float64]:
+    """What each seed covered newly, as a share of the sets: marked ones, picked ones, then those that add nothing."""
+    gains = np.zeros(seeds, dtype=np.float64)
+    gains[:marked] = collection.hits[:marked]
+    gains[marked : marked + cover.gains.size] = cover.gains
+    return gains / collection.sets
+
+
+def _validation_size(cover: Cover, sets: int, wanted: float, a: float) -> float:
+    """Sets of the second collection that should bring the lower bound to ``wanted``."""
+    share = _OVERFIT * cover.covered / sets
+    # Found in two steps: the size for the expected share, then for one standard deviation less at that size.
+    size = sets_for_lower(share, wanted, a)
+    if not math.isinf(size):
+        size = sets_for_lower(share - math.sqrt(share * (1.0 - share) / size), wanted, a)
+    return max(size, _LEAST_HITS / max(share, _LEAST_HITS / (2.0 * sets)))
+
+
+def _next_look(
+    cover: Cover, grid: list[int], at: int, target: float, a_upper: float, a_lower: float, quality: float
+) -> int:
+    """The first grid point from ``at`` on where certificate and quality are to be expected, at most eightfold away."""
+    sets = grid[at]
+    noise = float(np.sqrt(cover.gains.astype(np.float64)).sum())
+    share, bound = _OVERFIT * cover.covered / sets, cover.bound / sets
+    for look in range(at, min(at + 6, len(grid) - 1)):
+        scale = grid[look] / sets
+        calm = noise * quality <= math.sqrt(scale) * max(1, cover.covered)
+        upper = share_upper(bound * grid[look], grid[look], a_upper)
+        if calm and share_lower(share * grid[look], grid[look], a_lower) >= target * upper:
+            return look
+    return min(at + 6, len(grid) - 1)

@@ -1,0 +1,53 @@
+"""`Selection`: the chosen seeds and what is known about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Selection"]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Chosen seeds with their certificate.
+
+    Attributes
+    ----------
+    seeds
+        The caller's ids, in the order of choice.
+    rows
+        The same as row numbers of the graph.
+    spread
+        Estimate of the objective (expected active users, or their expected value), from samples that had no part in
+        the choice; exact for the direct objective.
+    lower, upper
+        With probability at least ``1 - delta`` the objective of ``seeds`` is at least ``lower``, and no
+        admissible seed set exceeds ``upper``.
+    ratio
+        ``lower / upper``: the share of the best possible that is certified for these seeds.
+    rr_sets
+        RR sets sampled in all (0 for the direct objective).
+    algorithm
+        ``opim``, ``tim``, ``imm`` or ``direct``.
+    gains
+        What each seed added when it was chosen, estimated on the samples used for the choice (hence a little
+        high). Seeds fixed beforehand, which the samples stop at, share what they cover: a sample counts for the
+        one it met first.
+    guarantee
+        One sentence on what is guaranteed.
+    """
+
+    seeds: NDArray[Any]
+    rows: NDArray[np.int64]
+    spread: float
+    lower: float
+    upper: float
+    ratio: float
+    rr_sets: int
+    algorithm: str
+    gains: NDArray[np.float64]
+    guarantee: str

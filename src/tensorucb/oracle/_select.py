@@ -1,0 +1,283 @@
+"""`select_seeds` and `SeedOracle`: the room's two doors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorucb.errors import InputError
+from tensorucb.graph import Graph
+from tensorucb.oracle._constraints import Problem, make_problem
+from tensorucb.oracle._direct import direct
+from tensorucb.oracle._imm import imm
+from tensorucb.oracle._opim import Outcome, Settings, opim
+from tensorucb.oracle._result import Selection
+from tensorucb.oracle._tim import tim
+from tensorucb.oracle.rr import Sampler
+from tensorucb.oracle.rr._sampler import check_probabilities
+from tensorucb.rng import RngLike, as_generator, stream_key
+from tensorucb.threads import thread_count
+
+__all__ = ["SeedOracle", "select_seeds"]
+
+Algorithm = Literal["opim", "tim", "imm"]
+Objective = Literal["cascade", "direct"]
+
+_ALGORITHMS = {"opim": opim, "tim": tim, "imm": imm}
+QUALITY = 10.0
+_BYTES_PER_MEMBER = 12  # stored, reduced to candidates, and inverted
+_KEYS = 8
+
+
+def _choice(name: str, given: object, known: tuple[str, ...]) -> str:
+    if given not in known:
+        raise InputError(f"{name} must be one of {', '.join(known)}; got {given!r}.")
+    return str(given)
+
+
+def _settings(epsilon: float, delta: float | None, quality: float, max_memory: float, n: int) -> Settings:
+    if not 0.0 < epsilon < 1.0:
+        raise InputError(f"epsilon must be between 0 and 1; got {epsilon!r}. The usual value is 0.1.")
+    if delta is None:
+        delta = 1.0 / max(n, 2)
+    if not 0.0 < delta < 1.0:
+        raise InputError(f"delta must be between 0 and 1; got {delta!r}. The usual value is 1 / n_nodes.")
+    if not (math.isfinite(quality) and quality >= 0.0):
+        raise InputError(f"quality must be a number of at least 0; got {quality!r}. The usual value is {QUALITY:g}.")
+    if not max_memory >= 2**20:
+        raise InputError(f"max_memory must be at least 2**20 bytes; got {max_memory!r}.")
+    return Settings(epsilon, delta, quality, int(min(max_memory, 2.0**40)) // _BYTES_PER_MEMBER)
+
+
+def _rows(graph: Graph, ids: ArrayLike | None) -> NDArray[np.int64] | None:
+    return None if ids is None else graph.rows(ids)
+
+
+def _guarantee(problem: Problem, outcome: Outcome, settings: Settings, algorithm: str) -> str:
+    confidence = f"with probability at least {1.0 - settings.delta:.6g}"
+    wanted = f"({problem.rule} - {settings.epsilon:g})"
+    ratio = outcome.lower / outcome.upper if outcome.upper > 0.0 else 1.0
+    if outcome.stopped:
+        return (
+            f"stopped at the memory limit: the seeds reach at least {ratio:.3f} of the best admissible choice, "
+            f"{confidence}; "
+            f"the wanted {wanted} may need a larger max_memory."
+        )
+    if algorithm == "opim":
+        return f"the seeds reach at least {ratio:.3f} of the best admissible choice, {confidence} (wanted: {wanted})."
+    return f"the seeds reach at least {wanted} of the best admissible choice, {confidence}."
+
+
+def _cascade(
+    sampler: Sampler, p: NDArray[np.float64], problem: Problem, settings: Settings, algorithm: str, key: np.uint64
+) -> Outcome:
+    sampler.load(p, problem.values)
+    keys = np.random.Generator(np.random.PCG64(int(key))).integers(0, 2**64, _KEYS, dtype=np.uint64)
+    try:
+        return _ALGORITHMS[algorithm](sampler, problem, settings, keys)
+    finally:
+        sampler.mark(np.empty(0, dtype=np.int64))
+
+
+def select_seeds(
+    graph: Graph,
+    probabilities: ArrayLike,
+    k: int | None,
+    *,
+    epsilon: float = 0.1,
+    delta: float | None = None,
+    objective: Objective = "cascade",
+    algorithm: Algorithm = "opim",
+    candidates: ArrayLike | None = None,
+    exclude: ArrayLike | None = None,
+    must_include: ArrayLike | None = None,
+    values: ArrayLike | None = None,
+    costs: ArrayLike | None = None,
+    budget: float | None = None,
+    groups: ArrayLike | None = None,
+    quotas: Mapping[Any, int] | int | None = None,
+    quality: float = QUALITY,
+    max_memory: float = 2.0**31,
+    threads: int | None = None,
+    rng: RngLike = None,
+) -> Selection:
+    """Pick the seeds whose expected spread (or value) is near the largest possible.
+
+    Parameters
+    ----------
+    graph
+        The network; an edge source → target lets the source influence the target.
+    probabilities
+        One probability an edge, in the graph's edge order.
+    k
+        How many seeds, ``must_include`` among them. With costs and a budget, the most seeds; None for no limit.
+    epsilon, delta
+        Sampling may cost at most ``epsilon`` of the greedy factor, with probability at least ``1 - delta`` (default
+        ``1 / n_nodes``).
+    objective
+        ``"cascade"``: expected spread of the independent cascade model. ``"direct"``: users activated by the seeds
+        themselves, computed exactly.
+    algorithm
+        For the cascade: ``"opim"`` (OPIM-C, stops on a measured certificate), ``"tim"`` (TIM+, the paper's) or
+        ``"imm"``. TIM+ takes neither quotas nor a budget.
+    candidates, exclude, must_include
+        Ids: who may be a seed (default all), who may not, and who must be. The factor ``1 - 1/e`` stays,
+        against the best choice that obeys them.
+    values
+        What activating each node is worth, in the order of ``graph.ids``; RR roots are drawn in proportion to
+        it. Default 1.
+    costs, budget
+        What seeding each node costs, and what all seeds may cost together. Factor ``(1 - 1/e)/2`` without ``k``,
+        ``(1 - 1/√e)/2`` with it. Fewer seeds than ``k`` come back if money runs out.
+    groups, quotas
+        A label for each node, in the order of ``graph.ids``, and the most seeds of each group: a mapping, or
+        one number for all. Groups that the mapping leaves out are not limited. Factor ``1/2``. Not together
+        with a budget.
+    quality
+        How far ``opim`` goes on sampling after the certificate, for better seeds than it demands; 0 stops at the
+        certificate.
+    max_memory
+        Bytes for stored RR sets. When they are used up the run stops, and ``ratio`` tells what is certified by then.
+    threads
+        Threads to use; the answer does not depend on it.
+    rng
+        A seed or a generator.
+
+    Examples
+    --------
+    >>> from tensorucb.graph import Graph
+    >>> star = Graph.from_edges(["hub"] * 3, ["a", "b", "c"])
+    >>> pick = select_seeds(star, [1.0, 1.0, 1.0], 1, rng=0)
+    >>> pick.seeds.tolist(), pick.spread
+    (['hub'], 4.0)
+    """
+    wanted = _choice("objective", objective, ("cascade", "direct"))
+    name = _choice("algorithm", algorithm, ("opim", "tim", "imm"))
+    settings = _settings(epsilon, delta, quality, max_memory, graph.n_nodes)
+    p = check_probabilities(graph, probabilities)
+    problem = make_problem(
+        graph,
+        k,
+        candidates=_rows(graph, candidates),
+        exclude=_rows(graph, exclude),
+        must_include=_rows(graph, must_include),
+        values=values,
+        costs=costs,
+        budget=budget,
+        groups=groups,
+        quotas=quotas,
+    )
+    if wanted == "direct":
+        return direct(graph, p, problem)
+    key = stream_key(as_generator(rng))
+    sampler = Sampler(graph, thread_count(threads))
+    outcome = _cascade(sampler, p, problem, settings, name, key)
+    return _selection(sampler, problem, settings, name, outcome)
+
+
+def _selection(sampler: Sampler, problem: Problem, settings: Settings, name: str, outcome: Outcome) -> Selection:
+    total = sampler.total
+    return Selection(
+        sampler.graph.ids[outcome.rows],
+        outcome.rows,
+        total * outcome.share,
+        total * outcome.lower,
+        total * outcome.upper,
+        outcome.lower / outcome.upper if outcome.upper > 0.0 else 1.0,
+        outcome.rr_sets,
+        name,
+        total * outcome.gains,
+        _guarantee(problem, outcome, settings, name),
+    )
+
+
+class SeedOracle:
+    """An oracle for policies: ``oracle(probabilities, k)`` gives the rows of ``k`` seeds.
+
+    Rows go in and rows come out. Scratch memory is kept between calls, and each call takes the next random key
+    of ``rng``, so a run of calls repeats for a seed.
+
+    Parameters
+    ----------
+    graph
+        The network.
+    objective, epsilon, algorithm, delta, quality, max_memory, threads, rng
+        As in :func:`select_seeds`.
+    candidates
+        Rows from which to choose whenever a call names none; policies that choose without the oracle respect it too.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        objective: Objective = "cascade",
+        epsilon: float = 0.1,
+        algorithm: Algorithm = "opim",
+        delta: float | None = None,
+        quality: float = QUALITY,
+        max_memory: float = 2.0**31,
+        candidates: ArrayLike | None = None,
+        threads: int | None = None,
+        rng: RngLike = None,
+    ) -> None:
+        self.graph = graph
+        self.objective = _choice("objective", objective, ("cascade", "direct"))
+        self.algorithm = _choice("algorithm", algorithm, ("opim", "tim", "imm"))
+        self.candidates = _checked_rows(graph, "candidates", candidates)
+        self._settings = _settings(epsilon, delta, quality, max_memory, graph.n_nodes)
+        self._threads = thread_count(threads)
+        self._rng = as_generator(rng)
+        self._sampler: Sampler | None = None
+
+    def __call__(
+        self,
+        probabilities: ArrayLike,
+        k: int,
+        *,
+        candidates: ArrayLike | None = None,
+        must_include: ArrayLike | None = None,
+    ) -> NDArray[np.int64]:
+        """The rows of ``k`` seeds, ``must_include`` first."""
+        return self.select(probabilities, k, candidates=candidates, must_include=must_include).rows
+
+    def select(
+        self,
+        probabilities: ArrayLike,
+        k: int,
+        *,
+        candidates: ArrayLike | None = None,
+        must_include: ArrayLike | None = None,
+    ) -> Selection:
+        """The same choice with its certificate."""
+        p = check_probabilities(self.graph, probabilities)
+        allowed = _checked_rows(self.graph, "candidates", candidates)
+        problem = make_problem(
+            self.graph,
+            k,
+            candidates=self.candidates if allowed is None else allowed,
+            must_include=_checked_rows(self.graph, "must_include", must_include),
+        )
+        key = stream_key(self._rng)
+        if self.objective == "direct":
+            return direct(self.graph, p, problem)
+        if self._sampler is None:
+            self._sampler = Sampler(self.graph, self._threads)
+        outcome = _cascade(self._sampler, p, problem, self._settings, self.algorithm, key)
+        return _selection(self._sampler, problem, self._settings, self.algorithm, outcome)
+
+
+def _checked_rows(graph: Graph, name: str, rows: ArrayLike | None) -> NDArray[np.int64] | None:
+    if rows is None:
+        return None
+    array = np.asarray(rows)
+    if array.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= graph.n_nodes:
+        shown = np.array2string(array, threshold=8)
+        raise InputError(f"{name} must be rows between 0 and {graph.n_nodes - 1}; got {shown}.")
+    return array.astype(np.int64)

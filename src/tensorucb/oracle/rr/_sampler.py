@@ -1,0 +1,163 @@
+"""`Sampler`: one round's probabilities, ready for sampling RR sets on any number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.errors import InputError, ShapeError
+from tensorucb.graph import Graph
+from tensorucb.oracle.rr._kernels import plan_nodes, sample_sets, scan_probabilities
+from tensorucb.threads import map_chunks
+
+__all__ = ["Batch", "Sampler", "check_probabilities"]
+
+_NONE = np.empty(0, dtype=np.float64)
+_CHUNKS_PER_THREAD = 4
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sampled sets: members and lengths of the stored ones by chunk, hits by marked node, how many were done."""
+
+    members: list[NDArray[np.int32]]
+    lengths: list[NDArray[np.int32]]
+    hits: NDArray[np.int64]
+    done: int
+    work: int
+
+
+def check_probabilities(graph: Graph, probabilities: object) -> NDArray[np.float64]:
+    """Probabilities as a contiguous float64 array of the graph's length; their range is checked while scanning."""
+    p = np.ascontiguousarray(probabilities, dtype=np.float64).view()
+    p.flags.writeable = False  # one array type, one compiled kernel
+    if p.shape != (graph.n_edges,):
+        raise ShapeError(
+            f"probabilities must hold one number for each of the {graph.n_edges} edges; got shape {p.shape}. "
+            "Give them in the graph's edge order (graph.sources, graph.targets)."
+        )
+    return p
+
+
+def bad_probability(graph: Graph, p: NDArray[np.float64], edge: int) -> InputError:
+    """The error for an edge whose probability is not in [0, 1]."""
+    source, target = graph.ids[graph.sources[edge]], graph.ids[graph.targets[edge]]
+    return InputError(
+        f"probabilities must be in [0, 1]; edge {edge} ({source} -> {target}) has {float(p[edge])}. "
+        "Clip or drop such values."
+    )
+
+
+class Sampler:
+    """RR sets of one graph: :meth:`load` a round's probabilities, then :meth:`sample`.
+
+    Set ``i`` under a key is the same whatever the number of threads: each set has a random stream of its own.
+    Loading is one pass over the edges in their own order; probabilities are then read in place, because copying them
+    into in-edge order costs a cache miss an edge, more than a whole selection on a large graph.
+    """
+
+    def __init__(self, graph: Graph, threads: int) -> None:
+        self.graph = graph
+        self.threads = threads
+        n = graph.n_nodes
+        self._states = [np.zeros(n, dtype=np.uint8) for _ in range(threads)]
+        self._peaks = np.empty((threads, n), dtype=np.float32)
+        self._plan = np.empty((n, 2), dtype=np.float64)
+        self._credit = np.zeros(n, dtype=np.int32)
+        self._marked = np.empty(0, dtype=np.int64)
+        self._p = _NONE
+        self._cumulative = _NONE
+        self.total = float(n)
+
+    def load(self, p: NDArray[np.float64], values: NDArray[np.float64] | None = None) -> None:
+        """Take the probabilities of a round, and the nodes' values if roots are to be drawn in proportion to them."""
+        graph = self.graph
+        self._p = p
+        self._cumulative = _NONE if values is None else np.cumsum(values)
+        self.total = float(graph.n_nodes) if values is None else float(self._cumulative[-1])
+        self._peaks.fill(0.0)
+        free = list(self._peaks)
+
+        def scan(first: int, last: int) -> int:
+            return int(scan_probabilities(graph.targets, p, first, last, free.pop()))
+
+        bad = [e for e in map_chunks(scan, self._bounds(graph.n_edges, self.threads), self.threads) if e >= 0]
+        if bad:
+            raise bad_probability(graph, p, min(bad))
+        peak = self._peaks[0]
+        for other in self._peaks[1:]:
+            np.maximum(peak, other, out=peak)
+        plan_nodes(graph.in_offsets, peak, 0, graph.n_nodes, self._plan)
+
+    def mark(self, rows: NDArray[np.int64]) -> None:
+        """Let walks stop at these nodes; ``hits[i]`` of a batch then counts the stops at ``rows[i]``."""
+        for state in self._states:
+            state[self._marked] = 0
+            state[rows] = 2
+        self._credit[rows] = np.arange(rows.size, dtype=np.int32)
+        self._marked = rows
+
+    def sample(
+        self, key: np.uint64, first: int, count: int, *, store: bool, limit: int, horizon: int | None = None
+    ) -> Batch:
+        """Sets ``first .. first + count``, up to the one whose members would bring the stored ones past ``limit``."""
+        free = list(self._states)
+        n = self.graph.n_nodes
+
+        def run(start: int, stop: int, room: int = limit) -> tuple[int, int, NDArray[np.int64], tuple[object, ...]]:
+            state = free.pop()
+            hits = np.zeros(max(1, self._marked.size), dtype=np.int64)
+            try:
+                out = sample_sets(
+                    self.graph.in_offsets,
+                    self.graph.in_edges,
+                    self.graph.in_sources,
+                    self._p,
+                    self._plan,
+                    self._cumulative,
+                    key,
+                    start,
+                    stop - start,
+                    state,
+                    self._credit,
+                    hits,
+                    store,
+                    room,
+                    n if horizon is None else horizon,
+                )
+            finally:
+                free.append(state)
+            return start, stop, hits, out
+
+        chunks = 1 if self.threads == 1 or count < 64 else self.threads * _CHUNKS_PER_THREAD
+        bounds = [first + b for b in self._bounds(count, chunks)]
+        return _merge(map_chunks(run, bounds, self.threads), run, limit, max(1, self._marked.size))
+
+    @staticmethod
+    def _bounds(count: int, chunks: int) -> Sequence[int]:
+        return [count * i // chunks for i in range(chunks + 1)]
+
+
+def _merge(results, run, limit: int, marks: int) -> Batch:  # type: ignore[no-untyped-def]
+    """Chunks in order, cut where the stored members would pass the limit: the same cut for any chunking."""
+    members: list[NDArray[np.int32]] = []
+    lengths: list[NDArray[np.int32]] = []
+    hits = np.zeros(marks, dtype=np.int64)
+    stored = done = work = 0
+    for start, stop, chunk_hits, out in results:
+        full = out[2] < stop - start
+        if stored + out[0].size > limit or full:
+            _, _, chunk_hits, out = run(start, stop, limit - stored)
+            full = True
+        members.append(out[0])
+        lengths.append(out[1])
+        hits += chunk_hits
+        stored += out[0].size
+        done += out[2]
+        work += out[3]
+        if full and out[2] < stop - start:
+            break
+    return Batch(members, lengths, hits, done, work)
