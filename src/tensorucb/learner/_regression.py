@@ -52,8 +52,9 @@ class TensorRegression:
         prediction step of coefficients that drift around their prior. An intercept forgets at its own samples only.
     init
         ``"random"``: prior means drawn from N(0, ``init_scale``²), so that ranks differ and w = 0, where every
-        gradient vanishes, is left behind. ``"ones"``: prior means of ones; the ranks then stay alike for ever.
-        ``"paper"``: to its letter, the first iterate is ones and Σ = I while the prior mean (and so b) is zero.
+        gradient vanishes, is left behind. ``"ones"``: prior means of ones, alike for all ranks.
+        ``"paper"``: to its letter, the first iterate is ones and Σ = I while the prior mean (and so b) is zero;
+        for D ≥ 2 a first outcome of 0 then leads to w̄ = 0, which nothing leaves.
         Or one ``(R, d_l)`` array of prior means a mode.
     init_scale
         Standard deviation of ``init="random"``.
