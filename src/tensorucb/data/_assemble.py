@@ -66,9 +66,9 @@ def _log(graph: Graph, actions: pl.DataFrame, report: FileReport) -> tuple[Actio
     actions = actions.join(numbers, on="item", how="left").sort("number", "time", "row", "line")
     pairs = actions["number"].cast(pl.Int64) * graph.n_nodes + actions["row"]
     actions, repeats = _set_aside(actions, pairs.is_first_distinct(), "a repeated user and item; the earliest is kept")
-    log = ActionLog(
-        actions["row"].to_numpy(), actions["number"].to_numpy(), actions["time"].to_numpy(), item_ids.to_numpy()
-    )
+    # Text as NumPy strings, not as Python objects, which no file of ours may hold.
+    ids = item_ids.to_numpy() if item_ids.dtype == pl.Int64 else np.asarray(item_ids.to_list(), dtype=np.str_)
+    log = ActionLog(actions["row"].to_numpy(), actions["number"].to_numpy(), actions["time"].to_numpy(), ids)
     return log, report.without(strangers, repeats)
 
 

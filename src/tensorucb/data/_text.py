@@ -86,7 +86,14 @@ def _load(path: Path) -> tuple[bytes, list[str]]:
 
 def first_line(path: Path) -> str:
     """The first line of a text file, possibly gzipped, without its line end."""
-    data, _ = _load(path) if path.suffix == ".gz" else (path.open("rb").read(1 << 16), [])
+    if path.suffix == ".gz":
+        data, _ = _load(path)
+    else:
+        try:
+            with path.open("rb") as file:
+                data = file.read(1 << 16)
+        except OSError as error:
+            raise FileFormatError(f"cannot read {path.name}: {error.strerror or error}.") from error
     for mark in (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf", b"\0"):
         data = data.replace(mark, b"")
     return data.replace(b"\r", b"\n").split(b"\n", 1)[0].decode("utf-8", errors="replace")

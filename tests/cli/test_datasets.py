@@ -1,0 +1,70 @@
+"""``tensorucb datasets`` from the outside."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from tensorucb.cli.datasets import app
+from tensorucb.data import checksum, read_dataset
+
+runner = CliRunner()
+
+
+def test_list() -> None:
+    result = runner.invoke(app, ["list"])
+    assert result.exit_code == 0
+    assert "flixster_like" in result.stdout
+    assert set(json.loads(runner.invoke(app, ["list", "--json"]).stdout)["generated"]) == {
+        "digg_like",
+        "flixster_like",
+        "sandbox",
+    }
+
+
+def test_make_then_describe(tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    made = runner.invoke(app, ["make", "sandbox", "--out", out, "--scale", "0.2", "--seed", "3", "--json"])
+    assert made.exit_code == 0, made.output
+    told = json.loads(made.stdout)
+    assert checksum(read_dataset(out)) == told["checksum"]
+    shown = json.loads(runner.invoke(app, ["describe", out, "--json"]).stdout)
+    assert shown["checksum"] == told["checksum"]
+    assert shown["figures"]["n_users"] == told["n_users"] == 100
+    assert [file["file"] for file in shown["report"]["files"]] == ["edges.parquet", "actions.parquet"]
+    table = runner.invoke(app, ["describe", out])
+    assert table.exit_code == 0
+    assert "edges |E|" in table.stdout
+    again = runner.invoke(
+        app, ["make", "sandbox", "--out", str(tmp_path / "b"), "--scale", "0.2", "--seed", "3", "--csv", "--json"]
+    )
+    assert json.loads(again.stdout)["checksum"] == told["checksum"]
+
+
+def test_describe_names_malformed_rows(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("source,target\n1,2\n3\n")
+    result = runner.invoke(app, ["describe", str(tmp_path)])
+    assert result.exit_code == 0
+    assert "1 left out: wrong number of fields (line 3)" in result.stdout
+    strict = runner.invoke(app, ["describe", str(tmp_path), "--strict"])
+    assert strict.exit_code == 1
+    assert "line 3" in strict.stderr
+    assert "Traceback" not in strict.output
+
+
+def test_failures_are_one_sentence(tmp_path: Path) -> None:
+    for arguments, code in (
+        (["describe", str(tmp_path / "absent")], 1),
+        (["describe", str(tmp_path)], 1),
+        (["make", "netflix", "--out", str(tmp_path / "x")], 2),
+        (["make", "sandbox", "--out", str(tmp_path / "x"), "--scale", "-1"], 1),
+        (["make", "sandbox"], 2),
+        (["describe"], 2),
+    ):
+        result = runner.invoke(app, arguments)
+        assert result.exit_code == code, arguments
+        assert result.exception is None or isinstance(result.exception, SystemExit)
+        assert result.stderr
+    assert not (tmp_path / "x").exists()

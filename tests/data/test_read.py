@@ -1,0 +1,221 @@
+"""Each original form from files written here, malformed rows included."""
+
+from __future__ import annotations
+
+import gzip
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tensorucb.data import Dataset, read_dataset
+from tensorucb.errors import FileFormatError, InputError, TensorUCBError
+
+
+def edges_of(dataset: Dataset) -> set[tuple[object, object]]:
+    graph = dataset.graph
+    return set(zip(graph.ids[graph.sources].tolist(), graph.ids[graph.targets].tolist(), strict=True))
+
+
+def actions_of(dataset: Dataset) -> list[tuple[object, object, float]]:
+    log = dataset.log
+    return list(
+        zip(dataset.graph.ids[log.users].tolist(), log.item_ids[log.items].tolist(), log.times.tolist(), strict=True)
+    )
+
+
+def reasons(dataset: Dataset, file: int) -> dict[str, tuple[int, tuple[int, ...]]]:
+    return {e.reason: (e.count, e.first_lines) for e in dataset.report.files[file].left_out}
+
+
+FRIENDS = b'"0","1200000000","1","2"\r\n"1","1200000001","2","3"\r\n"0","0","1","1"\r\n"0","5","1","2"\r\n'
+VOTES = b'"100","2","7"\r"90","1","7"\r"95","1","7"\r"50","99","7"\r"60","3","8"\r'
+
+
+@pytest.fixture
+def digg(tmp_path: Path) -> Path:
+    (tmp_path / "digg_friends.csv").write_bytes(FRIENDS)
+    (tmp_path / "digg_votes1.csv").write_bytes(VOTES)
+    return tmp_path
+
+
+def test_digg_direction_mutual_and_line_ends(digg: Path) -> None:
+    data = read_dataset(digg, name="digg")
+    # user_id watches friend_id: influence runs friend -> user, and both ways where mutual.
+    assert edges_of(data) == {(2, 1), (3, 2), (2, 3)}
+    assert actions_of(data) == [(1, 7, 90), (2, 7, 100), (3, 8, 60)]
+    assert data.window is None
+    assert data.log.times.dtype == np.int64
+    assert reasons(data, 0) == {"a link from a user to itself": (1, (3,)), "a repeated link": (1, (4,))}
+    assert reasons(data, 1) == {
+        "a user without a link": (1, (4,)),
+        "a repeated user and item; the earliest is kept": (1, (3,)),
+    }
+    assert data.report.malformed == 0
+    assert [file.rows - sum(e.count for e in file.left_out) - file.kept for file in data.report.files] == [0, 0]
+
+
+def test_digg_names_every_malformed_row(digg: Path) -> None:
+    bad = VOTES + b'"x","1","7"\r"1","2"\r\r"1","2","3","4"\r"1","","9"\r"1","2","3.5"\r"nan","2","3"\r"1,"2","9"\r'
+    (digg / "digg_votes1.csv").write_bytes(bad)
+    with (digg / "digg_friends.csv").open("ab") as file:
+        file.write(b'"2","5","1","3"\r\n')
+    data = read_dataset(digg)
+    assert reasons(data, 0)["mutual is not 0 or 1"] == (1, (5,))
+    found = reasons(data, 1)
+    assert found["time is not a time in seconds"] == (2, (6, 12))
+    assert found["wrong number of fields"] == (2, (7, 9))
+    assert found["user is empty"] == (1, (10,))
+    assert found["item is not a whole number"] == (1, (11,))
+    assert found["unbalanced quotes"] == (1, (13,))
+    assert data.report.malformed == 8
+    with pytest.raises(FileFormatError, match=r"digg_friends.csv, line 5: mutual is not 0 or 1"):
+        read_dataset(digg, strict=True)
+
+
+def test_first_lines_are_few_and_counts_are_all(digg: Path) -> None:
+    (digg / "digg_votes1.csv").write_bytes(VOTES.replace(b"\r", b"\n") + b'"?","1","7"\n' * 1000)
+    entry = next(e for e in read_dataset(digg).report.files[1].left_out if e.malformed)
+    assert entry.count == 1000
+    assert entry.first_lines == (6, 7, 8, 9, 10)
+    assert "1,000 left out" in str(entry)
+
+
+def test_line_numbers_hold_across_pieces(digg: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tensorucb.data._text._PIECE", 64)
+    rows = [f'"{t}","{1 + t % 3}","{t}"' for t in range(200)]
+    rows[150] = "broken"
+    (digg / "digg_votes1.csv").write_text("\n".join(rows) + "\n")
+    data = read_dataset(digg)
+    assert reasons(data, 1) == {"wrong number of fields": (1, (151,))}
+    assert data.log.n_actions == 199
+
+
+def test_half_a_form_is_an_error(digg: Path) -> None:
+    (digg / "digg_votes1.csv").unlink()
+    with pytest.raises(FileFormatError, match=r"digg_friends.csv is there, but digg_votes1.csv is not"):
+        read_dataset(digg)
+
+
+RATINGS = (
+    "userid\tmovieid\trating\tdate\n1\t10\t1.5\t2007-10-10 00:00:00\n2\t10\t4\t2007-10-11 00:00:00\n"
+    "3\t11\tx\t2007-10-11 00:00:00\n3\t11\t2\t2007-13-11 00:00:00\n3\t12\t2\t2008-01-01\n"
+)
+
+
+@pytest.mark.parametrize("form", ["utf-8", "utf-16", "nul", "gz"])
+def test_flixster_with_ratings(tmp_path: Path, form: str) -> None:
+    (tmp_path / "links.txt").write_text("1\t2\n2\t1\n2\t3\n")
+    raw = RATINGS.encode()
+    if form == "utf-16":
+        raw = RATINGS.encode("utf-16")
+    elif form == "nul":
+        raw = RATINGS.encode("utf-16-le")
+    elif form == "gz":
+        raw = gzip.compress(raw)
+    (tmp_path / ("Ratings.timed.txt" + (".gz" if form == "gz" else ""))).write_bytes(raw)
+    data = read_dataset(tmp_path)
+    assert edges_of(data) == {(1, 2), (2, 1), (2, 3), (3, 2)}
+    assert data.window == 7 * 86_400
+    day = 1_191_974_400
+    assert actions_of(data) == [(1, 10, day), (2, 10, day + 86_400), (3, 12, 1_199_145_600)]
+    assert reasons(data, 1) == {
+        "rating is not a number": (1, (4,)),
+        "time is not a date such as 2007-10-10 00:00:00": (1, (5,)),
+    }
+    if form in ("utf-16", "nul"):
+        assert data.report.files[1].remarks
+
+
+def test_flixster_network_alone(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("1\n2\n3\n")
+    (tmp_path / "edges.csv").write_text("1,2\n3,2\n")
+    data = read_dataset(tmp_path)
+    assert edges_of(data) == {(1, 2), (2, 1), (2, 3), (3, 2)}
+    assert data.log.n_actions == 0
+
+
+def test_flixster_ratings_of_another_kind(tmp_path: Path) -> None:
+    (tmp_path / "links.txt").write_text("1 2\n")
+    (tmp_path / "Ratings.timed.txt").write_text("user\tmovie\n1\t2\n")
+    with pytest.raises(FileFormatError, match="userid, movieid, rating, date"):
+        read_dataset(tmp_path)
+
+
+def test_plain_csv_with_text_ids_quotes_and_extra_columns(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text('note,source,target\nx,ann,"bob, jr"\ny,"bob, jr",007\n,ann,\n"q,ann,bob\n')
+    with gzip.open(tmp_path / "actions.csv.gz", "wt") as file:
+        file.write('user,item,timestamp\n007,a,1.5\n"bob, jr","say ""hi""",2\nann,a,inf\n')
+    data = read_dataset(tmp_path)
+    assert edges_of(data) == {("ann", "bob, jr"), ("bob, jr", "007")}
+    assert actions_of(data) == [("007", "a", 1.5), ("bob, jr", 'say "hi"', 2.0)]
+    assert data.log.item_ids.dtype.kind == "U"
+    assert data.report.files[0].ignored_columns == ("note",)
+    assert reasons(data, 0) == {"target is empty": (1, (4,)), "unbalanced quotes": (1, (5,))}
+    assert "columns ignored: note" in str(data.report)
+
+
+def test_plain_bytes_that_are_not_utf8(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_bytes(b"\xef\xbb\xbfsource,target\n1,2\n\xff,3\n")
+    assert reasons(read_dataset(tmp_path), 0) == {"not UTF-8 text": (1, (3,))}
+
+
+def test_plain_parquet_and_nulls(tmp_path: Path) -> None:
+    pl.DataFrame({"source": [1, 2, None], "target": [2, 3, 4], "w": [0.1, 0.2, 0.3]}).write_parquet(
+        tmp_path / "edges.parquet"
+    )
+    pl.DataFrame({"user": [1, 2], "item": ["a", "a"], "timestamp": [1.0, float("nan")]}).write_parquet(
+        tmp_path / "actions.parquet"
+    )
+    data = read_dataset(tmp_path)
+    assert edges_of(data) == {(1, 2), (2, 3)}
+    assert reasons(data, 0) == {"source is empty": (1, (3,))}
+    assert reasons(data, 1) == {"timestamp is empty": (1, (2,))}
+    with pytest.raises(FileFormatError, match=r"edges.parquet, line 3"):
+        read_dataset(tmp_path, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({}, "no data set"),
+        ({"edges.csv": b""}, "lacks the columns source, target"),
+        ({"edges.csv": b"1,2\n3,4\n"}, "lacks the columns source, target"),
+        ({"edges.csv": b"source,target\n"}, "holds no rows"),
+        ({"edges.csv": b"source,target\n1,1\n"}, "no usable link"),
+        ({"edges.csv": b"source,target\nx\n"}, "no usable link"),
+        ({"edges.csv.gz": b"not gzip"}, "not a sound gzip file"),
+        ({"edges.parquet": b"PAR1nonsense"}, "not a sound Parquet file"),
+        ({"edges.csv": b"source,target,source\n1,2,3\n"}, "more than once"),
+        ({"edges.csv": b"source,target\n1,2\n", "edges.parquet": b""}, "Leave one"),
+        ({"edges.csv": b"source,target\n1,2\n", "dataset.json": b"[]"}, "dataset.json"),
+        ({"edges.csv": b"source,target\n1,2\n", "dataset.json": b'{"window": -1}'}, "dataset.json"),
+    ],
+)
+def test_files_that_are_no_data_set(tmp_path: Path, files: dict[str, bytes], words: str) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(TensorUCBError, match=words):
+        read_dataset(tmp_path)
+
+
+def test_no_directory(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not a directory"):
+        read_dataset(tmp_path / "absent")
+
+
+@pytest.mark.slow
+def test_a_million_votes_read_in_seconds(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    n = 1_000_000
+    votes = pl.DataFrame({"t": rng.integers(10**9, 2 * 10**9, n), "u": rng.integers(0, 10**5, n)})
+    votes = votes.with_columns(s=pl.lit(rng.integers(0, 3500, n)))
+    votes.write_csv(tmp_path / "digg_votes1.csv", include_header=False, quote_style="always")
+    friends = pl.DataFrame({"m": rng.integers(0, 2, n), "d": 0, "u": votes["u"], "f": rng.integers(0, 10**5, n)})
+    friends.write_csv(tmp_path / "digg_friends.csv", include_header=False, quote_style="always")
+    start = time.process_time()
+    data = read_dataset(tmp_path)
+    assert time.process_time() - start < 20
+    assert sum(file.rows for file in data.report.files) == 2 * n

@@ -1,0 +1,130 @@
+"""The eigenmap against dense eigenvectors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tensorucb.features._eigenmap as module
+from reference.features import normalised_adjacency, spectrum
+from tensorucb.errors import InputError, StateError
+from tensorucb.features import eigengap, eigenmap, laplacian_eigenmap
+from tensorucb.graph import Graph
+
+
+def random_graph(n: int, m: int, seed: int) -> Graph:
+    rng = np.random.default_rng(seed)
+    ring = np.arange(n)
+    sources = np.concatenate([ring, rng.integers(0, n, m)])
+    targets = np.concatenate([(ring + 1) % n, rng.integers(0, n, m)])
+    keep = sources != targets
+    return Graph.from_edges(sources[keep], targets[keep])
+
+
+def degrees(graph: Graph) -> np.ndarray:
+    return (normalised_adjacency(graph) > 0).sum(axis=1).astype(float)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(4, 30), st.integers(0, 60), st.integers(0, 10**6))
+def test_solves_the_eigenproblem(n: int, m: int, seed: int) -> None:
+    graph = random_graph(n, m, seed)
+    dim = min(5, n - 1)
+    found = eigenmap(graph, dim)
+    d = degrees(graph)
+    # Eigenvalues as the dense ones after the trivial 0; the residual covers rotations within eigenspaces.
+    np.testing.assert_allclose(found.eigenvalues, spectrum(graph)[1 : dim + 1], atol=1e-9)
+    laplacian = np.diag(d) - (normalised_adjacency(graph) > 0)
+    y = found.vectors
+    np.testing.assert_allclose(laplacian @ y, d[:, None] * y * found.eigenvalues, atol=1e-8)
+    np.testing.assert_allclose(y.T @ (d[:, None] * y), np.eye(dim), atol=1e-8)
+    np.testing.assert_allclose(d @ y, 0, atol=1e-8)
+
+
+def test_sparse_path_agrees_with_the_dense_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = random_graph(300, 900, 1)
+    dense = eigenmap(graph, 8)
+    monkeypatch.setattr(module, "_DENSE", 10)
+    sparse = eigenmap(graph, 8, tolerance=1e-10)
+    np.testing.assert_allclose(sparse.eigenvalues, dense.eigenvalues, atol=1e-9)
+    np.testing.assert_allclose(sparse.vectors, dense.vectors, atol=1e-6)
+    assert sparse.residual < 1e-8
+    np.testing.assert_array_equal(eigenmap(graph, 8).vectors, eigenmap(graph, 8).vectors)
+
+
+def test_two_large_components_are_told_apart_and_small_ones_are_zero() -> None:
+    one, two = random_graph(60, 120, 2), random_graph(50, 100, 3)
+    sources = np.concatenate([one.sources, two.sources + 100, [500]])
+    targets = np.concatenate([one.targets, two.targets + 100, [501]])
+    graph = Graph.from_edges(sources, targets)
+    found = eigenmap(graph, 4, min_component_share=0.05)
+    assert found.embedded.sum() == 110
+    assert (found.vectors[~found.embedded] == 0).all()
+    np.testing.assert_allclose(found.eigenvalues[0], 0, atol=1e-12)
+    first, rest = found.vectors[:60, 0], found.vectors[60:110, 0]
+    assert np.ptp(first) < 1e-12
+    assert np.ptp(rest) < 1e-12
+    assert first[0] * rest[0] < 0
+    assert (found.eigenvalues[1:] > 1e-3).all()
+    everything = eigenmap(graph, 4, min_component_share=0.0)
+    assert everything.embedded.all()
+    np.testing.assert_allclose(everything.eigenvalues, spectrum(graph)[1:5], atol=1e-9)
+
+
+def test_direction_and_repeats_do_not_matter() -> None:
+    graph = random_graph(40, 80, 4)
+    both = Graph.from_edges(
+        np.concatenate([graph.sources, graph.targets]), np.concatenate([graph.targets, graph.sources])
+    )
+    np.testing.assert_allclose(laplacian_eigenmap(graph, 4), laplacian_eigenmap(both, 4), atol=1e-9)
+
+
+def test_scaling() -> None:
+    graph = random_graph(50, 100, 5)
+    rows = laplacian_eigenmap(graph, 6)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0)
+    raw = laplacian_eigenmap(graph, 6, scaling="raw")
+    np.testing.assert_array_equal(raw, eigenmap(graph, 6).vectors)
+    np.testing.assert_allclose(raw / np.linalg.norm(raw, axis=1, keepdims=True), rows)
+    with pytest.raises(InputError, match="scaling"):
+        laplacian_eigenmap(graph, 6, scaling="unit")  # type: ignore[arg-type]
+
+
+def test_eigengap_finds_the_blocks() -> None:
+    rng = np.random.default_rng(6)
+    block = np.repeat(np.arange(5), 30)
+    close = rng.random((150, 150)) < np.where(block[:, None] == block, 0.5, 0.01)
+    graph = Graph.from_edges(*np.nonzero(close & ~np.eye(150, dtype=bool)))
+    # Five blocks: four non-trivial small eigenvalues, then a gap.
+    assert laplacian_eigenmap(graph, None).shape == (150, 4)
+    assert eigengap([0.0, 0.1, 0.2, 0.9, 1.0]) == 3
+    assert eigengap([0.0, 0.5, 0.6, 0.7], min_dim=1) == 1
+    with pytest.raises(InputError, match="min_dim"):
+        eigengap([0.1, 0.2], min_dim=2)
+
+
+def test_tiny_graph_with_free_dimension() -> None:
+    assert laplacian_eigenmap(Graph.from_edges([1], [2]), None).shape == (2, 1)
+
+
+def test_bad_input() -> None:
+    graph = random_graph(10, 10, 7)
+    for dim in (0, 10, True):
+        with pytest.raises(InputError, match="dim"):
+            laplacian_eigenmap(graph, dim)
+    with pytest.raises(InputError, match="tolerance"):
+        laplacian_eigenmap(graph, 2, tolerance=0.0)
+    with pytest.raises(InputError, match="min_component_share"):
+        laplacian_eigenmap(graph, 2, min_component_share=2.0)
+
+
+def test_residuals_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(matrix: object, known: np.ndarray, count: int, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
+        rng = np.random.default_rng(0)
+        return np.full(count, 0.5), np.linalg.qr(rng.standard_normal((len(known), count)))[0]
+
+    monkeypatch.setattr(module, "_leading", wrong)
+    with pytest.raises(StateError, match="off by"):
+        eigenmap(random_graph(40, 40, 8), 3)
