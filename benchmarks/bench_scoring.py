@@ -37,11 +37,9 @@ def _stream(sources, targets, A, B, out):
 def _power_law(rng, nodes, edges):
     weights = (np.arange(nodes) + 10.0) ** -0.8
     weights /= weights.sum()
-    ring = np.arange(nodes)
-    sources = np.concatenate([ring, rng.choice(nodes, int(edges * 1.02), p=weights)])
-    targets = np.concatenate(
-        [(ring + 1) % nodes, rng.permutation(nodes)[rng.choice(nodes, int(edges * 1.02), p=weights)]]
-    )
+    ring, count = np.arange(nodes), int(edges * 0.95)
+    sources = np.concatenate([ring, rng.choice(nodes, count, p=weights)])
+    targets = np.concatenate([(ring + 1) % nodes, rng.permutation(nodes)[rng.choice(nodes, count, p=weights)]])
     keep = sources != targets
     return Graph.from_edges(sources[keep], targets[keep])
 

@@ -32,21 +32,39 @@ def _project(value: float, link: int) -> float:
     return small / (1.0 + small)
 
 
+@numba.njit(inline="always", **KERNEL)
+def _dot(x: F64, y: F64) -> float:
+    """x·y in four fixed lanes: quicker than one chain of additions, and the same everywhere."""
+    n = x.size
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+    whole = n - n % 4
+    for k in range(0, whole, 4):
+        s0 += x[k] * y[k]
+        s1 += x[k + 1] * y[k + 1]
+        s2 += x[k + 2] * y[k + 2]
+        s3 += x[k + 3] * y[k + 3]
+    for k in range(whole, n):
+        s0 += x[k] * y[k]
+    return (s0 + s1) + (s2 + s3)
+
+
 @numba.njit(**KERNEL)
-def quadratic_forms(X: F64, coefficients: F64, start: int, stop: int, out: F64) -> None:
-    """out[v] = Σ_{i≤j} x_i x_j coefficients[ij]: all forms of a node in one pass over its pairs of features."""
-    d, K = X.shape[1], coefficients.shape[1]
+def quadratic_forms(X: F64, coefficients: F64, start: int, stop: int, first: F64, second: F64) -> None:
+    """Σ_{i≤j} x_i x_j coefficients[ij] of each node, for the forms of both node modes in one pass over its pairs."""
+    d, K = X.shape[1], first.shape[1]
+    total = np.empty(2 * K)
     for v in range(start, stop):
-        for k in range(K):
-            out[v, k] = 0.0
+        total[:] = 0.0
         row = 0
         for i in range(d):
             xi = X[v, i]
             for j in range(i, d):
                 weight = xi * X[v, j]
-                for k in range(K):
-                    out[v, k] += weight * coefficients[row, k]
+                for k in range(2 * K):
+                    total[k] += weight * coefficients[row, k]
                 row += 1
+        first[v] = total[:K]
+        second[v] = total[K:]
 
 
 @numba.njit(**KERNEL)
@@ -114,15 +132,11 @@ def score_joint(
             for s in range(r, R):
                 pairs[k] = br * B[j, s]
                 k += 1
-        second = 0.0
-        for k in range(K):
-            second += G[k] * Mb[j, k]
+        second = _dot(G, Mb[j])
         total = 0.0
         bonus = math.sqrt(max(second, 0.0))
         for m in range(1 if full else L + 1):
-            form = 0.0
-            for k in range(K):
-                form += F[m, k] * pairs[k]
+            form = _dot(F[m], pairs)
             total += form
             bonus += math.sqrt(max(form, 0.0))
         if not roots:

@@ -277,7 +277,7 @@ class _Round:
         c = np.prod(shared, axis=0)
         if self.c == 0.0:
             return a * c, a, a, b, b
-        sa, sb = (np.maximum(self._forms(mode), 0.0) for mode in (0, 1))
+        sa, sb = (np.maximum(form, 0.0) for form in self._forms())
         s = [
             np.maximum(np.einsum("i,rij,j->r", z, S, z), 0.0)
             for z, S in zip(self.vectors, self.state.covariances[2:], strict=True)
@@ -307,26 +307,33 @@ class _Round:
             extra = extra.sum(axis=0, keepdims=True)
         moment = np.prod([np.outer(x, x) + v for x, v in zip(shared, V, strict=True)], axis=0)[upper]
         c = np.prod(shared, axis=0)
-        return a, self._forms(0), b, self._forms(1), c, extra, np.ascontiguousarray(moment)
+        first, second = self._forms()
+        return a, first, b, second, c, extra, np.ascontiguousarray(moment)
 
-    def _forms(self, mode: int) -> Floats:
-        """XᵀΣx of every node: (n, R), or (n, R(R+1)/2) over rank pairs if joint."""
+    def _forms(self) -> tuple[Floats, Floats]:
+        """XᵀΣx of every node in modes 1 and 2: (n, R), or (n, R(R+1)/2) over rank pairs if joint."""
         from tensorucb.policies._kernels import quadratic_forms
 
-        S, d, rank = self.state.covariances[mode], self.features.shape[1], self.model.rank
-        if self.model.posterior == "joint":
-            r, s = np.triu_indices(rank)
-            S = np.ascontiguousarray(S.reshape(rank, d, rank, d).transpose(0, 2, 1, 3)[r, s])
+        n, d = self.features.shape
         i, j = np.triu_indices(d)
-        both = S[:, i, j] + S[:, j, i]
+        blocks = np.concatenate([self._blocks(mode, d) for mode in (0, 1)])
+        both = blocks[:, i, j] + blocks[:, j, i]
         coefficients = np.ascontiguousarray(np.where(i == j, 0.5, 1.0)[:, None] * both.T)
-        out = np.empty((len(self.features), coefficients.shape[1]))
+        first, second = np.empty((n, len(blocks) // 2)), np.empty((n, len(blocks) // 2))
 
         def run(start: int, stop: int) -> None:
-            quadratic_forms(self.features, coefficients, start, stop, out)
+            quadratic_forms(self.features, coefficients, start, stop, first, second)
 
-        map_chunks(run, [*range(0, len(out), _CHUNK), len(out)], thread_count())
-        return out
+        map_chunks(run, [*range(0, n, _CHUNK), n], thread_count())
+        return first, second
+
+    def _blocks(self, mode: int, d: int) -> Floats:
+        """Σ^{l,r} of each rank, or Σ_{rs} of each pair of ranks r ≤ s if joint."""
+        S, rank = self.state.covariances[mode], self.model.rank
+        if self.model.posterior == "factorised":
+            return S
+        r, s = np.triu_indices(rank)
+        return np.asarray(S.reshape(rank, d, rank, d).transpose(0, 2, 1, 3)[r, s])
 
     def _offsets(self, n: int) -> tuple[Floats, Floats, Floats, Floats]:
         """Intercepts of sources and targets (their share of the sum of roots included), and their variances."""
