@@ -18,7 +18,7 @@ __all__ = ["demo"]
 
 
 def demo(
-    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds a run.", show_default="60, quick: 15")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds a run.", show_default="80, quick: 15")] = None,
     runs: Annotated[int | None, typer.Option(min=1, help="Runs of each policy.", show_default="5, quick: 2")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Sets the network and everything random.")] = 0,
     out: Annotated[Path, typer.Option(help="Directory for report.html and figures.")] = Path("tensorucb-demo"),
@@ -36,7 +36,7 @@ def demo(
 
     environment = demo_environment(seed, quick=quick)
     policies = demo_policies()
-    rounds, runs = rounds or (15 if quick else 60), runs or (2 if quick else 5)
+    rounds, runs = rounds or (15 if quick else 80), runs or (2 if quick else 5)
     with progress_bar("demo") as report:
         experiment = run_experiment(environment, policies, rounds=rounds, runs=runs, seed=seed, report=report)
     product, reasons = explained_round(environment, policies["TensorUCB"])

@@ -30,11 +30,13 @@
     } else if (spec.encoding && spec.encoding.color && spec.encoding.color.legend) {
       Object.assign(spec.encoding.color.legend, { orient: "bottom", columns: 1 });
     }
-    if (spec.title && spec.title.subtitle && !Array.isArray(spec.title.subtitle)) {
-      spec.title.subtitle = wrap(spec.title.subtitle, 46);
+    if (spec.title) {
+      spec.title.text = wrap(spec.title.text, 34);
+      if (spec.title.subtitle) { spec.title.subtitle = wrap(spec.title.subtitle, 46); }
     }
   }
   function wrap(text, limit) {
+    if (Array.isArray(text)) { return text; }
     return text.split(" ").reduce(function (lines, word) {
       var last = lines[lines.length - 1];
       if (last && (last + " " + word).length <= limit) { lines[lines.length - 1] = last + " " + word; } else { lines.push(word); }

@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+
+from tensorucb.errors import FileFormatError, InputError
+from tensorucb.experiments import (
+    ETA,
+    REGRET_COLUMNS,
+    Environment,
+    RunFiles,
+    WorldSettings,
+    default_grid,
+    product_sequence,
+    read_settings,
+    run_experiment,
+    run_policy,
+    tune,
+    write_manifest,
+    write_regret,
+    write_timings,
+)
+from tensorucb.policies import BasePolicy, HighDegree, LinUCB, Random
+
+
+class Spy(BasePolicy):
+    """Always the same seeds; remembers what it is told."""
+
+    name = "Spy"
+
+    def __init__(self, shift: int = 0) -> None:
+        self.shift = shift
+        self.told: list[tuple[bytes, bytes, bytes]] = []
+
+    def _score(self, modes):
+        return np.full(self.graph.n_edges, 0.1)
+
+    def _choose(self, modes, k, oracle):
+        return np.arange(k, dtype=np.int64) + self.shift
+
+    def _learn(self, modes, edges, outcomes):
+        self.told.append((modes[0].tobytes(), edges.tobytes(), outcomes.tobytes()))
+
+
+def test_same_products_and_coins_for_every_policy(world):
+    first, second = Spy(), Spy()
+    run_experiment(world, {"a": first, "b": second, "c": Random()}, rounds=5, runs=2, seed=3)
+    assert first.told == second.told
+    assert len(first.told) == 10
+    assert len(set(first.told)) > 5
+
+
+def test_regret_is_the_gap_to_the_optimum(world):
+    result = run_policy(world, HighDegree(), rounds=6, seed=1)
+    best = [world.optimum(int(p)).spread for p in result.product]
+    np.testing.assert_allclose(result.regret, (np.array(best) - result.spread) / ETA)
+    np.testing.assert_allclose(result.average_regret[-1], result.regret.mean())
+    assert result.seconds.shape == (6, 3)
+    assert (result.seconds >= 0).all()
+
+
+def test_knowing_the_truth_costs_nothing(world):
+    class Oracle(Spy):
+        def _choose(self, modes, k, oracle):
+            product = int(np.flatnonzero((world.products == modes[0]).all(axis=1))[0])
+            return oracle(world.probabilities(product), k)
+
+    result = run_policy(world, Oracle(), rounds=8)
+    np.testing.assert_allclose(result.regret, 0.0, atol=1e-12)
+
+
+def test_longer_runs_begin_with_the_shorter_ones_products(world):
+    short, long = (product_sequence(world, n, run=1, seed=0) for n in (4, 9))
+    assert long[:4].tolist() == short.tolist()
+    assert product_sequence(world, 9, run=2, seed=0).tolist() != long.tolist()
+
+
+def test_rounds_draw_from_the_campaign_products_alone(sandbox):
+    env = Environment.from_sandbox(sandbox, settings=WorldSettings(k=3), campaign=[1, 4])
+    assert set(product_sequence(env, 40, run=0, seed=0).tolist()) == {1, 4}
+
+
+@pytest.mark.parametrize("which", ["world", "cascade_world"])
+def test_repetition_gives_the_same_bytes(which, request, tmp_path):
+    env = request.getfixturevalue(which)
+    for name in ("a", "b"):
+        experiment = run_experiment(env, {"Random": Random(), "LinUCB": LinUCB()}, rounds=4, runs=2)
+        write_regret(tmp_path / f"{name}.csv", experiment)
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+
+
+def test_a_second_call_reads_what_the_first_has_done(world, tmp_path):
+    policies = {"Random": Random(), "Spy": Spy()}
+    first = run_experiment(world, policies, rounds=4, runs=2, directory=tmp_path)
+    steps: list[int] = []
+    again = run_experiment(
+        world, policies, rounds=4, runs=2, directory=tmp_path, report=lambda done, total, what: steps.append(done)
+    )
+    assert steps == []
+    write_regret(tmp_path / "a.csv", first)
+    write_regret(tmp_path / "b.csv", again)
+    write_timings(tmp_path / "t.csv", again)
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+
+
+def test_a_damaged_or_missing_run_is_repeated(world, tmp_path):
+    policies = {"Random": Random(), "LinUCB": LinUCB()}
+    first = run_experiment(world, policies, rounds=4, runs=2, directory=tmp_path)
+    files = sorted(tmp_path.iterdir())
+    files[0].write_bytes(files[0].read_bytes()[:100])
+    files[1].unlink()
+    again = run_experiment(world, policies, rounds=4, runs=2, directory=tmp_path)
+    for a, b in zip(first.results, again.results, strict=True):
+        assert (a.policy, a.run) == (b.policy, b.run)
+        np.testing.assert_array_equal(a.spread, b.spread)
+
+
+def test_other_settings_never_share_a_file(world, cascade_world):
+    paths = {
+        RunFiles("x", env, rounds=rounds, seed=seed).path("LinUCB", LinUCB(exploration=c), run)
+        for env in (world, cascade_world)
+        for rounds in (3, 4)
+        for seed in (0, 1)
+        for c in (0.1, 1.0)
+        for run in (0, 1)
+    }
+    assert len(paths) == 32
+
+
+def test_regret_csv_has_the_promised_columns(world, tmp_path):
+    experiment = run_experiment(world, {"Random": Random()}, rounds=3, runs=2)
+    with write_regret(tmp_path / "regret.csv", experiment).open() as file:
+        rows = list(csv.DictReader(file))
+    assert tuple(rows[0]) == REGRET_COLUMNS
+    assert [(row["run"], row["round"]) for row in rows] == [(str(r), str(t)) for r in (0, 1) for t in (1, 2, 3)]
+    assert float(rows[4]["regret"]) == experiment.results[1].regret[1]
+
+
+def test_progress_counts_every_round(world):
+    seen = []
+    run_experiment(world, {"a": Random(), "b": Random()}, rounds=3, runs=2, report=lambda *step: seen.append(step))
+    assert [done for done, _, _ in seen] == list(range(1, 13))
+    assert {total for _, total, _ in seen} == {12}
+
+
+def test_table_summarises_each_policy(world):
+    rows = run_experiment(world, {"HighDegree": HighDegree(), "Random": Random()}, rounds=6, runs=3).table()
+    assert [row["policy"] for row in rows] == ["HighDegree", "Random"]
+    for row in rows:
+        assert row["regret"]["low"] <= row["regret"]["mean"] <= row["regret"]["high"]
+        assert set(row["milliseconds"]) == {"score", "select", "update"}
+
+
+def test_tuning_keeps_the_best_on_common_rounds(world, tmp_path):
+    class Tunable(Spy):
+        tunable = ("shift",)
+
+    policies = {"Tunable": Tunable(), "Random": Random()}
+    grids = {"Tunable": {"shift": [0, 10, 20]}}
+    found = tune(world, policies, rounds=5, grids=grids, directory=tmp_path)
+    regrets = {trial.arguments["shift"]: trial.regret for trial in found.trials["Tunable"]}
+    assert set(regrets) == {0, 10, 20}
+    assert found.policies["Tunable"].shift == min(regrets, key=regrets.get)  # type: ignore[attr-defined, arg-type]
+    assert isinstance(found.policies["Random"], Random)
+    assert sum(chosen for *_, chosen in found.rows()) == 1
+    again = tune(world, policies, rounds=5, grids=grids, directory=tmp_path)
+    assert again.rows() == found.rows()
+
+
+def test_default_grid_is_the_papers():
+    assert default_grid(LinUCB()) == {"exploration": (1e-3, 1e-2, 1e-1, 1.0)}
+    assert default_grid(Random()) == {}
+
+
+def test_grids_from_toml(tmp_path):
+    path = tmp_path / "grid.toml"
+    path.write_text("[TensorUCB]\nexploration = [0.1, 1.0]\nrank = 5\n")
+    assert read_settings(path) == {"TensorUCB": {"exploration": [0.1, 1.0], "rank": [5]}}
+    for wrong in ("rank = 5", "[TensorUCB", "[TensorUCB]\nrank = []"):
+        path.write_text(wrong)
+        with pytest.raises(FileFormatError, match=r"grid\.toml"):
+            read_settings(path)
+    with pytest.raises(FileFormatError, match="cannot read"):
+        read_settings(tmp_path / "none.toml")
+
+
+def test_wrong_arguments_are_named(world):
+    with pytest.raises(InputError, match="no argument 'colour'"):
+        tune(world, {"LinUCB": LinUCB()}, rounds=1, grids={"LinUCB": {"colour": [1, 2]}})
+    with pytest.raises(InputError, match="rounds"):
+        run_policy(world, Random(), rounds=0)
+    with pytest.raises(InputError, match="at least one policy"):
+        run_experiment(world, {}, rounds=1)
+
+
+def test_manifest_says_what_ran(world, tmp_path):
+    path = write_manifest(
+        tmp_path / "manifest.json",
+        command=["tensorucb", "demo"],
+        seed=4,
+        environment=world.describe(),
+        settings={"a": 1},
+    )
+    text = path.read_text("utf-8")
+    assert '"seed": 4' in text
+    assert world.describe()["sha256"] in text
+    assert '"numpy"' in text
