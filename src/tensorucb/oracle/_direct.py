@@ -87,9 +87,9 @@ def _greedy(
     problem = task.problem
     stale = first.copy()
     fresh = np.zeros(rows.size, dtype=np.int64)
-    open_ = np.ones(rows.size, dtype=np.bool_)
     weight = problem.weights[rows] if problem.costs is not None else None
     room, budget = problem.room.copy(), problem.budget
+    open_ = np.ones(rows.size, dtype=np.bool_) if problem.groups is None else room[problem.groups[rows]] > 0
     chosen: list[int] = []
     gains: list[float] = []
     while len(chosen) < problem.picks:

@@ -16,7 +16,7 @@ from tensorucb.oracle.rr import Collection, Sampler
 __all__ = ["NONE", "finish", "least_share"]
 
 NONE = np.empty(0, dtype=np.int64)
-_STEPS = 64
+_HALVINGS = 20
 _CHECK = 65536
 
 
@@ -31,11 +31,11 @@ def least_share(problem: Problem, total: float) -> float:
 def finish(
     sampler: Sampler, problem: Problem, settings: Settings, keys: NDArray[np.uint64], sets: float, used: int
 ) -> Outcome:
-    """Greedy on ``sets`` fresh sets, or on as many 64ths of them as memory admits, and its certificate."""
+    """Greedy on ``sets`` fresh sets, or on the largest half, quarter … of them that memory admits; its certificate."""
     sampler.mark(problem.forced)
     collection = Collection(sampler, keys[0], settings.limit)
-    for step in range(1, _STEPS + 1):
-        if not collection.extend(math.ceil(sets * step / _STEPS)):
+    for halving in range(_HALVINGS, -1, -1):
+        if not collection.extend(math.ceil(sets * 0.5**halving)):
             break
     cover = greedy_cover(collection, problem, NONE)
     rows = problem.fill(np.concatenate([problem.forced, cover.rows]), sampler.graph.out_degree)
@@ -43,7 +43,7 @@ def finish(
     size = max(64, min(_CHECK, collection.sets))
     hits = int(sampler.sample(keys[1], 0, size, store=False, limit=0).hits.sum())
     a = math.log(2.0 / settings.delta)
-    upper = share_upper(cover.bound, collection.sets, a + (math.log(_STEPS) if collection.full else 0.0))
+    upper = share_upper(cover.bound, collection.sets, a + (math.log(_HALVINGS + 1) if collection.full else 0.0))
     gains = sampled_gains(collection, cover, problem.forced.size, rows.size)
     total = used + collection.sets + size
     return Outcome(rows, gains, hits / size, share_lower(hits, size, a), upper, total, collection.full)

@@ -115,15 +115,16 @@ def _run(
         while at <= min(look, len(grid) - 1) and collection.extend(grid[at]):
             at += 1
         last = collection.full or at >= len(grid)
+        sets = max(1, collection.sets)
         cover = greedy_cover(collection, problem, sentinels)
         upper = share_upper(cover.bound, collection.sets, a_upper)
         a_lower = math.log(2.0 * runs * 2.0 ** (attempt + 1) / settings.delta)
-        wanted = _validation_size(cover, collection.sets, target * upper, a_lower)
-        look = max(at, _next_look(cover, grid, at - 1, target, a_upper, a_lower, settings.quality))
-        if not last and (look > at or wanted > 2 * collection.sets):
+        wanted = _validation_size(cover, sets, target * upper, a_lower)
+        look = max(at, _next_look(cover, grid, max(0, at - 1), target, a_upper, a_lower, settings.quality))
+        if not last and (look > at or wanted > 2 * sets):
             continue
         rows = problem.fill(np.concatenate([marked, cover.rows]), sampler.graph.out_degree)
-        size = int(min(max(wanted, 64), 4 * collection.sets))
+        size = int(max(64, min(wanted, 4 * sets)))
         sampler.mark(rows)
         hits = int(sampler.sample(keys[1], validated, size, store=False, limit=0).hits.sum())
         validated += size
@@ -144,7 +145,7 @@ def sampled_gains(collection: Collection, cover: Cover, marked: int, seeds: int)
     gains = np.zeros(seeds, dtype=np.float64)
     gains[:marked] = collection.hits[:marked]
     gains[marked : marked + cover.gains.size] = cover.gains
-    return gains / collection.sets
+    return gains / max(1, collection.sets)
 
 
 def _validation_size(cover: Cover, sets: int, wanted: float, a: float) -> float:

@@ -74,8 +74,8 @@ def _refined(
     level = confidence / math.log(max(3, problem.n))
     slack = min(1.0, 5.0 * (level * epsilon**2 / (level + problem.picks)) ** (1.0 / 3.0))
     size = math.ceil((2.0 + slack) * confidence / (slack**2 * share))
-    if pilot.sets == 0:
-        return share, 0
+    if pilot.full or pilot.sets == 0:
+        return share, pilot.sets
     cover = greedy_cover(pilot, problem, NONE)
     sampler.mark(np.concatenate([problem.forced, cover.rows]))
     hits = int(sampler.sample(key, 0, size, store=False, limit=0).hits.sum())

@@ -1,0 +1,177 @@
+"""``tensorucb select``: seeds for a network of the caller's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tensorucb.cli._output import emit_json, print_to
+from tensorucb.errors import InputError, TensorUCBError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tensorucb.graph import Graph
+    from tensorucb.oracle import Selection
+
+__all__ = ["select"]
+
+
+def select(
+    edges: Annotated[Path, typer.Argument(help="Edge list: .csv, .tsv (also .gz) or .parquet.", show_default=False)],
+    k: Annotated[int, typer.Option("--k", "-k", min=1, help="How many seeds.")] = 10,
+    probability: Annotated[str | None, typer.Option(help="Column that holds each edge's probability.")] = None,
+    weighted_cascade: Annotated[
+        bool, typer.Option("--weighted-cascade", help="Probability 1 / in-degree of the target (the default).")
+    ] = False,
+    uniform: Annotated[float | None, typer.Option(min=0.0, max=1.0, help="The same probability for all edges.")] = None,
+    source: Annotated[str, typer.Option(help="Column of the users who influence.")] = "source",
+    target: Annotated[str, typer.Option(help="Column of the users who are influenced.")] = "target",
+    objective: Annotated[
+        str, typer.Option(help="cascade: all who are reached; direct: by the seeds alone.")
+    ] = "cascade",
+    algorithm: Annotated[str, typer.Option(help="opim, tim or imm.")] = "opim",
+    epsilon: Annotated[float, typer.Option(help="What sampling may cost of the guarantee.")] = 0.1,
+    exclude: Annotated[
+        list[str] | None, typer.Option(help="Who must not be a seed: an id, or a file with one a line. Repeatable.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Sets everything random.")] = 0,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads; the answer is the same.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Pick the K users to seed in a network of your own, with a certificate of how good they are."""
+    ways = [name for name, given in _ways(probability, weighted_cascade, uniform) if given]
+    if len(ways) > 1:
+        raise typer.BadParameter(f"{' and '.join(ways)} exclude each other; give one.")
+    try:
+        _run(
+            edges, k, probability, uniform, source, target, objective, algorithm, epsilon, exclude, seed, threads, json
+        )
+    except (TensorUCBError, OSError) as error:
+        typer.echo(f"tensorucb: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+def _ways(probability: str | None, weighted_cascade: bool, uniform: float | None) -> list[tuple[str, bool]]:
+    return [
+        ("--probability", probability is not None),
+        ("--weighted-cascade", weighted_cascade),
+        ("--uniform", uniform is not None),
+    ]
+
+
+def _run(
+    edges: Path,
+    k: int,
+    probability: str | None,
+    uniform: float | None,
+    source: str,
+    target: str,
+    objective: Any,
+    algorithm: Any,
+    epsilon: float,
+    exclude: list[str] | None,
+    seed: int,
+    threads: int | None,
+    json: bool,
+) -> None:
+    from tensorucb.graph import Graph
+    from tensorucb.oracle import select_seeds
+
+    columns = () if probability is None else (probability,)
+    graph = Graph.read(edges, source=source, target=target, attributes=columns, self_loops="drop")
+    pick = select_seeds(
+        graph,
+        _probabilities(graph, probability, uniform),
+        k,
+        objective=objective,
+        algorithm=algorithm,
+        epsilon=epsilon,
+        exclude=_excluded(graph, exclude or []),
+        threads=threads,
+        rng=seed,
+    )
+    if json:
+        emit_json(_document(graph, pick, objective))
+        return
+    console = print_to()
+    console.print(_table(graph, pick))
+    console.print(_certificate(pick), soft_wrap=True)
+
+
+def _probabilities(graph: Graph, column: str | None, uniform: float | None) -> NDArray[Any]:
+    import numpy as np
+
+    if column is not None:
+        values = graph.attributes[column]
+        if values.dtype.kind not in "fiub":
+            raise InputError(f"column {column!r} must hold numbers between 0 and 1; it holds {values.dtype}.")
+        return values.astype(np.float64)
+    if uniform is not None:
+        return np.full(graph.n_edges, uniform)
+    return 1.0 / graph.in_degree[graph.targets]
+
+
+def _excluded(graph: Graph, given: list[str]) -> list[Any] | None:
+    """Ids from the options, a file's lines in place of its name."""
+    names: list[str] = []
+    for item in given:
+        path = Path(item)
+        if path.is_file():
+            names += [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        else:
+            names.append(item)
+    if not names:
+        return None
+    if graph.ids.dtype.kind == "U":
+        return names
+    try:
+        return [int(name) for name in names]
+    except ValueError:
+        wrong = next(name for name in names if not name.lstrip("-").isdigit())
+        raise InputError(
+            f"--exclude {wrong!r} is neither a file nor an id of the network, whose ids are whole numbers."
+        ) from None
+
+
+def _document(graph: Graph, pick: Selection, objective: str) -> dict[str, Any]:
+    return {
+        "seeds": pick.seeds.tolist(),
+        "gains": pick.gains.tolist(),
+        "out_degrees": graph.out_degree[pick.rows].tolist(),
+        "spread": pick.spread,
+        "lower": pick.lower,
+        "upper": pick.upper,
+        "ratio": pick.ratio,
+        "rr_sets": pick.rr_sets,
+        "objective": objective,
+        "algorithm": pick.algorithm,
+        "guarantee": pick.guarantee,
+        "nodes": graph.n_nodes,
+        "edges": graph.n_edges,
+        "dropped_self_loops": graph.dropped_self_loops,
+    }
+
+
+def _table(graph: Graph, pick: Selection) -> Any:
+    from rich.table import Table
+
+    table = Table(title=f"{graph.n_nodes:,} users, {graph.n_edges:,} edges", title_justify="left")
+    table.add_column("Rank", justify="right")
+    table.add_column("User")
+    table.add_column("Gain", justify="right")
+    table.add_column("Out-degree", justify="right")
+    degrees = graph.out_degree[pick.rows]
+    for rank, (name, gain, degree) in enumerate(zip(pick.seeds, pick.gains, degrees, strict=True), start=1):
+        table.add_row(str(rank), str(name), f"{gain:,.1f}", f"{degree:,}")
+    return table
+
+
+def _certificate(pick: Selection) -> str:
+    sampled = f", {pick.rr_sets:,} samples" if pick.rr_sets else ""
+    return (
+        f"Reach: {pick.spread:,.1f} users, at least {pick.lower:,.1f}; no other choice exceeds {pick.upper:,.1f} "
+        f"({pick.algorithm}{sampled}).\nCertificate: {pick.guarantee}"
+    )

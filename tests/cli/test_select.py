@@ -1,0 +1,131 @@
+"""``tensorucb select`` from the outside."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from tensorucb.cli.select import select
+
+runner = CliRunner()
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app.command()(select)
+
+
+@pytest.fixture
+def star(tmp_path: Path) -> Path:
+    path = tmp_path / "edges.csv"
+    rows = [f"hub,leaf{i},{0.9 if i else 0.8}" for i in range(12)] + ["other,leaf1,0.5", "leaf1,leaf2,0.1"]
+    path.write_text("source,target,p\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def run(*arguments: object):
+    return runner.invoke(app, [str(a) for a in arguments])
+
+
+def test_table_and_certificate(star: Path) -> None:
+    result = run(star, "--k", 2)
+    assert result.exit_code == 0, result.output
+    assert "hub" in result.stdout
+    assert "Out-degree" in result.stdout
+    assert "Certificate: the seeds reach at least" in result.stdout
+
+
+def test_json_is_one_object_and_repeats(star: Path) -> None:
+    first, again = (run(star, "--k", 2, "--json", "--seed", 3, "--threads", t) for t in (1, 2))
+    assert first.stdout == again.stdout
+    told = json.loads(first.stdout)
+    assert told["seeds"][0] == "hub"
+    assert told["nodes"] == 14
+    assert told["edges"] == 14
+    assert told["lower"] <= told["spread"]
+    assert 0.0 < told["ratio"] <= 1.0
+
+
+def test_probabilities_from_a_column_uniform_or_degrees(star: Path) -> None:
+    direct = {
+        name: json.loads(run(star, "--k", 1, "--objective", "direct", "--json", *options).stdout)["spread"]
+        for name, options in {
+            "column": ["--probability", "p"],
+            "uniform": ["--uniform", "0.25"],
+            "wc": ["--weighted-cascade"],
+            "default": [],
+        }.items()
+    }
+    assert direct["column"] == pytest.approx(1 + 0.8 + 11 * 0.9)
+    assert direct["uniform"] == pytest.approx(1 + 12 * 0.25)
+    assert direct["wc"] == direct["default"] == pytest.approx(1 + 10 + 2 * 0.5)
+
+
+@pytest.mark.parametrize("algorithm", ["opim", "tim", "imm"])
+def test_algorithms(star: Path, algorithm: str) -> None:
+    told = json.loads(run(star, "--k", 1, "--algorithm", algorithm, "--epsilon", 0.3, "--json").stdout)
+    assert told["algorithm"] == algorithm
+    assert told["seeds"] == ["hub"]
+
+
+def test_exclude_ids_and_files(star: Path, tmp_path: Path) -> None:
+    opted_out = tmp_path / "out.txt"
+    opted_out.write_text("hub\n\nleaf1\n")
+    told = json.loads(run(star, "--k", 3, "--exclude", opted_out, "--exclude", "other", "--json").stdout)
+    assert not {"hub", "leaf1", "other"} & set(told["seeds"])
+
+
+def test_other_formats_and_column_names(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"from": [1, 1, 1, 2], "to": [2, 3, 4, 4]})
+    frame.write_parquet(tmp_path / "e.parquet")
+    with gzip.open(tmp_path / "e.csv.gz", "wb") as file:
+        file.write(frame.write_csv().encode())
+    for name in ("e.parquet", "e.csv.gz"):
+        told = json.loads(run(tmp_path / name, "--k", 1, "--source", "from", "--target", "to", "--json").stdout)
+        assert told["seeds"] == [1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (["--k", "99"], 1, "only 14 nodes"),
+        (["--probability", "weight"], 1, "weight"),
+        (["--exclude", "nobody"], 1, "nobody"),
+        (["--algorithm", "celf"], 1, "algorithm must be one of"),
+        (["--epsilon", "0"], 1, "epsilon"),
+        (["--k", "0"], 2, "--k"),
+        (["--uniform", "2"], 2, "--uniform"),
+        (["--uniform", "0.1", "--weighted-cascade"], 2, "exclude each"),
+    ],
+)
+def test_failures_are_one_sentence(star: Path, arguments: list[str], code: int, sentence: str) -> None:
+    result = run(star, *arguments)
+    assert result.exit_code == code
+    assert sentence in result.stderr
+    assert "Traceback" not in result.output
+    if code == 1:
+        assert result.stderr.count("\n") == 1
+
+
+def test_absent_file_and_bad_numbers(tmp_path: Path) -> None:
+    absent = run(tmp_path / "absent.csv")
+    assert absent.exit_code == 1
+    assert "absent.csv" in absent.stderr
+    (tmp_path / "bad.csv").write_text("source,target,p\n1,2,0.5\n1,3,1.5\n")
+    bad = run(tmp_path / "bad.csv", "--k", 1, "--probability", "p")
+    assert bad.exit_code == 1
+    assert "1 -> 3" in bad.stderr
+    wrong = run(tmp_path / "bad.csv", "--k", 1, "--exclude", "ann")
+    assert wrong.exit_code == 1
+    assert "'ann' is neither a file nor an id" in wrong.stderr
+
+
+def test_self_loops_are_left_out_and_counted(tmp_path: Path) -> None:
+    (tmp_path / "loops.csv").write_text("source,target\n1,2\n2,2\n1,3\n")
+    told = json.loads(run(tmp_path / "loops.csv", "--k", 1, "--json").stdout)
+    assert told["dropped_self_loops"] == 1
+    assert np.isclose(told["spread"], 3.0)

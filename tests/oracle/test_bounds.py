@@ -1,0 +1,39 @@
+"""Confidence bounds: coverage by simulation, and limits."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tensorucb.oracle._bounds import log_binomial, sets_for_lower, share_lower, share_upper
+
+
+@pytest.mark.parametrize("share", [0.003, 0.1, 0.6, 0.97])
+def test_bounds_fail_no_more_often_than_they_say(share):
+    rng = np.random.default_rng(0)
+    sets, a, runs = 400, math.log(20.0), 4000
+    hits, times = np.unique(rng.binomial(sets, share, runs), return_counts=True)
+    low = sum(t for h, t in zip(hits.tolist(), times.tolist(), strict=True) if share_lower(h, sets, a) > share)
+    high = sum(t for h, t in zip(hits.tolist(), times.tolist(), strict=True) if share_upper(h, sets, a) < share)
+    assert low <= 0.05 * runs
+    assert high <= 0.05 * runs
+
+
+def test_bounds_at_the_ends():
+    assert share_lower(0, 100, 3.0) == 0.0
+    assert share_upper(100, 100, 3.0) == 1.0
+    assert share_lower(100, 100, 3.0) == pytest.approx(math.exp(-0.03), rel=1e-6)
+    assert share_upper(0, 100, 3.0) == pytest.approx(1.0 - math.exp(-0.03), rel=1e-6)
+
+
+def test_predicted_size_reaches_the_wanted_bound():
+    size = sets_for_lower(0.2, 0.15, 10.0)
+    assert share_lower(0.2 * math.ceil(size), math.ceil(size), 10.0) == pytest.approx(0.15, rel=1e-3)
+    assert math.isinf(sets_for_lower(0.1, 0.2, 10.0))
+
+
+def test_log_binomial():
+    assert log_binomial(10, 3) == pytest.approx(math.log(120))
+    assert log_binomial(5, 9) == log_binomial(5, 0) == 0.0
