@@ -39,7 +39,7 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 def test_importing_the_package_loads_nothing_heavy():
-    heavy = "numba scipy sklearn polars altair sqlalchemy typer networkx".split()
+    heavy = ["numba", "scipy", "sklearn", "polars", "altair", "sqlalchemy", "typer", "networkx"]
     code = f"import sys, tensorucb; print([m for m in {heavy!r} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert result.stdout.strip() == "[]"

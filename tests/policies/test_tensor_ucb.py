@@ -62,7 +62,7 @@ def test_paper_scores_equal_the_paper(projection):
         policy = TensorUCB(**{**policy.settings(), "projection": "clip"})
     users *= 0.2
     policy.bind(graph, users, 0)
-    learner = TensorRegression((4, 4, 3), 2, init="paper", noise_variance=0.2)
+    learner = TensorRegression((4, 4, 3), 2, init="ones", noise_variance=0.2)
     z = rng.random(3)
     for _ in range(3):
         edges = rng.permutation(graph.n_edges)[:20]
@@ -87,7 +87,7 @@ def test_paper_scores_equal_the_paper(projection):
 def test_paper_settings():
     policy = TensorUCB.paper(rank=7, exploration=0.01, noise_variance=0.1)
     got = (policy.likelihood, policy.posterior, policy.second_moments, policy.start, policy.projection)
-    assert got == ("gaussian", "factorised", "mean_field", "paper", "sigmoid")
+    assert got == ("gaussian", "factorised", "mean_field", "ones", "sigmoid")
     assert (policy.exploration_kind, policy.prior_variance, policy.constants) == ("ucb", 1.0, False)
     assert (policy.node_intercepts, policy.user_scaling) == (False, "none")
 
@@ -114,7 +114,7 @@ def test_the_paper_follows_the_protocol(start):
 
 def test_the_letter_of_the_paper_collapses_on_a_first_failure():
     graph, users, rng = network()
-    policy = TensorUCB.paper(rank=2)
+    policy = TensorUCB.paper(rank=2, start="paper")
     policy.bind(graph, users, 0)
     assert np.ptp(policy.score(np.ones(3))) > 0.1
     policy.update(np.ones(3), np.arange(40), np.append([0.0], rng.integers(0, 2, 39)))

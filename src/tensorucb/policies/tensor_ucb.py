@@ -128,13 +128,14 @@ class TensorUCB(BasePolicy):
 
     @classmethod
     def paper(
-        cls, *, rank: int = 10, exploration: float = 0.1, noise_variance: float = 0.1, start: str = "paper"
+        cls, *, rank: int = 10, exploration: float = 0.1, noise_variance: float = 0.1, start: str = "ones"
     ) -> TensorUCB:
-        """The paper to the letter: Gaussian, factorised, mean field, w̄ = ones with Σ = I and b = 0, sigmoid, UCB.
+        """The paper to the letter: Gaussian, factorised, mean field, w̄ = ones and Σ = I at the start, sigmoid, UCB.
 
-        Under the letter's zero prior mean, a first outcome of 0 has its fixed point at w̄ = 0, where every later
-        update and the bonus vanish too: all edges then stay at 0.5. ``start="ones"`` or ``"random"`` reads the initial
-        w̄ as the prior mean instead, which learns.
+        Algorithm 1 initialises Σ and w̄ and leaves b open. ``start="ones"`` takes the b that Eq. muOnline ties to them,
+        σ²Σ⁻¹w̄: the ones are the prior mean. ``start="paper"`` takes b = 0, the zero-mean prior of Eq. obs_prior; then
+        the fixed point of a first outcome of 0 is w̄ = 0, where every later update and the bonus vanish, and all edges
+        stay at 0.5 for good.
         """
         return cls(
             rank,
