@@ -38,10 +38,17 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
+        os.chmod(name, 0o666 & ~_umask())  # mkstemp's files are private; these are ordinary ones
         os.replace(name, target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def _digest(header: str, arrays: Mapping[str, NDArray[Any]]) -> str:

@@ -79,3 +79,10 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path):
         write_and_fail()
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["state.npz"]
+
+
+def test_a_written_file_has_ordinary_permissions(tmp_path):
+    plain = tmp_path / "plain"
+    plain.write_bytes(b"")
+    write_state(tmp_path / "state.npz", "thing", {}, {})
+    assert (tmp_path / "state.npz").stat().st_mode == plain.stat().st_mode
