@@ -54,7 +54,7 @@ class WorldSettings:
     objective: Literal["direct", "cascade"] = "direct"
     feedback: Literal["one_hop", "cascade"] = "one_hop"
     epsilon: float = 0.1
-    algorithm: str = "opim"
+    algorithm: Literal["opim", "tim", "imm"] = "opim"
     worlds: int = 256
     seed: int = 0
 

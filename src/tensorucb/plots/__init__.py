@@ -5,10 +5,11 @@ from __future__ import annotations
 from tensorucb.plots._export import save_figure, specification
 from tensorucb.plots._figures import bound_chart, degree_distribution, final_regret, runtime_over_size, seed_reasons
 from tensorucb.plots._lines import line_chart, rank_curves, regret_curves
-from tensorucb.plots._report import Code, Figure, Numbers, Report, Section, Table, Text
+from tensorucb.plots._report import Block, Code, Figure, Numbers, Report, Section, Table, Text
 from tensorucb.plots._theme import theme
 
 __all__ = [
+    "Block",
     "Code",
     "Figure",
     "Numbers",

@@ -79,7 +79,9 @@ def line_chart(
     positions = list(x) if x is not None else [float(i + 1) for i in range(size)]
     rows = _rows(curves, positions)
     low, high = _range(rows, bands=bands, log_y=log_y)
-    y_scale = alt.Scale(domain=[low, high], type="log" if log_y else "linear", nice=False, zero=False)
+    y_scale = (
+        alt.Scale(domain=[low, high], type="log") if log_y else alt.Scale(domain=[low, high], nice=False, zero=False)
+    )
     x_scale = alt.Scale(domain=[min(positions), max(positions)], nice=False)
     hues = alt.Scale(domain=labels, range=list(palette or colours(labels)))
     colour = alt.Color("label:N", scale=hues, legend=None)
@@ -105,7 +107,7 @@ def line_chart(
         _end_labels(curves, hues, y_scale, low, high, log_y=log_y),
     ]
     if bands:
-        band = base.mark_area(opacity=0.16).encode(
+        band = base.mark_area(opacity=0.16, clip=True).encode(
             x=x_axis, y=alt.Y("low:Q", scale=y_scale, title=y_title), y2="high:Q", color=colour
         )
         layers.insert(0, band)
@@ -131,7 +133,10 @@ def _range(rows: Sequence[Mapping[str, Any]], *, bands: bool, log_y: bool) -> tu
         if not positive:
             raise InputError("a logarithmic axis needs positive values.")
         return min(positive) / 1.5, max(max(highs), min(positive)) * 1.5
-    low, high = min(0.0, *lows), max(0.0, *highs)
+    # A band over two runs can be many times as wide as the means are apart: it is cut rather than all lines squeezed.
+    ceiling = 1.3 * max(row["mean"] for row in rows)
+    low, high = min(0.0, *lows), max(0.0, min(max(highs), ceiling))
+    low = max(low, -0.3 * high) if min(row["mean"] for row in rows) >= 0 else low
     return low, high + 0.06 * ((high - low) or 1.0)
 
 

@@ -14,7 +14,7 @@ from tensorucb.files import atomic_write
 from tensorucb.plots._export import specification
 from tensorucb.plots._theme import theme
 
-__all__ = ["Code", "Figure", "Numbers", "Report", "Section", "Table", "Text"]
+__all__ = ["Block", "Code", "Figure", "Numbers", "Report", "Section", "Table", "Text"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ class Numbers:
 
 
 Block = Text | Code | Table | Figure
+"""What a section is made of."""
 
 
 @dataclass(frozen=True)
