@@ -79,6 +79,8 @@ def line_chart(
     positions = list(x) if x is not None else [float(i + 1) for i in range(size)]
     rows = _rows(curves, positions)
     low, high = _range(rows, bands=bands, log_y=log_y)
+    for row in rows:
+        row["bottom"], row["top"] = max(row["low"], low), min(row["high"], high)
     y_scale = (
         alt.Scale(domain=[low, high], type="log") if log_y else alt.Scale(domain=[low, high], nice=False, zero=False)
     )
@@ -107,8 +109,8 @@ def line_chart(
         _end_labels(curves, hues, y_scale, low, high, log_y=log_y),
     ]
     if bands:
-        band = base.mark_area(opacity=0.16, clip=True).encode(
-            x=x_axis, y=alt.Y("low:Q", scale=y_scale, title=y_title), y2="high:Q", color=colour
+        band = base.mark_area(opacity=0.16).encode(
+            x=x_axis, y=alt.Y("bottom:Q", scale=y_scale, title=y_title), y2="top:Q", color=colour
         )
         layers.insert(0, band)
     heading = alt.TitleParams(title, subtitle=subtitle) if subtitle else alt.TitleParams(title)
