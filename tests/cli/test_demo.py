@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from tensorucb.cli import main
+from tensorucb.cli._demo import demo_environment, demo_policies
+from tensorucb.experiments import run_experiment
+
+
+def command(*args: str) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(list(args))
+    assert not stop.value.code
+
+
+def test_quick_demo_prints_tables_and_writes_the_report(tmp_path, capsys):
+    command("demo", "--quick", "--rounds", "3", "--runs", "2", "--out", str(tmp_path))
+    text = capsys.readouterr().out
+    for name in ("TensorUCB", "HighDegree", "Random", "report.html"):
+        assert name in text
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "tensorucb demo --seed 0 --rounds 3 --runs 2 --quick" in page
+    assert 'src="' not in page.split("<script")[0]
+    for name in ("regret", "final", "seeds"):
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_same_seed_same_results(tmp_path, capsys):
+    documents = []
+    for name in ("a", "b"):
+        command(
+            "demo", "--quick", "--rounds", "3", "--runs", "1", "--seed", "5", "--json", "--out", str(tmp_path / name)
+        )
+        document = json.loads(capsys.readouterr().out)
+        for row in document["results"]:
+            del row["milliseconds"]
+        documents.append({key: document[key] for key in ("results", "seeds", "environment")})
+    assert documents[0] == documents[1]
+
+
+@pytest.mark.slow
+def test_tensorucb_learns_and_ends_clearly_below_degree_and_random():
+    policies = {label: policy for label, policy in demo_policies().items() if "paper" not in label}
+    experiment = run_experiment(demo_environment(0), policies, rounds=80, runs=5, seed=0)
+    ours = experiment.curve("TensorUCB")
+    for other in ("HighDegree", "Random"):
+        assert ours.high[-1] < experiment.curve(other).low[-1]
+    # The average falls from the first tenth to the half to the end; the last rounds lose less than the average.
+    assert ours.mean[7] > ours.mean[39] > ours.mean[79]
+    assert float(experiment.final("TensorUCB", last=16).mean) < 0.75 * float(ours.mean[79])
+    late = experiment.final("TensorUCB", last=16)
+    assert float(late.high) < 0.6 * float(experiment.final("HighDegree", last=16).low)
+    assert np.isfinite(ours.mean).all()
