@@ -5,6 +5,7 @@
     │   ├── UnknownIdError (KeyError)    an id that the graph, the campaign or the store does not hold
     │   └── ShapeError                   arrays whose shapes do not fit each other
     ├── FileFormatError                  a file that is damaged, foreign or malformed
+    ├── StoreError                       a database that is full, locked, read-only or out of reach
     ├── StateError (RuntimeError)        a call at the wrong time, such as ``score`` before ``bind``
     └── MissingExtraError (ImportError)  an optional dependency that is not installed
 
@@ -19,6 +20,7 @@ __all__ = [
     "MissingExtraError",
     "ShapeError",
     "StateError",
+    "StoreError",
     "TensorUCBError",
     "UnknownIdError",
 ]
@@ -46,6 +48,10 @@ class ShapeError(InputError):
 
 class FileFormatError(TensorUCBError):
     """A file that is damaged, foreign or malformed."""
+
+
+class StoreError(TensorUCBError):
+    """A database that is full, locked, read-only, of a newer release, or out of reach."""
 
 
 class StateError(TensorUCBError, RuntimeError):

@@ -1,0 +1,25 @@
+"""Where campaigns live: in memory, in a SQLite file, or in PostgreSQL.
+
+Every store implements :class:`tensorucb.campaign._store.Store`; :func:`open_store` picks the one that a URL names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tensorucb.store._memory import MemoryStore
+from tensorucb.store._open import open_store
+
+if TYPE_CHECKING:
+    from tensorucb.store._sql import SQLStore
+
+__all__ = ["MemoryStore", "SQLStore", "open_store"]
+
+
+def __getattr__(name: str) -> Any:
+    # SQLAlchemy loads on first use.
+    if name == "SQLStore":
+        from tensorucb.store._sql import SQLStore
+
+        return SQLStore
+    raise AttributeError(f"module 'tensorucb.store' has no attribute {name!r}")

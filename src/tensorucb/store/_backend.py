@@ -1,0 +1,46 @@
+"""What differs between SQLite and PostgreSQL, as one small protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import sqlalchemy as sa
+
+from tensorucb.errors import TensorUCBError
+
+__all__ = ["Backend"]
+
+
+class Backend(Protocol):
+    """One kind of database at one address."""
+
+    url: str
+    timeout: float
+
+    def engine(self) -> sa.Engine:
+        """A new pool of connections; nothing is connected yet."""
+
+    def prepare(self, connection: sa.Connection) -> None:
+        """Settings which the database keeps and which cannot be made inside a transaction."""
+
+    def version(self, connection: sa.Connection) -> str | None:
+        """The schema found there; None if there is none yet."""
+
+    def begin_write(self, connection: sa.Connection) -> None:
+        """Begin a transaction that no other writer of the store can join; waits for its turn."""
+
+    def begin_read(self, connection: sa.Connection) -> None:
+        """Begin a transaction that sees one moment and blocks nobody."""
+
+    def insert(self, connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[Any]]) -> None:
+        """Insert many rows, each in the order of the table's columns."""
+
+    def among(self, column: sa.Column[Any], texts: Sequence[str]) -> sa.ColumnElement[bool]:
+        """Whether a column's value is one of any number of texts, as a single parameter."""
+
+    def purge(self, engine: sa.Engine) -> None:
+        """Make deleted content unrecoverable from the database's files."""
+
+    def explain(self, error: Exception) -> TensorUCBError | None:
+        """The clear error for one of the driver's; None if it is not the driver's."""

@@ -1,0 +1,98 @@
+"""PostgreSQL through psycopg 3: bulk rows by COPY, writers one after another by an advisory lock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import psycopg
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+
+from tensorucb.errors import InputError, StoreError, TensorUCBError
+from tensorucb.store._tables import VERSION_TABLE, metadata
+
+__all__ = ["PostgresBackend"]
+
+# The store's number among the advisory locks of a database; the second half is the schema that holds the tables.
+_LOCK = 0x74756362
+
+
+class PostgresBackend:
+    """A PostgreSQL database."""
+
+    def __init__(self, url: str, timeout: float) -> None:
+        self.timeout = timeout
+        try:
+            self._address = sa.make_url(url).set(drivername="postgresql+psycopg")
+        except (sa.exc.ArgumentError, ValueError) as error:
+            raise InputError("this is no PostgreSQL URL; write 'postgresql://user:password@host/database'.") from error
+        shown = self._address.set(drivername="postgresql", password=None).difference_update_query(["password"])
+        self.url = shown.render_as_string()
+
+    def engine(self) -> sa.Engine:
+        """A pool whose connections are tried before use, so that a restarted server is no error."""
+        arguments = {} if "connect_timeout" in self._address.query else {"connect_timeout": 10}
+        return sa.create_engine(self._address, pool_pre_ping=True, max_overflow=27, connect_args=arguments)
+
+    def prepare(self, connection: sa.Connection) -> None:
+        """Nothing: every setting goes with its transaction."""
+
+    def version(self, connection: sa.Connection) -> str | None:
+        """The schema, looked for along the connection's search path."""
+        if connection.exec_driver_sql(f"SELECT to_regclass('{VERSION_TABLE}')").scalar() is None:
+            return None
+        return connection.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").scalar()
+
+    def begin_write(self, connection: sa.Connection) -> None:
+        """A transaction that reads what was committed before its turn came, and is on disk when it ends."""
+        wait = round(self.timeout * 1000)
+        connection.exec_driver_sql(
+            f"SELECT set_config('synchronous_commit', 'on', true), set_config('lock_timeout', '{wait}', true)"
+        )
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK}, hashtext(current_schema()))")
+
+    def begin_read(self, connection: sa.Connection) -> None:
+        """``REPEATABLE READ READ ONLY``, whose moment is its first statement: made at once."""
+        connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        connection.exec_driver_sql("SELECT 1")
+
+    def insert(self, connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[Any]]) -> None:
+        """``COPY … FROM STDIN``."""
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        names = ", ".join(column.name for column in table.columns)
+        command = f"COPY {table.name} ({names}) FROM STDIN".encode()
+        with driver.cursor() as cursor, cursor.copy(command) as copy:
+            for row in rows:
+                copy.write_row(row)
+
+    def among(self, column: sa.Column[Any], texts: Sequence[str]) -> sa.ColumnElement[bool]:
+        """``= ANY`` of an array."""
+        return column == sa.any_(sa.literal(list(texts), postgresql.ARRAY(sa.Text)))
+
+    def purge(self, engine: sa.Engine) -> None:
+        """Rewrite the tables; the server's own log and backups stay with whoever runs it."""
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            for table in metadata.sorted_tables:
+                connection.exec_driver_sql(f"VACUUM (FULL) {table.name}")
+
+    def explain(self, error: Exception) -> TensorUCBError | None:
+        """The server's error, in words."""
+        original = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+        if isinstance(error, sa.exc.TimeoutError):
+            return StoreError("all connections of this store are in use; end some reads and try again.")
+        if not isinstance(original, psycopg.Error):
+            return None
+        said = f"(PostgreSQL said: {str(original).strip()})"
+        if isinstance(original, psycopg.errors.LockNotAvailable):
+            return StoreError(f"{self.url} was locked by others for {self.timeout:g} s; nothing was written.")
+        if isinstance(original, psycopg.errors.DiskFull):
+            return StoreError(f"no space left for {self.url} {said}; nothing was written. Free some and try again.")
+        if isinstance(original, psycopg.errors.ReadOnlySqlTransaction | psycopg.errors.InsufficientPrivilege):
+            return StoreError(f"{self.url} may not be written {said}; check the user's rights.")
+        if isinstance(original, psycopg.IntegrityError):
+            return InputError(f"the store already holds such a row {said}; nothing was written.")
+        if isinstance(original, psycopg.OperationalError):
+            return StoreError(f"{self.url} is out of reach {said}; check the address, the user and the server.")
+        return StoreError(f"{self.url} failed {said}; nothing was written.")

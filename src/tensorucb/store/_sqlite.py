@@ -1,0 +1,128 @@
+"""SQLite: one file, write-ahead log, every commit on disk before it is acknowledged."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from tensorucb.errors import FileFormatError, InputError, StoreError, TensorUCBError
+from tensorucb.store._tables import VERSION_TABLE
+
+__all__ = ["SQLiteBackend"]
+
+
+class SQLiteBackend:
+    """A SQLite file at an absolute path."""
+
+    def __init__(self, path: Path, timeout: float) -> None:
+        self.path = path
+        self.timeout = timeout
+        self.url = f"sqlite:///{path}"
+
+    def engine(self) -> sa.Engine:
+        """A pool without an upper limit: a connection is a file handle."""
+        return sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.QueuePool, max_overflow=-1)
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path.as_uri(), uri=True, timeout=self.timeout, isolation_level=None, check_same_thread=False
+        )
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA secure_delete=ON")
+        return connection
+
+    def prepare(self, connection: sa.Connection) -> None:
+        """Switch a new file to the write-ahead log."""
+        if connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal":
+            return
+        self.version(connection)  # a file of another program is left as it is
+        deadline = time.monotonic() + self.timeout
+        while True:
+            try:
+                connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+                return
+            except sa.exc.OperationalError as error:
+                # SQLite's own busy timeout does not cover the switch, which other processes may be making as well.
+                if _name(error.orig) != "SQLITE_BUSY" or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+
+    def version(self, connection: sa.Connection) -> str | None:
+        """The schema; a file with tables but without a schema is another program's."""
+        tables = set(connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars())
+        if VERSION_TABLE in tables:
+            query = f"SELECT version_num FROM {VERSION_TABLE}"
+            return connection.exec_driver_sql(query).scalar()
+        if tables:
+            raise FileFormatError(
+                f"{str(self.path)!r} is a SQLite file of another program (it holds {min(tables)!r}); use another file."
+            )
+        return None
+
+    def begin_write(self, connection: sa.Connection) -> None:
+        """``BEGIN IMMEDIATE``: one that reads first and writes later fails whenever another writer came between."""
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    def begin_read(self, connection: sa.Connection) -> None:
+        """A deferred transaction, whose moment is its first read: made at once."""
+        connection.exec_driver_sql("BEGIN")
+        connection.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").all()
+
+    def insert(self, connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[Any]]) -> None:
+        """The driver's ``executemany``, fed row by row."""
+        names = ", ".join(column.name for column in table.columns)
+        marks = ", ".join("?" for _ in table.columns)
+        cursor = connection.connection.cursor()
+        cursor.executemany(f"INSERT INTO {table.name} ({names}) VALUES ({marks})", rows)  # type: ignore[arg-type]
+
+    def among(self, column: sa.Column[Any], texts: Sequence[str]) -> sa.ColumnElement[bool]:
+        """A JSON list, which SQLite opens into a table: no limit on the number of parameters."""
+        values = sa.func.json_each(json.dumps(list(texts))).table_valued("value")
+        return column.in_(sa.select(values.c.value))
+
+    def purge(self, engine: sa.Engine) -> None:
+        """Empty the write-ahead log, rewrite the file without its free pages, and empty the log again."""
+        with engine.connect() as connection:
+            self._checkpoint(connection)
+            connection.exec_driver_sql("VACUUM")
+            self._checkpoint(connection)
+
+    def _checkpoint(self, connection: sa.Connection) -> None:
+        busy = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()[0]
+        if busy:
+            raise StoreError(
+                f"{str(self.path)!r}: its log could not be emptied within {self.timeout:g} s because somebody reads "
+                "the store. Close the other readers and purge again; until then deleted content may still be there."
+            )
+
+    def explain(self, error: Exception) -> TensorUCBError | None:
+        """SQLite's error code, in words."""
+        original = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+        if not isinstance(original, sqlite3.Error):
+            return None
+        name, where = _name(original), repr(str(self.path))
+        said = f"(SQLite said: {original}, {name})"
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")):
+            return StoreError(f"{where} was locked by others for {self.timeout:g} s {said}; nothing was written.")
+        if name.startswith("SQLITE_FULL"):
+            return StoreError(f"no space left for {where} {said}; nothing was written. Free some and try again.")
+        if name.startswith("SQLITE_READONLY"):
+            return StoreError(f"{where} may not be written {said}; check the permissions of the file and its folder.")
+        if name.startswith("SQLITE_CANTOPEN"):
+            return StoreError(f"{where} cannot be opened {said}; check that it exists, and its permissions.")
+        if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_FORMAT", "SQLITE_ERROR")):
+            return FileFormatError(f"{where} is damaged or not a tensorucb store {said}; use another copy.")
+        if name.startswith("SQLITE_CONSTRAINT"):
+            return InputError(f"the store already holds such a row {said}; nothing was written.")
+        return StoreError(f"{where} failed {said}; nothing was written.")
+
+
+def _name(error: object) -> str:
+    # Errors made by the Python layer itself, such as an integer past 64 bits, carry no code.
+    return getattr(error, "sqlite_errorname", None) or type(error).__name__

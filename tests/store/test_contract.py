@@ -1,0 +1,24 @@
+import pytest
+
+from store.contract import StoreContract
+from tensorucb.store import open_store
+
+
+class TestMemory(StoreContract):
+    @pytest.fixture
+    def store(self):
+        return open_store("memory://")
+
+
+class TestSQLite(StoreContract):
+    @pytest.fixture
+    def store(self, tmp_path):
+        with open_store(f"sqlite:///{tmp_path}/store.db") as store:
+            yield store
+
+
+class TestPostgreSQL(StoreContract):
+    @pytest.fixture
+    def store(self, fresh_postgres_url):
+        with open_store(fresh_postgres_url) as store:
+            yield store
