@@ -47,24 +47,39 @@ def demo(
         return
     console = print_to()
     console.print(_results(environment, experiment))
+    console.print()
     console.print(_seeds(product, reasons))
+    console.print()
     console.print(f"Report: [bold]{files[0]}[/bold]", soft_wrap=True)
     console.print(f"Figures: {', '.join(str(path) for path in files[1:])}", soft_wrap=True)
 
 
-def _results(environment: Environment, experiment: Experiment) -> Any:
+def _table(title: str, caption: str) -> Any:
+    from rich import box
     from rich.table import Table
 
-    title = (
-        f"{environment.graph.n_nodes:,} users, {environment.graph.n_edges:,} edges, "
-        f"{environment.settings.k} seeds a round"
+    return Table(
+        title=title,
+        caption=caption,
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        caption_justify="left",
+        title_style="bold",
+        pad_edge=False,
     )
-    table = Table(title=title, title_justify="left")
-    table.add_column("Policy")
-    rows = experiment.table()
-    late = f"Regret, last {rows[0]['late_rounds']} rounds"
-    for column in ("Users reached", "Regret a round", "90 % interval", late, "ms a round"):
-        table.add_column(column, justify="right")
+
+
+def _results(environment: Environment, experiment: Experiment) -> Any:
+    graph, rows = environment.graph, experiment.table()
+    table = _table(
+        f"{graph.n_nodes:,} users, {graph.n_edges:,} edges, {environment.settings.k} seeds a round, "
+        f"{rows[0]['rounds']} rounds, {rows[0]['runs']} runs",
+        f"Reached: users a round. Regret: what a round loses against knowing the truth; then its interval over runs, "
+        f"and the last {rows[0]['late_rounds']} rounds alone.",
+    )
+    table.add_column("Policy", no_wrap=True)
+    for column in ("Reached", "Regret", "90 % interval", f"Last {rows[0]['late_rounds']}", "ms a round"):
+        table.add_column(column, justify="right", no_wrap=True)
     lowest = min(row["regret"]["mean"] for row in rows)
     for row in rows:
         regret = row["regret"]
@@ -75,18 +90,20 @@ def _results(environment: Environment, experiment: Experiment) -> Any:
             f"{regret['low']:.2f} – {regret['high']:.2f}",
             f"{row['late_regret']['mean']:.2f}",
             f"{sum(row['milliseconds'].values()):.1f}",
-            style="bold" if regret["mean"] == lowest else None,
+            style="bold cyan" if regret["mean"] == lowest else None,
         )
     return table
 
 
 def _seeds(product: str, reasons: Sequence[SeedReason]) -> Any:
-    from rich.table import Table
-
-    table = Table(title=f"Seeds for {product}, and why (direct responses expected)", title_justify="left")
-    for column in ("User", "Followers", "Expected", "New beyond earlier seeds", "Added to explore"):
-        table.add_column(column, justify="right")
-    table.add_column("Strongest predicted followers")
+    table = _table(
+        f"TensorUCB's seeds for {product}, and why",
+        "Expected: direct responses by what has been seen. New: beyond those of the seeds above. "
+        "Explore: added for what is not yet known.",
+    )
+    for column in ("User", "Followers", "Expected", "New", "Explore"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("Most likely to respond", no_wrap=True)
     for reason in reasons:
         names = ", ".join(f"{follower.id} ({follower.probability:.0%})" for follower in reason.strongest)
         table.add_row(
