@@ -1,0 +1,375 @@
+"""`Campaign`: ask, tell, close. A thin shell around the log; everything it knows can be learned again from there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorucb.campaign._ask import Ask, Proposal, Request, as_ask, propose, round_id, span
+from tensorucb.campaign._core import CampaignCore
+from tensorucb.campaign._credit import check_credit
+from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, explain_round, explain_user
+from tensorucb.campaign._responses import read_responses
+from tensorucb.campaign._store import RoundRecord, Session
+from tensorucb.campaign._tell import TellReport, apply_batch
+from tensorucb.campaign._world import World, add_users, as_id_array
+from tensorucb.errors import InputError, StateError
+from tensorucb.policies._inputs import as_modes
+
+if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+
+    from tensorucb.campaign._forget import ForgetReport
+    from tensorucb.campaign._history import HistoryReport
+    from tensorucb.campaign._lift import Lift
+
+__all__ = ["Campaign"]
+
+_ATTEMPTS = 8
+
+
+class Campaign(CampaignCore):
+    """A campaign in a store. Get one from :func:`~tensorucb.store.campaigns.create_campaign` or ``load_campaign``.
+
+    Parameters
+    ----------
+    store
+        Where it lives.
+    name
+        Its name there.
+    policy
+        Only for a policy of another package: the same object as at the creation.
+    clock
+        Gives the time in unix seconds.
+
+    Notes
+    -----
+    The model is a pure function of the log: it learns closed rounds in the order in which they were asked, imported
+    history first. Responses told to an open round are durable at once and learned when it closes. Any number of
+    processes may work on one campaign; within a process one object may be used by several threads.
+    """
+
+    def rounds(self) -> tuple[Ask, ...]:
+        """All rounds by number, imported history included."""
+        with self._lock, self.store.read() as session:
+            world = self._current(session)
+            return tuple(as_ask(self, world, record) for _, record in sorted(self._ledger.rounds.items()))
+
+    def round(self, round_id: str) -> Ask:
+        """One round."""
+        with self._lock, self.store.read() as session:
+            return as_ask(self, self._current(session), self._found(session, round_id))
+
+    def ask(
+        self,
+        product: Any,
+        k: int | None = None,
+        *,
+        exclude: ArrayLike | None = None,
+        candidates: ArrayLike | None = None,
+        must_include: ArrayLike | None = None,
+        cooldown: float | timedelta | None = None,
+        costs: ArrayLike | None = None,
+        budget: float | None = None,
+        groups: ArrayLike | None = None,
+        quotas: Mapping[Any, int] | int | None = None,
+        holdout: float = 0.0,
+        shadow: ArrayLike | None = None,
+        window: float | timedelta | None = None,
+        deadline: float | None = None,
+        credit: str | None = None,
+        objective: str | None = None,
+        epsilon: float | None = None,
+        request_id: str | None = None,
+    ) -> Ask:
+        """Open a round: choose ``k`` users for a product.
+
+        Parameters
+        ----------
+        product
+            An id from the catalogue, a feature vector, or a sequence of vectors.
+        k
+            How many users; may be left out with a budget.
+        exclude, candidates, must_include
+            Ids: who must not be chosen, the only ones who may, and who has to be.
+        cooldown
+            Leave out users contacted less than this long ago (seconds or a timedelta), in rounds not cancelled.
+        costs, budget
+            What each user costs (in the order of ``graph.ids``; default the campaign's) and the most to spend.
+        groups, quotas
+            A label for each user (default the campaign's) and the most users of each: a mapping or one number.
+        holdout
+            Share of the chosen users, drawn at random, who are not contacted, so that :meth:`lift` can compare.
+        shadow
+            Ids whom somebody else chose and contacted: recorded, and learned from, beside what we would have chosen.
+        window
+            How long after the contact an action counts (default the campaign's).
+        deadline
+            Unix seconds at which the round closes by itself; by default the end of the window, if there is one.
+        credit, objective, epsilon
+            As in ``create_campaign``, for this round.
+        request_id
+            Asking again with the same one returns the same round.
+        """
+        with self._lock:
+            request = self._request(
+                product=product,
+                k=k,
+                exclude=exclude,
+                candidates=candidates,
+                must_include=must_include,
+                cooldown=span("cooldown", cooldown),
+                costs=costs,
+                budget=budget,
+                groups=groups,
+                quotas=quotas,
+                holdout=holdout,
+                shadow=shadow,
+                window=span("window", window),
+                deadline=deadline,
+                credit=credit,
+                objective=objective,
+                epsilon=epsilon,
+                request_id=request_id,
+            )
+            for _ in range(_ATTEMPTS - 1):
+                self.expire()
+                with self.store.read() as session:
+                    known = self._asked_before(session, request)
+                    if known is not None:
+                        return known
+                    world, due = self._synced(session)
+                self._keep(due)
+                proposal = self._proposal(world, request)
+                with self.store.write() as session:
+                    if self._unchanged(session, proposal, request):
+                        return self._open(session, proposal, request)
+            # Others kept changing the log: choose while they wait.
+            with self.store.write() as session:
+                known = self._asked_before(session, request)
+                if known is not None:
+                    return known
+                world, _ = self._synced(session)
+                return self._open(session, self._proposal(world, request), request)
+
+    def _request(self, *, product: Any, holdout: float, **given: Any) -> Request:
+        settings = self.settings
+        for name in ("credit", "objective", "epsilon", "window"):
+            if given[name] is None:
+                given[name] = settings[name]
+        check_credit(given["credit"])
+        if given["objective"] not in ("cascade", "direct"):
+            raise InputError(f"objective must be 'cascade' or 'direct'; got {given['objective']!r}.")
+        if not 0.0 <= holdout < 1.0:
+            raise InputError(f"holdout must be a share of at least 0 and below 1; got {holdout!r}.")
+        if given["shadow"] is not None and holdout:
+            raise InputError("a shadow round contacts nobody, so it has no hold-out; leave one of them out.")
+        name, vectors = self._vectors(product)
+        return Request(product=name, vectors=vectors, holdout=float(holdout), **given)
+
+    def _vectors(self, product: Any) -> tuple[int | str | None, tuple[NDArray[np.float64], ...]]:
+        """A product's id, if it was given by id, and its feature vectors."""
+        if not isinstance(product, str | int | np.integer) or isinstance(product, bool):
+            return None, as_modes(product)
+        known = product if isinstance(product, str) else int(product)
+        with self.store.read() as session:
+            self._ledger.refresh(session)
+            return known, as_modes(self._products(session).vector(known))
+
+    def _asked_before(self, session: Session, request: Request) -> Ask | None:
+        if request.request_id is None:
+            return None
+        record = session.round_by_request(self._record.campaign, request.request_id)
+        if record is None:
+            return None
+        same = record.payload["product"]["vectors"] == [vector.tolist() for vector in request.vectors]
+        if not same or record.payload["k"] != request.k:
+            raise InputError(
+                f"request {request.request_id!r} opened round {record.id} for another product or k. "
+                "Use a new request_id for a new question."
+            )
+        return as_ask(self, self._current(session), record)
+
+    def _proposal(self, world: World, request: Request) -> Proposal:
+        return propose(
+            self._model.policy,
+            world,
+            self._ledger,
+            request,
+            seed=self.settings["seed"],
+            basis=self._model.hash,
+            now=self.clock(),
+        )
+
+    def _unchanged(self, session: Session, proposal: Proposal, request: Request) -> bool:
+        world = self._current(session)
+        repeated = request.request_id is not None and session.round_by_request(
+            self._record.campaign, request.request_id
+        )
+        same = self._model.prefixes(world, self._ledger)[-1] == proposal.basis
+        return not repeated and same and self._ledger.next_number() == proposal.number
+
+    def _open(self, session: Session, proposal: Proposal, request: Request) -> Ask:
+        number, opened = self._record.campaign, proposal.opened
+        deadline = request.deadline
+        if deadline is None and request.window is not None:
+            deadline = opened + request.window
+        identifier = round_id(self.settings["seed"], self._record.created, proposal.number)
+        counts = {"id": identifier, "contacted": len(proposal.payload["contacted"])}
+        seq = session.append_event(number, "asked", proposal.number, counts, opened)
+        record = RoundRecord(
+            proposal.number, identifier, "open", opened, deadline, None, seq, request.request_id, proposal.payload
+        )
+        session.put_round(number, record)
+        session.put_blob(number, f"explain-{proposal.number:08d}", proposal.evidence.to_blob())
+        assert self._world is not None
+        return as_ask(self, self._world, record)
+
+    def explain(self, round_id: str, user: int | str | None = None) -> Explanation | RoundExplanation:
+        """Why a user was or was not chosen in a round; without a user, all seeds."""
+        with self._lock, self.store.read() as session:
+            world, record = self._current(session), self._found(session, round_id)
+            data = session.blob(self._record.campaign, f"explain-{record.number:08d}")
+            if data is None:
+                raise StateError(f"round {round_id} is imported history: it has no choice of ours to explain.")
+            evidence = Evidence.from_blob(data)
+            if user is None:
+                return explain_round(world, record, evidence)
+            return explain_user(world, record, evidence, int(world.keys[world.graph.rows([user])[0]]))
+
+    def tell(self, round_id: str, responses: Any) -> TellReport:
+        """Store responses of a round, durably; again, late or in any order.
+
+        Parameters
+        ----------
+        round_id
+            The id that :meth:`ask` returned.
+        responses
+            Edges (``source``, ``target``, ``outcome`` 0 or 1; optionally ``time``, ``event_id``) or node events
+            (``user``, ``time``; optionally ``event_id``), as a polars, pandas or Arrow frame, a mapping of columns, a
+            list of mappings, or the path of a CSV, NDJSON or Parquet file.
+
+        Returns
+        -------
+        TellReport
+            A row that was told before is counted as duplicate. One that disagrees with an earlier one is reported
+            with both values, and the earlier one stands. A source that was not contacted, an unknown user or edge or
+            a malformed row refuses the whole batch.
+        """
+        with self._lock:
+            with self.store.read() as session:
+                strings = self._current(session).strings
+            batch = read_responses(responses, strings=strings)
+            now = self.clock()
+            with self.store.write() as session:
+                world = self._current(session)
+                self._close_due(session, now)
+                record = self._found(session, round_id)
+                if record.status == "cancelled":
+                    raise StateError(f"round {round_id} was cancelled and takes no responses. Ask for a new round.")
+                if record.payload["kind"] == "history":
+                    raise StateError(f"round {round_id} is imported history. Use import_history for more of it.")
+                return apply_batch(session, self._record.campaign, world, record, batch, now)
+
+    def close(self, round_id: str) -> Ask:
+        """Close a round: silence becomes "no", and the model learns it. Closing again changes nothing."""
+        with self._lock:
+            with self.store.write() as session:
+                world = self._current(session)
+                record = self._found(session, round_id)
+                if record.status == "cancelled":
+                    raise StateError(f"round {round_id} was cancelled; there is nothing to close.")
+                if record.status == "open":
+                    record = self._finish(session, record, "closed", self.clock())
+                closed = as_ask(self, world, record)
+            self.sync()
+            return closed
+
+    def cancel(self, round_id: str) -> Ask:
+        """Cancel an open round: nobody counts as contacted, nothing is learned. Cancelling again changes nothing."""
+        with self._lock, self.store.write() as session:
+            world = self._current(session)
+            record = self._found(session, round_id)
+            if record.status == "closed":
+                raise StateError(f"round {round_id} is closed and its responses are learned; it cannot be cancelled.")
+            if record.status == "open":
+                record = self._finish(session, record, "cancelled", self.clock())
+            return as_ask(self, world, record)
+
+    def probabilities(self, product: Any) -> NDArray[np.float64]:
+        """What the policy believes of every edge for a product, exploration included, in graph order."""
+        with self._lock:
+            _, vectors = self._vectors(product)
+            with self.store.read() as session:
+                self._synced(session)
+            return self._model.policy.score(vectors[0] if len(vectors) == 1 else list(vectors))
+
+    def add_users(
+        self,
+        ids: ArrayLike,
+        features: ArrayLike | None = None,
+        sources: ArrayLike = (),
+        targets: ArrayLike = (),
+        *,
+        costs: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> None:
+        """Add users (possibly none) and edges ``sources → targets`` between any users.
+
+        The model is learned again on the new network. Rounds that were asked before do not take a new edge's silence
+        for a "no".
+        """
+        with self._lock, self.store.write() as session:
+            world, campaign = self._current(session), self._record.campaign
+            born = self._ledger.next_number()
+            grown = add_users(world, ids, features, sources, targets, costs, groups, born)
+            fresh = as_id_array(ids, "ids")
+            if fresh.size:
+                session.add_users(campaign, grown.keys[world.keys.size :], fresh.tolist())
+            self._put_world(session, grown)
+            counts = {"users": int(fresh.size), "edges": grown.graph.n_edges - world.graph.n_edges}
+            session.append_event(campaign, "users_added", None, {**counts, "world": grown.revision}, self.clock())
+
+    def add_products(self, ids: ArrayLike, features: ArrayLike) -> None:
+        """Add products to the catalogue, one row of features each."""
+        with self._lock, self.store.write() as session:
+            self._ledger.refresh(session)
+            grown = self._products(session).extended(ids, features)
+            session.put_blob(self._record.campaign, "products", grown.to_blob())
+            payload = {"products": len(grown.ids)}
+            session.append_event(self._record.campaign, "products_added", None, payload, self.clock())
+
+    def products(self) -> tuple[int | str, ...]:
+        """Ids of the catalogue's products."""
+        with self._lock, self.store.read() as session:
+            self._ledger.refresh(session)
+            return self._products(session).ids
+
+    def import_history(self, responses: Any, product: Any = None) -> HistoryReport:
+        """Learn from past campaigns; see :func:`tensorucb.campaign._history.import_history`."""
+        from tensorucb.campaign._history import import_history
+
+        return import_history(self, responses, product)
+
+    def lift(self) -> Lift:
+        """Compare followers of contacted and of held-out users; see :class:`~tensorucb.campaign.Lift`."""
+        from tensorucb.campaign._lift import lift
+
+        return lift(self)
+
+    def export(self, directory: str | os.PathLike[str]) -> list[Path]:
+        """Write rounds, responses, node events, the log, users and products as Parquet files, by ids."""
+        from tensorucb.campaign._export import export
+
+        return export(self, directory)
+
+    def forget(self, user: int | str) -> ForgetReport:
+        """Remove a person from the log and the model, and prove it by replay."""
+        from tensorucb.campaign._forget import forget
+
+        return forget(self, user)

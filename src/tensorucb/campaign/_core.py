@@ -1,0 +1,211 @@
+"""What every call on a campaign needs: the log followed, the world and the model up to date, rounds ended."""
+
+from __future__ import annotations
+
+import copy
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from tensorucb.campaign._ledger import Ledger
+from tensorucb.campaign._model import SNAPSHOTS, Model, Snapshot, prunable
+from tensorucb.campaign._policy import build_policy
+from tensorucb.campaign._store import CampaignRecord, RoundRecord, Session, Status, Store
+from tensorucb.campaign._world import Catalogue, World, world_from_blob, world_to_blob
+from tensorucb.errors import FileFormatError, UnknownIdError
+from tensorucb.policies import Policy
+
+if TYPE_CHECKING:
+    from tensorucb.graph import Graph
+
+__all__ = ["CampaignCore", "CampaignStatus"]
+
+
+@dataclass(frozen=True)
+class CampaignStatus:
+    """A campaign in numbers."""
+
+    name: str
+    policy: str
+    users: int
+    edges: int
+    products: int
+    rounds: int
+    open: int
+    closed: int
+    cancelled: int
+    events: int
+
+
+class CampaignCore:
+    """The part of a `Campaign` that asks nothing and tells nothing."""
+
+    def __init__(
+        self, store: Store, name: str, *, policy: Policy | None = None, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        with store.read() as session:
+            record = session.campaign(name)
+            known = [other.name for other in session.campaigns()] if record is None else []
+        if record is None:
+            raise UnknownIdError(f"there is no campaign {name!r} in {store.url}; it holds {known or 'none'}.")
+        self._record: CampaignRecord = record
+        self._given = policy
+        self._lock = threading.RLock()
+        self._ledger = Ledger(record.campaign)
+        self._world: World | None = None
+        self._catalogue: tuple[int, Catalogue] = (-1, Catalogue())
+        self._model = self._fresh_model()
+
+    def _fresh_model(self) -> Model:
+        spec = self.settings["policy"]
+        return Model(build_policy(spec, self._given), spec, self.settings["seed"], self.settings["snapshot_every"])
+
+    @property
+    def name(self) -> str:
+        """The campaign's name."""
+        return self._record.name
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Settings made at the creation."""
+        return self._record.settings
+
+    @property
+    def graph(self) -> Graph:
+        """The network as it is now."""
+        with self._lock, self.store.read() as session:
+            return self._current(session).graph
+
+    def status(self) -> CampaignStatus:
+        """Numbers of users, products and rounds."""
+        with self._lock, self.store.read() as session:
+            world = self._current(session)
+            states = [record.status for record in self._ledger.rounds.values()]
+            return CampaignStatus(
+                self.name,
+                self.settings["policy"]["type"],
+                world.graph.n_nodes,
+                world.graph.n_edges,
+                len(self._products(session).ids),
+                len(states),
+                states.count("open"),
+                states.count("closed"),
+                states.count("cancelled"),
+                self._ledger.seq,
+            )
+
+    def _current(self, session: Session) -> World:
+        """The world as this session sees it; the ledger follows."""
+        self._ledger.refresh(session)
+        if self._world is None or self._world.revision != self._ledger.revision:
+            number = self._record.campaign
+            data = session.blob(number, f"world-{self._ledger.revision:08d}")
+            if data is None:
+                raise FileFormatError(f"campaign {self.name!r} has lost its network. Use a backup of {self.store.url}.")
+            self._world = world_from_blob(data, *session.users(number))
+        return self._world
+
+    def _products(self, session: Session) -> Catalogue:
+        if self._catalogue[0] != self._ledger.catalogue:
+            data = session.blob(self._record.campaign, "products")
+            self._catalogue = (self._ledger.catalogue, Catalogue() if data is None else Catalogue.from_blob(data))
+        return self._catalogue[1]
+
+    def _found(self, session: Session, round_id: str) -> RoundRecord:
+        record = session.round(self._record.campaign, str(round_id))
+        if record is None:
+            raise UnknownIdError(
+                f"campaign {self.name!r} has no round {round_id!r}. Use the id that ask returned; rounds() lists them."
+            )
+        return record
+
+    def expire(self, now: float | None = None) -> list[str]:
+        """Close the rounds whose deadline has passed; returns their ids. Other calls do so by themselves."""
+        moment = self.clock() if now is None else now
+        with self._lock:
+            with self.store.read() as session:
+                self._ledger.refresh(session)
+            if not self._ledger.due(moment):
+                return []
+            with self.store.write() as session:
+                self._ledger.refresh(session)
+                return self._close_due(session, moment)
+
+    def _close_due(self, session: Session, now: float) -> list[str]:
+        due = self._ledger.due(now)
+        for record in due:
+            self._finish(session, record, "expired", now)
+        return [record.id for record in due]
+
+    def _finish(self, session: Session, record: RoundRecord, kind: str, now: float) -> RoundRecord:
+        campaign = self._record.campaign
+        seq = session.append_event(campaign, kind, record.number, {"id": record.id}, now)
+        status: Status = "cancelled" if kind == "cancelled" else "closed"
+        moment = record.deadline if kind == "expired" else now
+        ended = replace(record, status=status, closed=moment, revision=seq)
+        session.put_round(campaign, ended)
+        return ended
+
+    def sync(self) -> int:
+        """Bring the model up to date with the log and store due snapshots; returns how many rounds it learned."""
+        with self._lock:
+            with self.store.read() as session:
+                _, due = self._synced(session)
+            self._keep(due)
+            return self._model.replayed
+
+    def _synced(self, session: Session) -> tuple[World, list[Snapshot]]:
+        world = self._current(session)
+        return world, self._model.sync(session, self._ledger, world)
+
+    def _keep(self, due: Sequence[Snapshot]) -> None:
+        if not due and not self._model.damaged:
+            return
+        number = self._record.campaign
+        with self.store.write() as session:
+            world = self._current(session)
+            session.delete_blobs(number, self._model.damaged)
+            for snapshot in due:
+                session.put_blob(number, snapshot.name, snapshot.data)
+            names = session.blobs(number, SNAPSHOTS)
+            session.delete_blobs(number, prunable(names, self._model.prefixes(world, self._ledger)))
+        self._model.damaged.clear()
+
+    def model_hash(self) -> str:
+        """SHA-256 of everything the policy has learned from the log as it is now."""
+        with self._lock, self.store.read() as session:
+            self._synced(session)
+            return self._model.state_hash()
+
+    def replay_hash(self) -> str:
+        """The same, learned anew from the whole log without snapshots, by a policy of its own."""
+        model = self._fresh_model()
+        # A policy of another package is the caller's object, and must not learn twice.
+        model.policy = copy.deepcopy(model.policy)
+        with self._lock, self.store.read() as session:
+            world = self._current(session)
+            model.sync(session, self._ledger, world, snapshots=False)
+        return model.state_hash()
+
+    def _put_world(self, session: Session, world: World) -> None:
+        campaign = self._record.campaign
+        old = session.blobs(campaign, "world-")
+        session.put_blob(campaign, f"world-{world.revision:08d}", world_to_blob(world))
+        session.delete_blobs(campaign, [*old, *session.blobs(campaign, SNAPSHOTS)])
+
+    def disconnect(self) -> None:
+        """Release the store's connections and files."""
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.disconnect()
+
+    def __repr__(self) -> str:
+        return f"Campaign({self.name!r}, {self.store.url})"

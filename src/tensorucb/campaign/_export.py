@@ -1,0 +1,171 @@
+"""A campaign as Parquet files, with the caller's ids."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorucb.campaign._ask import Ask, as_ask
+from tensorucb.files import atomic_write
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tensorucb.campaign._campaign import Campaign
+    from tensorucb.campaign._world import World
+
+__all__ = ["export"]
+
+
+def export(campaign: Campaign, directory: str | os.PathLike[str]) -> list[Path]:
+    """Write rounds, seeds, responses, node events, the log, users, edges and products to ``directory``.
+
+    Returns the files, each whole or not there.
+    """
+    with campaign._lock, campaign.store.read() as session:
+        world = campaign._current(session)
+        number = campaign._record.campaign
+        records = [record for _, record in sorted(campaign._ledger.rounds.items())]
+        asks = [as_ask(campaign, world, record) for record in records]
+        responses = _responses(world, [(r.id, session.edge_responses(number, r.number)) for r in records])
+        acted = _node_events(world, [(r.id, session.node_events(number, r.number)) for r in records])
+        events = _log(session.events(number))
+        catalogue = campaign._products(session)
+    frames = {
+        "rounds": _rounds(asks),
+        "seeds": _seeds(asks, world),
+        "responses": responses,
+        "node_events": acted,
+        "events": events,
+        "users": _table("user", world.graph.ids.tolist(), world.users, world.strings),
+        "edges": world.graph.to_frame(),
+        "products": _table("product", [str(p) for p in catalogue.ids], catalogue.features, True),
+    }
+    paths = []
+    for name, frame in frames.items():
+        path = Path(directory) / f"{name}.parquet"
+        with atomic_write(path) as file:
+            frame.write_parquet(file)
+        paths.append(path)
+    return paths
+
+
+def _id_type(world: World) -> Any:
+    import polars as pl
+
+    return pl.String if world.strings else pl.Int64
+
+
+def _rounds(asks: list[Ask]) -> pl.DataFrame:
+    import polars as pl
+
+    schema = {
+        "round": pl.String,
+        "number": pl.Int64,
+        "kind": pl.String,
+        "status": pl.String,
+        "product": pl.String,
+        "opened": pl.Float64,
+        "deadline": pl.Float64,
+        "closed": pl.Float64,
+        "reach": pl.Float64,
+        "reach_low": pl.Float64,
+        "reach_high": pl.Float64,
+    }
+    rows = [
+        (
+            ask.id,
+            ask.number,
+            ask.kind,
+            ask.status,
+            None if ask.product is None else str(ask.product),
+            ask.opened,
+            ask.deadline,
+            ask.closed,
+            *((None,) * 3 if ask.reach is None else (ask.reach.mean, ask.reach.low, ask.reach.high)),
+        )
+        for ask in asks
+    ]
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _seeds(asks: list[Ask], world: World) -> pl.DataFrame:
+    import polars as pl
+
+    rows = [
+        (ask.id, user, role)
+        for ask in asks
+        for role, users in (("seed", ask.seeds), ("held_out", ask.held_out), ("contacted", ask.contacted))
+        for user in users
+    ]
+    return pl.DataFrame(rows, schema={"round": pl.String, "user": _id_type(world), "role": pl.String}, orient="row")
+
+
+def _responses(world: World, parts: list[tuple[str, Any]]) -> pl.DataFrame:
+    import polars as pl
+
+    kind = _id_type(world)
+    schema = {
+        "round": pl.String,
+        "source": kind,
+        "target": kind,
+        "outcome": pl.Float64,
+        "time": pl.Float64,
+        "event_id": pl.String,
+    }
+    frames = [
+        pl.DataFrame(
+            {
+                "round": [name] * rows.sources.size,
+                "source": world.ids(rows.sources),
+                "target": world.ids(rows.targets),
+                "outcome": rows.outcomes,
+                "time": rows.times,
+                "event_id": list(rows.event_ids),
+            },
+            schema=schema,
+        )
+        for name, rows in parts
+    ]
+    return pl.concat([pl.DataFrame(schema=schema), *frames]).with_columns(pl.col("time").fill_nan(None))
+
+
+def _node_events(world: World, parts: list[tuple[str, Any]]) -> pl.DataFrame:
+    import polars as pl
+
+    schema = {"round": pl.String, "user": _id_type(world), "time": pl.Float64, "event_id": pl.String}
+    frames = [
+        pl.DataFrame(
+            {
+                "round": [name] * rows.users.size,
+                "user": world.ids(rows.users),
+                "time": rows.times,
+                "event_id": list(rows.event_ids),
+            },
+            schema=schema,
+        )
+        for name, rows in parts
+    ]
+    return pl.concat([pl.DataFrame(schema=schema), *frames])
+
+
+def _log(events: list[Any]) -> pl.DataFrame:
+    import polars as pl
+
+    schema = {"seq": pl.Int64, "kind": pl.String, "round": pl.Int64, "payload": pl.String, "created": pl.Float64}
+    rows = [(e.seq, e.kind, e.round, json.dumps(dict(e.payload), sort_keys=True), e.created) for e in events]
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _table(name: str, ids: list[Any], features: Any, strings: bool) -> pl.DataFrame:
+    import polars as pl
+
+    columns: dict[str, Any] = {name: pl.Series(name, ids, dtype=pl.String if strings else pl.Int64)}
+    width = 0 if features is None else features.shape[1]
+    for i in range(width):
+        columns[f"feature_{i}"] = np.ascontiguousarray(features[:, i])
+    return pl.DataFrame(columns)

@@ -1,0 +1,113 @@
+"""Forgetting a person: out of the table of users, the network, every response, round, explanation and event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tensorucb.campaign._explain import Evidence
+from tensorucb.campaign._store import RoundRecord, Session
+from tensorucb.campaign._world import World, drop_user
+
+if TYPE_CHECKING:
+    from tensorucb.campaign._campaign import Campaign
+
+__all__ = ["ForgetReport", "forget"]
+
+
+@dataclass(frozen=True)
+class ForgetReport:
+    """What was removed, and the proof.
+
+    Attributes
+    ----------
+    responses
+        Responses that named the user, now gone.
+    rounds
+        Rounds that had chosen or contacted the user.
+    model_before, model_after
+        Hash of the model before, and after learning again from what remains.
+    replay
+        Hash of a second model, learned independently from the whole remaining log.
+    proven
+        Whether ``replay`` equals ``model_after`` and no file holds the id.
+    files
+        Files searched for the id's bytes.
+    bytes_absent
+        Whether none of them holds the id. None where that cannot be told: the id is a number, or part of another
+        user's id, or the store has no files of its own to read.
+    """
+
+    responses: int
+    rounds: int
+    model_before: str
+    model_after: str
+    replay: str
+    proven: bool
+    files: tuple[str, ...]
+    bytes_absent: bool | None
+
+
+def forget(campaign: Campaign, user: int | str) -> ForgetReport:
+    """Remove a person from the log and the model, and prove it by replay."""
+    with campaign._lock:
+        before = campaign.model_hash()
+        with campaign.store.write() as session:
+            world = campaign._current(session)
+            row = int(world.graph.rows([user])[0])
+            responses, rounds = _remove(campaign, session, world, row)
+        campaign._world, campaign._model = None, campaign._fresh_model()
+        campaign.store.purge()
+        after, replay = campaign.model_hash(), campaign.replay_hash()
+        ids = campaign.graph.ids.tolist()
+    files, absent = _search(campaign.store.url, user, ids)
+    return ForgetReport(
+        responses, rounds, before, after, replay, after == replay and absent is not False, files, absent
+    )
+
+
+def _remove(campaign: Campaign, session: Session, world: World, row: int) -> tuple[int, int]:
+    number, key = campaign._record.campaign, int(world.keys[row])
+    smaller = drop_user(world, row)
+    responses = session.erase_user(number, key)
+    campaign._put_world(session, smaller)
+    touched = 0
+    for record in campaign._ledger.rounds.values():
+        changed = _without(record, key)
+        if changed is not record:
+            touched += 1
+            session.put_round(number, changed)
+    for name in session.blobs(number, "explain-"):
+        evidence = Evidence.from_blob(session.blob(number, name) or b"")
+        session.put_blob(number, name, evidence.without(key).to_blob())
+    for event in session.events(number):
+        kept = [item for item in event.payload.get("items", []) if key not in item["users"]]
+        if len(kept) < len(event.payload.get("items", [])):
+            session.replace_event_payload(number, event.seq, {**event.payload, "items": kept})
+    payload = {"responses": responses, "rounds": touched, "world": smaller.revision}
+    session.append_event(number, "forgotten", None, payload, campaign.clock())
+    return responses, touched
+
+
+def _without(record: RoundRecord, key: int) -> RoundRecord:
+    """The round without this user; the same object if it never held them."""
+    payload: Mapping[str, Any] = record.payload
+    if not any(key in payload[name] for name in ("seeds", "contacted", "holdout")):
+        return record
+    kept = [i for i, seed in enumerate(payload["seeds"]) if seed != key]
+    lists = {name: [k for k in payload[name] if k != key] for name in ("contacted", "holdout")}
+    chosen = {name: [payload[name][i] for i in kept] for name in ("seeds", "gains")}
+    return replace(record, payload={**payload, **lists, **chosen})
+
+
+def _search(url: str, user: int | str, ids: list[int | str]) -> tuple[tuple[str, ...], bool | None]:
+    if not url.startswith("sqlite:///"):
+        return (), None
+    path = Path(url.removeprefix("sqlite:///"))
+    files = [p for p in (path, Path(f"{path}-wal"), Path(f"{path}-shm")) if p.exists()]
+    names = tuple(str(p) for p in files)
+    if not isinstance(user, str) or any(user in str(other) for other in ids):
+        return names, None
+    return names, not any(user.encode() in p.read_bytes() for p in files)

@@ -1,0 +1,150 @@
+"""Past campaigns as a warm start."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorucb.campaign._ask import round_id
+from tensorucb.campaign._responses import Batch, read_responses
+from tensorucb.campaign._store import EdgeResponses, RoundRecord, Session
+from tensorucb.campaign._world import World
+from tensorucb.errors import InputError
+from tensorucb.policies._inputs import as_modes
+
+if TYPE_CHECKING:
+    from tensorucb.campaign._campaign import Campaign
+
+__all__ = ["HistoryReport", "import_history"]
+
+
+@dataclass(frozen=True)
+class HistoryReport:
+    """What an import brought: rounds and responses that are new, and rounds that had been imported before."""
+
+    rounds: int
+    responses: int
+    known_rounds: int
+
+
+@dataclass(frozen=True)
+class _Past:
+    """One past round: product, the responses' positions in the batch, and a fingerprint of it all."""
+
+    product: Any
+    vectors: list[list[float]]
+    rows: EdgeResponses
+    fingerprint: str
+
+
+def import_history(campaign: Campaign, responses: Any, product: Any = None) -> HistoryReport:
+    """Learn from past campaigns, before everything else in the order of learning.
+
+    Parameters
+    ----------
+    campaign
+        The campaign.
+    responses
+        Edge responses as ``tell`` takes them, with a field ``product`` (an id of the catalogue) unless the argument is
+        given, and a field ``round`` that tells past rounds of one product apart. Only the edges told are learned:
+        nobody knows here whether silence was a "no".
+    product
+        The product of all rows: an id or features.
+
+    Returns
+    -------
+    HistoryReport
+        Importing the same again changes nothing.
+    """
+    with campaign._lock:
+        with campaign.store.read() as session:
+            strings = campaign._current(session).strings
+        batch = read_responses(responses, strings=strings)
+        if batch.nodes.rows.size:
+            raise InputError(f"history must be edge responses; row {batch.nodes.rows[0]} is a node event.")
+        with campaign.store.write() as session:
+            world = campaign._current(session)
+            return _write(campaign, session, _past_rounds(campaign, session, world, batch, product))
+
+
+def _past_rounds(campaign: Campaign, session: Session, world: World, batch: Batch, product: Any) -> list[_Past]:
+    edges = batch.edges
+    if product is None and "product" not in batch.extra:
+        raise InputError("history needs a field 'product' with ids of the catalogue, or the argument product.")
+    s, t = world.known(edges.sources, edges.rows, "source"), world.known(edges.targets, edges.rows, "target")
+    numbers = world.graph.edge_between(s, t) if s.size else s
+    if (numbers < 0).any():
+        at = int(np.flatnonzero(numbers < 0)[0])
+        names = world.graph.ids[s[at]].item(), world.graph.ids[t[at]].item()
+        raise InputError(f"row {edges.rows[at]}: there is no edge {names[0]!r} -> {names[1]!r} in the network.")
+    labels = batch.extra.get("round", [None] * s.size)
+    products = batch.extra.get("product", [None] * s.size) if product is None else [None] * s.size
+    groups: dict[tuple[Any, Any], list[int]] = {}
+    for i, key in enumerate(zip(products, labels, strict=True)):
+        groups.setdefault(key, []).append(i)
+    catalogue = campaign._products(session)
+    past = []
+    for (named, label), members in groups.items():
+        chosen = named if product is None else product
+        by_id = isinstance(chosen, str | int) and not isinstance(chosen, bool)
+        vectors = [v.tolist() for v in as_modes(catalogue.vector(chosen) if by_id else chosen)]
+        rows = _distinct(world, batch, s, t, numbers, np.array(members, dtype=np.int64))
+        text = [str(label), repr(vectors), rows.sources.tolist(), rows.targets.tolist(), rows.outcomes.tolist()]
+        digest = hashlib.sha256(repr(text).encode()).hexdigest()
+        past.append(_Past(chosen if by_id else None, vectors, rows, f"history:{digest}"))
+    return past
+
+
+def _distinct(world: World, batch: Batch, s: Any, t: Any, edges: Any, at: Any) -> EdgeResponses:
+    s, t = s[at], t[at]
+    _, index, inverse = np.unique(edges[at], return_index=True, return_inverse=True)
+    outcomes = batch.edges.outcomes[at]
+    differs = np.flatnonzero(outcomes != outcomes[index[inverse]])
+    if differs.size:
+        i = int(differs[0])
+        rows = batch.edges.rows[at[index[inverse[i]]]], batch.edges.rows[at[i]]
+        raise InputError(
+            f"rows {rows[0]} and {rows[1]} tell outcomes {outcomes[index[inverse[i]]]:g} and {outcomes[i]:g} of one "
+            "edge. If they belong to different past rounds, add a field 'round'."
+        )
+    # Event ids stay behind: old logs number their events in their own way.
+    return EdgeResponses(
+        world.keys[s[index]], world.keys[t[index]], outcomes[index], batch.edges.times[at[index]], [None] * index.size
+    )
+
+
+def _write(campaign: Campaign, session: Session, past: list[_Past]) -> HistoryReport:
+    number, now = campaign._record.campaign, campaign.clock()
+    new = [p for p in past if session.round_by_request(number, p.fingerprint) is None]
+    responses = sum(int(p.rows.sources.size) for p in new)
+    if new:
+        payload = {"rounds": len(new), "responses": responses}
+        seq = session.append_event(number, "history_imported", None, payload, now)
+        first = campaign._ledger.next_number()
+        for at, p in enumerate(new, first):
+            identifier = round_id(campaign.settings["seed"], campaign._record.created, at)
+            record = RoundRecord(at, identifier, "closed", now, None, now, seq, p.fingerprint, _payload(p))
+            session.put_round(number, record)
+            session.add_edge_responses(number, at, p.rows, seq)
+    return HistoryReport(len(new), responses, len(past) - len(new))
+
+
+def _payload(past: _Past) -> dict[str, Any]:
+    return {
+        "kind": "history",
+        "product": {"id": past.product, "vectors": past.vectors},
+        "k": None,
+        "seeds": [],
+        "gains": [],
+        "contacted": np.unique(past.rows.sources).tolist(),
+        "holdout": [],
+        "reach": None,
+        "window": None,
+        "credit": "any",
+        "objective": None,
+        "learn": "told",
+        "excluded": {},
+    }

@@ -1,0 +1,88 @@
+"""Policies in a campaign: stored by name and settings, rebuilt, and asked what they believe without exploring."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb import policies
+from tensorucb.errors import InputError, StateError
+from tensorucb.policies import Policy, PolicyState, Product
+
+__all__ = ["believed", "build_policy", "policy_spec", "state_hash"]
+
+# Attributes under which a policy of this package scores without exploration.
+_GREEDY: dict[str, dict[str, Any]] = {
+    "TensorUCB": {"exploration": 0.0, "exploration_kind": "greedy"},
+    "LinUCB": {"exploration": 0.0},
+    "IMLinUCB": {"exploration": 0.0},
+    "CUCB": {"exploration": 0.0},
+}
+
+
+def _own_name(policy: object) -> str | None:
+    name = type(policy).__name__
+    ours = name in policies.__all__ and getattr(policies, name) is type(policy)
+    return name if ours else None
+
+
+def policy_spec(policy: Policy) -> dict[str, Any]:
+    """The policy's type and arguments as JSON; for one of another package only its type, to recognise it."""
+    if isinstance(policy, type) or not isinstance(policy, Policy):
+        raise InputError(
+            f"policy must be a policy object such as tensorucb.TensorUCB(rank=10); got {policy!r}. "
+            "See docs/add-a-policy.md for one of your own."
+        )
+    name = _own_name(policy)
+    arguments = policy.settings() if isinstance(policy, policies.BasePolicy) else {}
+    if name is None:
+        return {"type": f"{type(policy).__module__}:{type(policy).__qualname__}", "own": False, "arguments": arguments}
+    return {"type": name, "own": True, "arguments": arguments}
+
+
+def build_policy(spec: Mapping[str, Any], given: Policy | None) -> Policy:
+    """The policy of a spec; one of another package must be ``given`` and fit."""
+    if given is not None:
+        found = policy_spec(given)
+        if json.dumps(found, sort_keys=True) != json.dumps(dict(spec), sort_keys=True):
+            raise InputError(
+                f"the campaign was created with policy {spec['type']} and arguments {spec['arguments']}; "
+                f"got {found['type']} with {found['arguments']}. Pass the same, or none for one of this package."
+            )
+        if not spec["own"]:
+            return given
+    if not spec["own"]:
+        raise StateError(
+            f"the campaign's policy {spec['type']} is not of this package. Pass it again: load_campaign(…, policy=…)."
+        )
+    built: Policy = getattr(policies, spec["type"])(**spec["arguments"])
+    return built
+
+
+def believed(policy: Policy, product: Product) -> NDArray[np.float64]:
+    """What the policy believes of every edge, without exploration where it is one that we can ask so.
+
+    TensorUCB, LinUCB, IMLinUCB and CUCB give their mean; of other policies it is what they score by.
+    """
+    name = _own_name(policy)
+    if name in _GREEDY:
+        policy = copy.copy(policy)
+        for attribute, value in _GREEDY[name].items():
+            setattr(policy, attribute, value)
+    return np.asarray(policy.score(product), dtype=np.float64)
+
+
+def state_hash(state: PolicyState) -> str:
+    """SHA-256 of a policy's state in canonical form."""
+    digest = hashlib.sha256(json.dumps(dict(state.settings), sort_keys=True).encode())
+    for name in sorted(state.arrays):
+        array = np.ascontiguousarray(state.arrays[name])
+        digest.update(f"|{name}:{array.dtype.str}:{array.shape}|".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

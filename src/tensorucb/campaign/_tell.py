@@ -1,0 +1,244 @@
+"""Responses into the store: each row is new, a duplicate, a contradiction, or the whole batch is refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.campaign._responses import Batch, EdgeBatch, NodeBatch
+from tensorucb.campaign._store import EdgeResponses, NodeEvents, RoundRecord, Session
+from tensorucb.campaign._world import World
+from tensorucb.errors import InputError, UnknownIdError
+
+__all__ = ["Contradiction", "TellReport", "apply_batch"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+_Content = tuple[int, str, int, int | None, float | None, float | None]
+_LOGGED = 1000
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """A response that disagrees with one that is there already; the first one stands.
+
+    Attributes
+    ----------
+    row
+        Where it stood in what was told, counting from 0.
+    source, target
+        The edge's ids (``target`` is None for a node event).
+    kept, told
+        The outcome that stands and the one that came; where an event id was used twice, both contents.
+    event_id
+        The event id used twice, if that is the contradiction.
+    """
+
+    row: int
+    source: int | str
+    target: int | str | None
+    kept: Any
+    told: Any
+    event_id: str | None = None
+
+
+@dataclass(frozen=True)
+class TellReport:
+    """What became of the responses.
+
+    Attributes
+    ----------
+    accepted
+        Rows that were new, and are durable now.
+    duplicates
+        Rows that were there already and changed nothing.
+    contradictions
+        Rows that disagree with what is there; they changed nothing.
+    late
+        How many of the accepted rows came after the round was closed; the model learns that round again.
+    """
+
+    accepted: int
+    duplicates: int
+    contradictions: tuple[Contradiction, ...] = ()
+    late: int = 0
+
+
+@dataclass
+class _Sorting:
+    """Rows of one batch on their way: what is known under their event ids, and what was found so far."""
+
+    world: World
+    record: RoundRecord
+    known: dict[str, _Content]
+    duplicates: int = 0
+    contradictions: list[Contradiction] = field(default_factory=list)
+    items: list[dict[str, Any]] = field(default_factory=list)
+
+    def clash(self, row: int, ids: tuple[Any, Any], kept: Any, told: Any, keys: list[int], event: str | None) -> None:
+        self.contradictions.append(Contradiction(row, *ids, kept, told, event))
+        if event is None:
+            self.items.append({"users": keys, "kept": kept, "told": told})
+        else:
+            self.items.append({"users": keys, "kept": "another event of this id", "told": "this one"})
+
+
+def apply_batch(
+    session: Session, campaign: int, world: World, record: RoundRecord, batch: Batch, now: float
+) -> TellReport:
+    """Check the batch, write what is new, log it; inside a write transaction."""
+    s, t = _checked_edges(world, record, batch.edges)
+    users = world.known(batch.nodes.users, batch.nodes.rows, "user")
+    wanted = {e for e in (*batch.edges.event_ids, *batch.nodes.event_ids) if e is not None}
+    sorting = _Sorting(world, record, session.known_event_ids(campaign, sorted(wanted)) if wanted else {})
+    told = session.edge_responses(campaign, record.number) if s.size else None
+    edges = _new_edges(sorting, batch.edges, s, t, told)
+    acted = session.node_events(campaign, record.number) if users.size else None
+    nodes = _new_nodes(sorting, batch.nodes, users, acted)
+    accepted = edges.sources.size + nodes.users.size
+    late = accepted if record.status == "closed" else 0
+    report = TellReport(accepted, sorting.duplicates, tuple(sorting.contradictions), late)
+    if accepted:
+        counts = {"id": record.id, "edges": edges.sources.size, "nodes": nodes.users.size, "late": late}
+        seq = session.append_event(campaign, "told", record.number, counts, now)
+        if edges.sources.size:
+            session.add_edge_responses(campaign, record.number, edges, seq)
+        if nodes.users.size:
+            session.add_node_events(campaign, record.number, nodes, seq)
+        if late:
+            session.put_round(campaign, replace(record, revision=seq))
+    if sorting.items:
+        payload = {"id": record.id, "count": len(sorting.items), "items": sorting.items[:_LOGGED]}
+        session.append_event(campaign, "contradiction", record.number, payload, now)
+    return report
+
+
+def _checked_edges(world: World, record: RoundRecord, edges: EdgeBatch) -> tuple[Ints, Ints]:
+    """Graph rows of both ends; refuses a source that was not contacted and an edge that does not exist."""
+    graph = world.graph
+    s, t = world.known(edges.sources, edges.rows, "source"), world.known(edges.targets, edges.rows, "target")
+    contacted = np.zeros(graph.n_nodes, dtype=np.bool_)
+    contacted[world.rows(record.payload["contacted"])] = True
+    strangers = np.flatnonzero(~contacted[s])
+    if strangers.size:
+        at = int(strangers[0])
+        raise InputError(
+            f"row {edges.rows[at]}: source {graph.ids[s[at]].item()!r} was not contacted in round {record.id}. "
+            f"Remove it ({strangers.size} such rows), or tell it to the round in which they were."
+        )
+    missing = np.flatnonzero(graph.edge_between(s, t) < 0) if s.size else s
+    if missing.size:
+        at = int(missing[0])
+        raise UnknownIdError(
+            f"row {edges.rows[at]}: there is no edge {graph.ids[s[at]].item()!r} -> {graph.ids[t[at]].item()!r} in the "
+            f"network ({missing.size} such rows). Remove them, or add the edge with add_users first."
+        )
+    return s, t
+
+
+def _by_event_id(
+    sorting: _Sorting, rows: Ints, event_ids: Sequence[str | None], contents: Sequence[_Content]
+) -> NDArray[np.bool_]:
+    """Which rows are not settled by their event id alone."""
+    fresh = np.ones(rows.size, dtype=np.bool_)
+    for i, event_id in enumerate(event_ids):
+        if event_id is None:
+            continue
+        before = sorting.known.setdefault(event_id, contents[i])
+        if before is contents[i]:
+            continue
+        fresh[i] = False
+        if before == contents[i]:
+            sorting.duplicates += 1
+        else:
+            _, _, key, target, _, _ = contents[i]
+            ids = (_name(sorting.world, key), None if target is None else _name(sorting.world, target))
+            keys = sorted({value for content in (before, contents[i]) for value in content[2:4] if value is not None})
+            kept, told = (_described(sorting.world, content) for content in (before, contents[i]))
+            sorting.clash(int(rows[i]), ids, kept, told, [int(value) for value in keys], event_id)
+    return fresh
+
+
+def _name(world: World, key: int) -> Any:
+    return next(iter(world.ids([key])), None)
+
+
+def _described(world: World, content: _Content) -> Mapping[str, Any]:
+    number, kind, key, target, outcome, time = content
+    if kind == "node":
+        return {"round": number, "user": _name(world, key), "time": time}
+    ends = {"source": _name(world, key), "target": None if target is None else _name(world, target)}
+    return {"round": number, **ends, "outcome": outcome, "time": time}
+
+
+def _moment(time: float) -> float | None:
+    return None if math.isnan(time) else time
+
+
+def _new_edges(sorting: _Sorting, batch: EdgeBatch, s: Ints, t: Ints, told: EdgeResponses | None) -> EdgeResponses:
+    """The rows that are neither duplicates nor contradictions."""
+    world, keys = sorting.world, sorting.world.keys
+    fresh = np.ones(s.size, dtype=np.bool_)
+    if any(event_id is not None for event_id in batch.event_ids):
+        columns = (keys[s].tolist(), keys[t].tolist(), batch.outcomes.tolist(), batch.times.tolist())
+        contents = [
+            (sorting.record.number, "edge", a, b, y, _moment(time)) for a, b, y, time in zip(*columns, strict=True)
+        ]
+        fresh = _by_event_id(sorting, batch.rows, batch.event_ids, contents)
+    at = np.flatnonzero(fresh)
+    edges, outcomes = world.graph.edge_between(s[at], t[at]), batch.outcomes[at]
+    standing, first = _standing(world, edges, outcomes, told)
+    differs = outcomes != standing
+    sorting.duplicates += int(np.count_nonzero(~first & ~differs))
+    for i in np.flatnonzero(~first & differs).tolist():
+        row = int(at[i])
+        ids = (world.graph.ids[s[row]].item(), world.graph.ids[t[row]].item())
+        pair = [int(keys[s[row]]), int(keys[t[row]])]
+        sorting.clash(int(batch.rows[row]), ids, float(standing[i]), float(outcomes[i]), pair, None)
+    new = at[first]
+    return EdgeResponses(
+        keys[s[new]], keys[t[new]], batch.outcomes[new], batch.times[new], [batch.event_ids[i] for i in new.tolist()]
+    )
+
+
+def _standing(
+    world: World, edges: Ints, outcomes: Floats, told: EdgeResponses | None
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """For each row the outcome that stands for its edge, and whether the row is the one that sets it."""
+    if edges.size == 0:
+        return outcomes, np.zeros(0, dtype=np.bool_)
+    _, index, inverse = np.unique(edges, return_index=True, return_inverse=True)
+    first = np.zeros(edges.size, dtype=np.bool_)
+    first[index] = True
+    standing = outcomes[index[inverse]]
+    if told is not None and told.sources.size:
+        # Keys and rows have one order, so that what comes by key is sorted by edge.
+        before = world.graph.edge_between(world.rows(told.sources), world.rows(told.targets))
+        at = np.minimum(np.searchsorted(before, edges), before.size - 1)
+        held = before[at] == edges
+        first &= ~held
+        standing = np.where(held, told.outcomes[at], standing)
+    return standing, first
+
+
+def _new_nodes(sorting: _Sorting, batch: NodeBatch, users: Ints, acted: NodeEvents | None) -> NodeEvents:
+    """The node events that are new; the same user at the same moment is the same event."""
+    keys = sorting.world.keys[users]
+    fresh = np.ones(users.size, dtype=np.bool_)
+    moments = list(zip(keys.tolist(), batch.times.tolist(), strict=True))
+    if any(event_id is not None for event_id in batch.event_ids):
+        contents: list[_Content] = [(sorting.record.number, "node", key, None, None, time) for key, time in moments]
+        fresh = _by_event_id(sorting, batch.rows, batch.event_ids, contents)
+    seen = set() if acted is None else set(zip(acted.users.tolist(), acted.times.tolist(), strict=True))
+    for i in np.flatnonzero(fresh).tolist():
+        if moments[i] in seen:
+            fresh[i] = False
+            sorting.duplicates += 1
+        seen.add(moments[i])
+    new = np.flatnonzero(fresh)
+    return NodeEvents(keys[new], batch.times[new], [batch.event_ids[i] for i in new.tolist()])

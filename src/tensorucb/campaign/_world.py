@@ -1,0 +1,347 @@
+"""The campaign's world: the network by user keys, features, costs, groups; and the catalogue of products.
+
+A user's *key* stays theirs for the life of the campaign; their graph row is the rank of the key among the users who
+are still there. Ids live in the store's table of users alone, so that these blobs name nobody.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorucb.errors import FileFormatError, InputError, ShapeError, UnknownIdError
+from tensorucb.files import pack_state, unpack_state
+from tensorucb.graph import Graph
+from tensorucb.graph._ids import IdIndex, describe_rows, id_column, kind_of
+
+__all__ = [
+    "Catalogue",
+    "World",
+    "add_users",
+    "as_id_array",
+    "drop_user",
+    "make_world",
+    "seal",
+    "unseal",
+    "world_from_blob",
+    "world_to_blob",
+]
+
+_DIGEST = 32
+
+
+def seal(kind: str, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """A blob that begins with the SHA-256 of the rest, so that no change of a bit goes unnoticed."""
+    data = pack_state(kind, settings, arrays)
+    return hashlib.sha256(data).digest() + data
+
+
+def unseal(data: bytes, kind: str, origin: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Settings and arrays of :func:`seal`'s bytes; one clear error if they are damaged."""
+    if len(data) < _DIGEST or hashlib.sha256(data[_DIGEST:]).digest() != data[:_DIGEST]:
+        raise FileFormatError(f"{origin} is damaged: its checksum does not match its content.")
+    return unpack_state(data[_DIGEST:], kind, origin)
+
+
+@dataclass(frozen=True)
+class World:
+    """Everything about users that a campaign knows.
+
+    Attributes
+    ----------
+    revision
+        Grows with every change of the network.
+    next_key
+        The key of the next new user.
+    keys
+        Key of each graph row, ascending.
+    graph
+        The network with the caller's ids.
+    users
+        Features, one row a user.
+    costs, groups
+        What contacting each user costs, and a label for each.
+    born
+        For each edge the number of the first round that could see it: earlier rounds never learn from its silence.
+    """
+
+    revision: int
+    next_key: int
+    keys: NDArray[np.int64]
+    graph: Graph
+    users: NDArray[np.float64] | None
+    costs: NDArray[np.float64] | None
+    groups: NDArray[Any] | None
+    born: NDArray[np.int64]
+
+    @property
+    def strings(self) -> bool:
+        """Whether ids are strings."""
+        return self.graph.ids.dtype.kind == "U"
+
+    @cached_property
+    def _index(self) -> IdIndex:
+        return IdIndex(self.graph.ids)
+
+    def known(self, column: Any, rows: NDArray[np.int64], name: str) -> NDArray[np.int64]:
+        """Graph rows of a column of ids which stood in ``rows`` of what the caller sent; errors name those."""
+        if rows.size == 0:
+            return np.empty(0, dtype=np.int64)
+        if kind_of(column) != self._index.kind:
+            raise UnknownIdError(
+                f"{name} in row {rows[0]} is {column[0]!r}, but ids of users are {self._index.kind}. Convert them."
+            )
+        found = self._index.rows(column).astype(np.int64)
+        unknown = np.flatnonzero(found < 0)
+        if unknown.size:
+            shown = [column[int(i)] for i in unknown[:5]]
+            shown = [value.item() if isinstance(value, np.generic) else value for value in shown]
+            raise UnknownIdError(f"{name} is no user of this campaign: {describe_rows(shown, rows[unknown])}.")
+        return found
+
+    def rows(self, keys: ArrayLike) -> NDArray[np.int64]:
+        """Graph rows of keys; those of users who are gone are left out."""
+        wanted = np.asarray(keys, dtype=np.int64)
+        rows = np.minimum(np.searchsorted(self.keys, wanted), max(self.keys.size - 1, 0))
+        return rows[self.keys[rows] == wanted] if self.keys.size else rows[:0]
+
+    def ids(self, keys: ArrayLike) -> list[int | str]:
+        """The caller's ids of keys."""
+        return list(self.graph.ids[self.rows(keys)].tolist())
+
+
+def as_id_array(ids: Any, name: str) -> NDArray[Any]:
+    """Ids as an int64 or a string array."""
+    column = id_column(ids, name)
+    return column if isinstance(column, np.ndarray) else np.array(column.to_list(), dtype=np.str_)
+
+
+def _per_user(name: str, values: ArrayLike | None, n: int) -> NDArray[Any] | None:
+    if values is None:
+        return None
+    array = np.asarray(values)
+    if array.shape != (n,):
+        raise ShapeError(f"{name} must hold one value for each of the {n} users; got shape {array.shape}.")
+    if array.dtype.kind == "O":
+        array = np.array([str(value) for value in array.tolist()])
+    return array
+
+
+def _costs(values: ArrayLike | None, n: int) -> NDArray[np.float64] | None:
+    array = _per_user("costs", values, n)
+    if array is None:
+        return None
+    if array.dtype.kind not in "iuf" or not (np.isfinite(array) & (array >= 0)).all():
+        raise InputError("costs must be finite numbers of at least 0.")
+    return array.astype(np.float64)
+
+
+def _features(values: ArrayLike | None, n: int) -> NDArray[np.float64] | None:
+    if values is None:
+        return None
+    array = np.ascontiguousarray(values, dtype=np.float64)
+    if array.ndim != 2 or array.shape[0] != n:
+        raise ShapeError(f"user features must have one row for each of the {n} users; got shape {array.shape}.")
+    if not np.isfinite(array).all():
+        raise InputError("user features must be finite; got NaN or infinity. Clean or impute them first.")
+    return array
+
+
+def make_world(graph: Graph, users: ArrayLike | None, costs: ArrayLike | None, groups: ArrayLike | None) -> World:
+    """The world at the start: keys are graph rows."""
+    n = graph.n_nodes
+    plain = Graph(n, graph.sources, graph.targets, graph.ids)
+    return World(
+        1,
+        n,
+        np.arange(n, dtype=np.int64),
+        plain,
+        _features(users, n),
+        _costs(costs, n),
+        _per_user("groups", groups, n),
+        np.zeros(graph.n_edges, dtype=np.int64),
+    )
+
+
+def world_to_blob(world: World) -> bytes:
+    """The world as bytes, without ids."""
+    arrays: dict[str, NDArray[Any]] = {
+        "keys": world.keys,
+        "sources": world.graph.sources,
+        "targets": world.graph.targets,
+        "born": world.born,
+    }
+    for name in ("users", "costs", "groups"):
+        value = getattr(world, name)
+        if value is not None:
+            arrays[name] = value
+    return seal("world", {"revision": world.revision, "next_key": world.next_key}, arrays)
+
+
+def world_from_blob(data: bytes, keys: NDArray[np.int64], ids: Sequence[int | str]) -> World:
+    """The world of :func:`world_to_blob`'s bytes and the table of users."""
+    settings, arrays = unseal(data, "world", "the campaign's network")
+    if not np.array_equal(arrays["keys"], keys):
+        raise FileFormatError("the campaign's network and its table of users do not fit each other. Use a backup.")
+    # An explicit dtype: a list of ids could be empty, and strings must never become numbers.
+    named = np.array(ids, dtype=np.str_ if ids and isinstance(ids[0], str) else np.int64)
+    graph = Graph(int(keys.size), arrays["sources"], arrays["targets"], named)
+    return World(
+        int(settings["revision"]),
+        int(settings["next_key"]),
+        arrays["keys"],
+        graph,
+        arrays.get("users"),
+        arrays.get("costs"),
+        arrays.get("groups"),
+        arrays["born"],
+    )
+
+
+def add_users(
+    world: World,
+    ids: Any,
+    features: ArrayLike | None,
+    sources: Any,
+    targets: Any,
+    costs: ArrayLike | None,
+    groups: ArrayLike | None,
+    born: int,
+) -> World:
+    """The world with new users (possibly none) and new edges between any users."""
+    fresh = as_id_array(ids, "ids")
+    _check_fresh(world, fresh)
+    n, m = world.keys.size, fresh.size
+    everyone = np.concatenate([world.graph.ids, fresh]) if m else world.graph.ids
+    held = Graph(n + m, world.graph.sources, world.graph.targets, everyone)
+    s, t = held.rows(sources), held.rows(targets)
+    _check_edges(held, s, t)
+    keys = np.concatenate([world.keys, np.arange(world.next_key, world.next_key + m, dtype=np.int64)])
+    graph, borns = _with_edges(world, held, s, t, born)
+    parts = {
+        "users": (world.users, _features(features, m)),
+        "costs": (world.costs, _costs(costs, m)),
+        "groups": (world.groups, _per_user("groups", groups, m)),
+    }
+    joined = {name: _joined(name, old, new, m) for name, (old, new) in parts.items()}
+    return World(world.revision + 1, world.next_key + m, keys, graph, born=borns, **joined)
+
+
+def _check_fresh(world: World, fresh: NDArray[Any]) -> None:
+    if fresh.size and (fresh.dtype.kind == "U") != world.strings:
+        raise InputError(f"ids of new users are {kind_of(id_column(fresh, 'ids'))}, unlike those of the campaign.")
+    names, counts = np.unique(fresh, return_counts=True)
+    repeated = names[counts > 1]
+    known = np.intersect1d(names, world.graph.ids)
+    if repeated.size or known.size:
+        first = repeated[0] if repeated.size else known[0]
+        why = "comes twice" if repeated.size else "is in the campaign already"
+        raise InputError(f"new user {first.item()!r} {why}. Name each new user once.")
+
+
+def _check_edges(graph: Graph, s: NDArray[np.int64], t: NDArray[np.int64]) -> None:
+    if s.size != t.size:
+        raise ShapeError(f"sources and targets must be of one length; got {s.size} and {t.size}.")
+    loops = np.flatnonzero(s == t)
+    if loops.size:
+        raise InputError(f"edge {loops[0]} leads from {graph.ids[s[loops[0]]].item()!r} to itself. Leave it out.")
+
+
+def _with_edges(
+    world: World, held: Graph, s: NDArray[np.int64], t: NDArray[np.int64], born: int
+) -> tuple[Graph, NDArray[np.int64]]:
+    n = held.n_nodes
+    old = world.graph.sources.astype(np.int64) * n + world.graph.targets
+    new = np.setdiff1d(s * n + t, old)
+    codes = np.concatenate([old, new])
+    borns = np.concatenate([world.born, np.full(new.size, born, dtype=np.int64)])
+    order = np.argsort(codes, kind="stable")
+    codes = codes[order]
+    return Graph(n, (codes // n).astype(np.int32), (codes % n).astype(np.int32), held.ids), borns[order]
+
+
+def _joined(name: str, old: NDArray[Any] | None, new: NDArray[Any] | None, m: int) -> NDArray[Any] | None:
+    if old is None:
+        if new is not None and m:
+            raise InputError(f"the campaign has no {name}, so new users cannot have them.")
+        return None
+    if m == 0:
+        return old
+    if new is None:
+        raise InputError(f"the campaign has {name}, so new users need them; got none.")
+    if new.ndim == 2 and new.shape[1] != old.shape[1]:
+        raise ShapeError(f"new users must have {old.shape[1]} features; got {new.shape[1]}.")
+    return np.concatenate([old, new])
+
+
+def drop_user(world: World, row: int) -> World:
+    """The world without this user and all edges that touch them."""
+    keep = np.ones(world.keys.size, dtype=np.bool_)
+    keep[row] = False
+    graph = world.graph
+    edges = keep[graph.sources] & keep[graph.targets]
+    if not edges.any():
+        raise InputError("without this user the network has no edge left. Delete the campaign instead.")
+    shift = (np.cumsum(keep) - 1).astype(np.int32)
+    return replace(
+        world,
+        revision=world.revision + 1,
+        keys=world.keys[keep],
+        graph=Graph(int(keep.sum()), shift[graph.sources[edges]], shift[graph.targets[edges]], graph.ids[keep]),
+        users=None if world.users is None else world.users[keep],
+        costs=None if world.costs is None else world.costs[keep],
+        groups=None if world.groups is None else world.groups[keep],
+        born=world.born[edges],
+    )
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Products by id: one row of features each."""
+
+    ids: tuple[int | str, ...] = ()
+    features: NDArray[np.float64] | None = None
+
+    def vector(self, product: int | str) -> NDArray[np.float64]:
+        """Features of a product."""
+        if self.features is None or product not in self.ids:
+            raise UnknownIdError(
+                f"product {product!r} is not in the campaign's catalogue of {len(self.ids)}. "
+                "Add it with add_products, or pass its features."
+            )
+        vector: NDArray[np.float64] = self.features[self.ids.index(product)]
+        return vector
+
+    def extended(self, ids: Any, features: ArrayLike) -> Catalogue:
+        """The catalogue with more products; one that is there already must come with the same features."""
+        fresh = as_id_array(ids, "ids").tolist()
+        array = np.ascontiguousarray(features, dtype=np.float64)
+        if array.ndim != 2 or array.shape[0] != len(fresh) or not np.isfinite(array).all():
+            raise ShapeError(f"features must be finite, one row for each of the {len(fresh)} products.")
+        if self.features is not None and array.shape[1] != self.features.shape[1]:
+            raise ShapeError(f"products have {self.features.shape[1]} features here; got {array.shape[1]}.")
+        if len(set(fresh)) < len(fresh):
+            raise InputError("ids of products must be distinct; one comes twice.")
+        for i, product in enumerate(fresh):
+            if product in self.ids and not np.array_equal(self.vector(product), array[i]):
+                raise InputError(f"product {product!r} is known with other features. Give the new one a new id.")
+        new = [i for i, product in enumerate(fresh) if product not in self.ids]
+        parts = [array[new]] if self.features is None else [self.features, array[new]]
+        return Catalogue((*self.ids, *(fresh[i] for i in new)), np.concatenate(parts))
+
+    def to_blob(self) -> bytes:
+        """The catalogue as bytes."""
+        features = np.empty((0, 0)) if self.features is None else self.features
+        return seal("products", {"ids": list(self.ids)}, {"features": features})
+
+    @classmethod
+    def from_blob(cls, data: bytes) -> Catalogue:
+        """The catalogue of :meth:`to_blob`'s bytes."""
+        settings, arrays = unseal(data, "products", "the campaign's catalogue of products")
+        return cls(tuple(settings["ids"]), arrays["features"] if settings["ids"] else None)
