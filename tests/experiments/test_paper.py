@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorucb.experiments import (
+    Effort,
+    Environment,
+    Reproduction,
+    WorldSettings,
+    environment_from_dataset,
+    sampled,
+)
+from tensorucb.policies import LinUCB, Random, TensorUCB
+
+
+def test_sampled_keeps_users_features_and_truth_together(sandbox):
+    env = Environment.from_sandbox(sandbox, settings=WorldSettings(k=3))
+    small = sampled(env, 30, seed=1)
+    rows = env.graph.rows(small.graph.ids)
+    assert 10 < small.graph.n_nodes <= 30
+    assert (small.graph.out_degree + small.graph.in_degree > 0).all()
+    np.testing.assert_array_equal(small.users, env.users[rows])
+    edges = env.graph.edge_rows(small.graph.ids[small.graph.sources], small.graph.ids[small.graph.targets])
+    np.testing.assert_array_equal(small.probabilities(2), env.probabilities(2)[edges])
+
+
+@pytest.fixture(scope="module")
+def work(sandbox, tmp_path_factory):
+    env = Environment.from_sandbox(sandbox, settings=WorldSettings(k=3))
+    policies = {"TensorUCB (paper)": TensorUCB.paper(), "LinUCB": LinUCB(), "Random": Random()}
+    effort = Effort(4, 2, 3, (0.1, 1.0), (1, 2), (1, 2, 3), 2)
+    return Reproduction(env, tmp_path_factory.mktemp("out"), effort=effort, policies=policies)
+
+
+def test_every_policy_that_can_is_tuned(work):
+    assert {label: len(trials) for label, trials in work.tuning.trials.items()} == {
+        "TensorUCB (paper)": 4,
+        "LinUCB": 2,
+    }
+
+
+def test_rank_figure_plays_one_product(work):
+    (experiment,) = work.rank.values()
+    assert experiment.policies == ("R = 1", "R = 2", "R = 3")
+    assert len({int(p) for result in experiment.results for p in result.product}) == 1
+
+
+def test_bound_is_far_above_what_is_measured_and_the_condition_far_from_met(work):
+    found = work.bound
+    measured = found["measured"]["TensorUCB (paper)"]
+    assert (found["bounds"]["needed"] > found["bounds"]["used"]).all()
+    assert (found["bounds"]["used"] > measured).all()
+    assert found["exploration"] < found["needed"][-1]
+    np.testing.assert_allclose(
+        measured, np.mean([np.cumsum(r.regret) for r in work.regret.of("TensorUCB (paper)")], axis=0)
+    )
+
+
+def test_runtime_is_measured_on_growing_networks(work):
+    sizes, times = work.runtime
+    assert sizes == sorted(sizes)
+    assert set(times) == {"TensorUCB (paper)", "LinUCB"}
+    assert all(len(values) == len(sizes) and min(values) > 0 for values in times.values())
+
+
+def test_data_set_environment_holds_out_every_fifth_item(sandbox, tmp_path):
+    from tensorucb.data import ActionLog, Dataset
+
+    users, items, times = sandbox.action_log(rng=0, starters=20)
+    log = ActionLog.from_arrays(users, items, times, np.arange(8))
+    dataset = Dataset(sandbox.graph, log, "tiny", window=1)
+    said: list[str] = []
+    settings = WorldSettings(k=3)
+    env = environment_from_dataset(dataset, settings=settings, dim=3, n_topics=2, cache=tmp_path, tell=said.append)
+    assert env.campaign.tolist() == [1, 2, 3, 4, 6, 7]
+    assert env.users is not None
+    assert env.users.shape == (60, 3 + 2 + 1)
+    assert env.products.shape == (8, 2)
+    assert said == ["product-topics", "user-features", "truth"]
+    again = environment_from_dataset(dataset, settings=settings, dim=3, n_topics=2, cache=tmp_path)
+    assert again.describe() == env.describe()
+    # actions on the campaign's items leave the user features as they are
+    fewer = log.select(np.isin(log.items, [0, 5]) | (log.users % 2 == 0))
+    changed = Dataset(sandbox.graph, ActionLog(fewer.users, fewer.items, fewer.times, log.item_ids), "tiny", window=1)
+    other = environment_from_dataset(changed, settings=settings, dim=3, n_topics=2)
+    np.testing.assert_array_equal(other.users, env.users)
