@@ -169,8 +169,8 @@ class Campaign(CampaignCore):
             raise InputError(f"holdout must be a share of at least 0 and below 1; got {holdout!r}.")
         if given["shadow"] is not None and holdout:
             raise InputError("a shadow round contacts nobody, so it has no hold-out; leave one of them out.")
-        name, vectors = self._vectors(product)
-        return Request(product=name, vectors=vectors, holdout=float(holdout), **given)
+        known, vectors = self._vectors(product)
+        return Request(product=known, vectors=vectors, holdout=float(holdout), **given)
 
     def _vectors(self, product: Any) -> tuple[int | str | None, tuple[NDArray[np.float64], ...]]:
         """A product's id, if it was given by id, and its feature vectors."""

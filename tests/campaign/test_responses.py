@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+import polars as pl
+import pytest
+from campaign.worlds import Clock, answers, small_campaign, small_graph
+
+from tensorucb.errors import FileFormatError, InputError, UnknownIdError
+
+TEXT_HEADER = "source,target,outcome,time,event_id\n"
+
+
+def opened(**settings):
+    campaign = small_campaign(**settings)
+    return campaign, campaign.ask("tea", 4)
+
+
+def test_every_form_of_edge_responses_is_the_same(tmp_path):
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    hashes = set()
+    for form in range(10):
+        campaign, ask = opened()
+        rows = [
+            {**row, "time": 1001.5 + i, "event_id": f"e{i}", "note": "ignored"}
+            for i, row in enumerate(answers(campaign, ask))
+        ]
+        frame = pl.DataFrame(rows)
+        frame.write_csv(tmp_path / "r.csv")
+        frame.write_ndjson(tmp_path / "r.ndjson")
+        frame.write_parquet(tmp_path / "r.parquet")
+        forms = [
+            rows,
+            frame,
+            frame.lazy(),
+            frame.to_arrow(),
+            pandas.DataFrame(rows),
+            pyarrow.Table.from_pylist(rows),
+            frame.to_dict(as_series=False),
+            tmp_path / "r.csv",
+            str(tmp_path / "r.ndjson"),
+            tmp_path / "r.parquet",
+        ]
+        assert campaign.tell(ask.id, forms[form]).accepted == len(rows), form
+        again = campaign.tell(ask.id, rows)
+        assert (again.accepted, again.duplicates, again.contradictions) == (0, len(rows), ()), form
+        campaign.close(ask.id)
+        hashes.add(campaign.model_hash())
+    assert len(hashes) == 1
+
+
+def test_ids_in_text_files_stay_strings(tmp_path):
+    from tensorucb.graph import Graph
+
+    graph = Graph.from_edges(["007", "007", "8"], ["8", "9", "9"])
+    campaign = small_campaign(graph=graph)
+    ask = campaign.ask([1.0, 0.0], 1, must_include=["007"])
+    (tmp_path / "r.csv").write_text("source,target,outcome\n007,8,1\n007,9,0\n")
+    assert campaign.tell(ask.id, tmp_path / "r.csv").accepted == 2
+
+
+def test_integer_ids_and_one_mapping():
+    campaign, ask = opened(graph=small_graph(strings=False))
+    row = answers(campaign, ask)[0]
+    assert campaign.tell(ask.id, row).accepted == 1
+    assert campaign.tell(ask.id, {"user": 3, "time": 1001}).accepted == 1
+    assert campaign.tell(ask.id, []).accepted == 0
+
+
+def test_edges_and_node_events_may_come_in_one_delivery():
+    campaign, ask = opened()
+    edge, user = answers(campaign, ask)[0], campaign.graph.ids[5].item()
+    report = campaign.tell(ask.id, [{"user": user, "time": 1002.0}, edge, {"user": user, "time": 1003.0}])
+    assert report.accepted == 3
+    with pytest.raises(UnknownIdError, match="row 2"):
+        campaign.tell(ask.id, [edge, edge, {"user": "nobody", "time": 1}])
+    with pytest.raises(UnknownIdError, match="row 1"):
+        campaign.tell(ask.id, [{"user": user, "time": 1.0}, {**edge, "target": "nobody"}])
+
+
+def test_times_as_datetimes_texts_and_numbers():
+    clock = Clock(datetime(2026, 5, 1, tzinfo=UTC).timestamp())
+    campaign = small_campaign(clock=clock, window=3600)
+    ask = campaign.ask("tea", 4)
+    user = campaign.graph.ids[5].item()
+    moment = datetime(2026, 5, 1, 0, 30, tzinfo=UTC)
+    forms = [moment, moment.replace(tzinfo=None), moment.isoformat(), moment.timestamp(), np.datetime64("2026-05-01T00:30")]
+    reports = [campaign.tell(ask.id, [{"user": user, "time": form}]) for form in forms]
+    assert [report.accepted for report in reports] == [1, 0, 0, 0, 0]
+    frame = pl.DataFrame({"user": [user], "time": [moment]})
+    assert campaign.tell(ask.id, frame).duplicates == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        ({"outcome": 2}, InputError, "0 or 1; got 2 .row 1"),
+        ({"outcome": None}, InputError, "row 1"),
+        ({"outcome": "yes"}, InputError, "row 1"),
+        ({"outcome": 0.5}, InputError, "row 1"),
+        ({"source": "nobody"}, UnknownIdError, "'nobody' .row 1"),
+        ({"target": "nobody"}, UnknownIdError, "'nobody' .row 1"),
+        ({"target": None}, InputError, "row 1"),
+        ({"source": None}, InputError, "row 1 names neither"),
+        ({"time": "yesterday"}, InputError, "'yesterday' .row 1"),
+    ],
+)
+def test_a_wrong_row_is_named_and_nothing_of_the_batch_is_kept(change, error, match):
+    campaign, ask = opened()
+    rows = answers(campaign, ask)[:3]
+    rows[1] = {**rows[1], **change}
+    before = campaign.status()
+    with pytest.raises(error, match=match):
+        campaign.tell(ask.id, rows)
+    assert campaign.status() == before
+    assert campaign.tell(ask.id, rows[:1]).accepted == 1
+
+
+def test_strangers_missing_edges_and_unknown_rounds_are_refused():
+    campaign, ask = opened()
+    edge = answers(campaign, ask)[0]
+    outsider = next(u for u in campaign.graph.ids.tolist() if u not in ask.seeds)
+    with pytest.raises(InputError, match="row 1: source .* was not contacted"):
+        campaign.tell(ask.id, [edge, {**edge, "source": outsider}])
+    with pytest.raises(UnknownIdError, match="row 1: there is no edge"):
+        campaign.tell(ask.id, [edge, {**edge, "target": edge["source"]}])
+    with pytest.raises(UnknownIdError, match="no round '000099-x'"):
+        campaign.tell("000099-x", [edge])
+    assert campaign.tell(ask.id, [edge]).accepted == 1
+
+
+@pytest.mark.parametrize("wrong", [7, [1, 2], [{"sauce": 1}], {"source": ["a"], "target": ["b", "c"]}])
+def test_forms_that_are_none(wrong):
+    campaign, ask = opened()
+    with pytest.raises(InputError):
+        campaign.tell(ask.id, wrong)
+
+
+def test_files_that_are_none(tmp_path):
+    campaign, ask = opened()
+    with pytest.raises(FileFormatError, match="cannot read"):
+        campaign.tell(ask.id, tmp_path / "missing.csv")
+    (tmp_path / "r.xls").write_text("x")
+    with pytest.raises(FileFormatError, match="suffix"):
+        campaign.tell(ask.id, tmp_path / "r.xls")
+    (tmp_path / "r.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(FileFormatError, match="cannot read"):
+        campaign.tell(ask.id, tmp_path / "r.parquet")
+
+
+def test_contradictions_are_reported_with_both_values_and_the_first_stands():
+    campaign, ask = opened()
+    first, second = answers(campaign, ask)[:2]
+    campaign.tell(ask.id, [{**first, "outcome": 1}])
+    report = campaign.tell(ask.id, [second, {**first, "outcome": 0}])
+    assert report.accepted == 1
+    (clash,) = report.contradictions
+    assert (clash.row, clash.source, clash.target, clash.kept, clash.told) == (1, first["source"], first["target"], 1, 0)
+    # Within one batch the first stands as well.
+    third = answers(campaign, ask)[2]
+    report = campaign.tell(ask.id, [{**third, "outcome": 0}, {**third, "outcome": 1}, {**third, "outcome": 0}])
+    assert (report.accepted, report.duplicates, len(report.contradictions)) == (1, 1, 1)
+
+
+def test_an_event_id_used_twice_for_different_things():
+    campaign, ask = opened()
+    first, second, third = answers(campaign, ask)[:3]
+    campaign.tell(ask.id, [{**first, "event_id": "a"}])
+    report = campaign.tell(
+        ask.id,
+        [{**first, "event_id": "a"}, {**second, "event_id": "a"}, {**third, "event_id": "b"}, {**third, "event_id": "b"}],
+    )
+    assert (report.accepted, report.duplicates) == (1, 2)
+    (clash,) = report.contradictions
+    assert clash.event_id == "a"
+    assert clash.kept["target"] == first["target"]
+    assert clash.told["target"] == second["target"]
+    report = campaign.tell(ask.id, [{"user": first["target"], "time": 1001.0, "event_id": "b"}])
+    assert (report.accepted, len(report.contradictions)) == (0, 1)
