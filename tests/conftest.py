@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -73,15 +74,25 @@ def postgres_url() -> Iterator[str]:
         shutil.rmtree(home, ignore_errors=True)
 
 
+@contextmanager
+def _schema(url: str) -> Iterator[str]:
+    psycopg = pytest.importorskip("psycopg")
+    name = f"test_{uuid.uuid4().hex}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}")
+        yield f"{url}?options=-csearch_path%3D{name}"
+        connection.execute(f"DROP SCHEMA {name} CASCADE")
+
+
 @pytest.fixture
 def fresh_postgres_url(postgres_url: str) -> Iterator[str]:
     """A schema of its own in that database, dropped after the test."""
-    psycopg = pytest.importorskip("psycopg")
-    name = f"test_{uuid.uuid4().hex}"
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(f"CREATE SCHEMA {name}")
-    try:
-        yield f"{postgres_url}?options=-csearch_path%3D{name}"
-    finally:
-        with psycopg.connect(postgres_url, autocommit=True) as connection:
-            connection.execute(f"DROP SCHEMA {name} CASCADE")
+    with _schema(postgres_url) as url:
+        yield url
+
+
+@pytest.fixture(scope="class")
+def class_postgres_url(postgres_url: str) -> Iterator[str]:
+    """The same, shared by the tests of a class."""
+    with _schema(postgres_url) as url:
+        yield url

@@ -9,81 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tensorucb.campaign._store import EdgeResponses, NodeEvents, RoundRecord
+from store.content import ROUND, content, edge_rows, edges, fill, node_rows, nodes
 from tensorucb.errors import InputError, ShapeError, StateError, UnknownIdError
-
-ROUND = RoundRecord(1, "r-1", "open", 10.5, None, None, 1, None, {"seeds": [1, 2]})
-
-
-def edges(*rows):
-    """Rows of (source, target, outcome, time, event id) as columns, in the order given."""
-    columns = list(zip(*rows, strict=True)) if rows else [[], [], [], [], []]
-    return EdgeResponses(
-        np.array(columns[0], dtype=np.int64),
-        np.array(columns[1], dtype=np.int64),
-        np.array(columns[2], dtype=np.float64),
-        np.array(columns[3], dtype=np.float64),
-        list(columns[4]),
-    )
-
-
-def nodes(*rows):
-    columns = list(zip(*rows, strict=True)) if rows else [[], [], []]
-    return NodeEvents(np.array(columns[0], dtype=np.int64), np.array(columns[1], dtype=np.float64), list(columns[2]))
-
-
-def edge_rows(columns):
-    times = [None if math.isnan(t) else t for t in columns.times.tolist()]
-    return list(
-        zip(
-            columns.sources.tolist(),
-            columns.targets.tolist(),
-            columns.outcomes.tolist(),
-            times,
-            columns.event_ids,
-            strict=True,
-        )
-    )
-
-
-def node_rows(columns):
-    times = [None if math.isnan(t) else t for t in columns.times.tolist()]
-    return list(zip(columns.users.tolist(), times, columns.event_ids, strict=True))
-
-
-def content(session):
-    """All that a session shows, as plain values."""
-    found = []
-    for record in session.campaigns():
-        number = record.campaign
-        keys, ids = session.users(number)
-        rounds = session.rounds(number)
-        found.append(
-            (
-                record,
-                [(name, session.blob(number, name)) for name in session.blobs(number)],
-                list(zip(keys.tolist(), ids, strict=True)),
-                session.events(number),
-                rounds,
-                [edge_rows(session.edge_responses(number, at.number)) for at in rounds],
-                [node_rows(session.node_events(number, at.number)) for at in rounds],
-            )
-        )
-    return found
-
-
-def fill(session, name="spring"):
-    """A small campaign with something in every table; its number."""
-    number = session.insert_campaign(name, {"policy": "tensor_ucb", "seed": 7}, 1.25).campaign
-    session.put_blob(number, "graph", bytes(range(256)))
-    session.put_blob(number, "snapshot/3", b"")
-    session.add_users(number, np.arange(4), [7, "7", "Zoë ✓", -(2**63)])
-    seq = session.append_event(number, "ask", 1, {"k": 2, "seeds": [7, "7"]}, 10.5)
-    session.put_round(number, replace(ROUND, request_id="ask-1", deadline=99.5))
-    session.add_edge_responses(number, 1, edges((2, 1, 1, 11.5, "e-1"), (0, 3, 0, math.nan, None)), seq)
-    session.add_node_events(number, 1, nodes((3, 12.5, "n-1"), (3, math.nan, None)), seq)
-    session.append_event(number, "note", None, {}, 11.0)
-    return number
 
 
 class StoreContract:

@@ -19,6 +19,9 @@ class TestSQLite(StoreContract):
 
 class TestPostgreSQL(StoreContract):
     @pytest.fixture
-    def store(self, fresh_postgres_url):
-        with open_store(fresh_postgres_url) as store:
+    def store(self, class_postgres_url):
+        with open_store(class_postgres_url) as store:
+            with store.write() as session:
+                for record in session.campaigns():
+                    session.delete_campaign(record.campaign)
             yield store

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from tensorucb.store._values import (
     check_id,
     check_nodes,
     check_texts,
+    damage_named,
     dump_json,
     edge_columns,
     load_json,
@@ -52,14 +54,16 @@ class SQLSession:
 
     def _run(self, statement: sa.Executable) -> sa.CursorResult[Any]:
         self._check(change=False)
-        result: sa.CursorResult[Any] = self._connection.execute(statement)
+        with damage_named(self._backend.url):
+            result: sa.CursorResult[Any] = self._connection.execute(statement)
         return result
 
     def _rows(self, statement: sa.Executable) -> list[tuple[Any, ...]]:
         """All rows as the driver made them, which takes a third of the time of SQLAlchemy's own."""
         result = self._run(statement)
         assert result.cursor is not None
-        rows = list(result.cursor.fetchall())
+        with damage_named(self._backend.url):
+            rows = list(result.cursor.fetchall())
         result.close()
         return rows
 
@@ -180,7 +184,7 @@ class SQLSession:
 
     def _rounds(self, *conditions: sa.ColumnElement[bool]) -> list[RoundRecord]:
         query = sa.select(*list(tables.round_.c)[1:]).where(*conditions).order_by(tables.round_.c.number)
-        return [RoundRecord(*head, load_json(payload)) for *head, payload in self._rows(query)]
+        return [replace(RoundRecord(*row), payload=load_json(row[-1])) for row in self._rows(query)]
 
     def put_round(self, campaign: int, record: RoundRecord) -> None:
         """Insert a round, or replace the one of the same number."""

@@ -14,6 +14,7 @@ from tensorucb.store._backend import Backend
 from tensorucb.store._schema import bring_up_to_date
 from tensorucb.store._session import SQLSession
 from tensorucb.store._turn import Turn
+from tensorucb.store._values import damage_named
 
 __all__ = ["SQLStore"]
 
@@ -33,7 +34,7 @@ class SQLStore:
         self._closed = False
         self._begin_process()
         try:
-            with self._clear_errors():
+            with self._clear_errors(), damage_named(backend.url):
                 bring_up_to_date(backend, self._engine)
         except BaseException:
             self.close()

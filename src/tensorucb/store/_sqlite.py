@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
@@ -33,12 +34,17 @@ class SQLiteBackend:
         connection = sqlite3.connect(
             self.path.as_uri(), uri=True, timeout=self.timeout, isolation_level=None, check_same_thread=False
         )
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("PRAGMA secure_delete=ON")
+        try:
+            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute("PRAGMA secure_delete=ON")
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def prepare(self, connection: sa.Connection) -> None:
         """Switch a new file to the write-ahead log."""
+        self._refuse_cut_file()
         if connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal":
             return
         self.version(connection)  # a file of another program is left as it is
@@ -52,6 +58,12 @@ class SQLiteBackend:
                 if _name(error.orig) != "SQLITE_BUSY" or time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
+
+    def _refuse_cut_file(self) -> None:
+        # SQLite fills a page that was cut with zeros, and takes less than a page for an empty file to write over.
+        log = self.path.with_name(f"{self.path.name}-wal")
+        if self.path.stat().st_size % 512 and not (log.exists() and log.stat().st_size):
+            raise FileFormatError(f"{str(self.path)!r} is damaged or not a tensorucb store; use another file.")
 
     def version(self, connection: sa.Connection) -> str | None:
         """The schema; a file with tables but without a schema is another program's."""
@@ -67,7 +79,22 @@ class SQLiteBackend:
 
     def begin_write(self, connection: sa.Connection) -> None:
         """``BEGIN IMMEDIATE``: one that reads first and writes later fails whenever another writer came between."""
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        cursor = connection.connection.cursor()
+        cursor.execute("PRAGMA busy_timeout=0")
+        try:
+            while True:
+                try:
+                    cursor.execute("BEGIN IMMEDIATE")
+                    return
+                except sqlite3.OperationalError as error:
+                    waited = time.monotonic() - began
+                    if not _name(error).startswith("SQLITE_BUSY") or waited > self.timeout:
+                        raise
+                # SQLite's own waiting asks more rarely the longer it lasts, and starves; this does the opposite.
+                time.sleep(random.uniform(0.5, 1.0) * max(0.001, 0.016 / (1.0 + waited)))
+        finally:
+            cursor.execute(f"PRAGMA busy_timeout={round(self.timeout * 1000)}")
 
     def begin_read(self, connection: sa.Connection) -> None:
         """A deferred transaction, whose moment is its first read: made at once."""

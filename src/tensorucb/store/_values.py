@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,6 +19,7 @@ __all__ = [
     "check_id",
     "check_nodes",
     "check_texts",
+    "damage_named",
     "dump_json",
     "edge_columns",
     "load_json",
@@ -89,6 +91,15 @@ def check_edges(rows: EdgeResponses) -> None:
 def check_nodes(rows: NodeEvents) -> None:
     """Refuse columns of different lengths and text that cannot be stored."""
     _check_columns(rows.event_ids, rows.users, rows.times)
+
+
+@contextmanager
+def damage_named(url: str) -> Iterator[None]:
+    """Text in a damaged file need not be UTF-8; the driver raises Python's own error then."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"{url} is damaged: it holds text that is none. Use another copy.") from error
 
 
 def edge_columns(rows: Sequence[Sequence[Any]]) -> EdgeResponses:

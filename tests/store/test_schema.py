@@ -1,0 +1,124 @@
+import json
+import re
+import sqlite3
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+import tensorucb.store._schema as schema
+from store.content import content, fill
+from store.released import FOLDER, plain
+from tensorucb.errors import FileFormatError, StoreError
+from tensorucb.store import open_store
+from tensorucb.store._tables import SCHEMA, VERSION_TABLE, metadata
+
+RELEASED = sorted(FOLDER.glob("schema_*.sql"))
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "store.db"
+
+
+def _sqlite_schema(path):
+    connection = sqlite3.connect(path)
+    rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+    connection.close()
+    return {name: re.sub(r"\s+", " ", sql) for name, sql in rows if name not in (VERSION_TABLE, "sqlite_sequence")}
+
+
+def test_the_newest_migration_is_the_schema_of_this_release():
+    config = Config()
+    config.set_main_option("script_location", "tensorucb.store:migrations")
+    config.set_main_option("path_separator", "os")
+    script = ScriptDirectory.from_config(config)
+    assert script.get_heads() == [SCHEMA]
+    numbers = sorted(revision.revision for revision in script.walk_revisions())
+    assert numbers == [f"{i:04d}" for i in range(1, len(numbers) + 1)]
+
+
+def test_the_migrations_make_the_tables_on_sqlite(path, tmp_path):
+    open_store(f"sqlite:///{path}").close()
+    engine = sa.create_engine(f"sqlite:///{tmp_path}/direct.db")
+    metadata.create_all(engine)
+    engine.dispose()
+    migrated = _sqlite_schema(path)
+    assert len(migrated) > len(metadata.tables)
+    assert migrated == _sqlite_schema(tmp_path / "direct.db")
+
+
+def test_the_migrations_make_the_tables_on_postgresql(fresh_postgres_url):
+    indexes = "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = current_schema() ORDER BY 1"
+    with open_store(fresh_postgres_url) as store, store._engine.connect() as connection:
+        context = MigrationContext.configure(
+            connection, opts={"version_table": VERSION_TABLE, "compare_type": True, "compare_server_default": True}
+        )
+        assert compare_metadata(context, metadata) == []
+        migrated = connection.exec_driver_sql(indexes).all()
+        metadata.drop_all(connection)
+        metadata.create_all(connection)
+        direct = connection.exec_driver_sql(indexes).all()
+        connection.rollback()
+    assert len(migrated) > len(metadata.tables)
+    assert direct == migrated
+
+
+def test_a_file_of_every_released_schema_is_kept():
+    assert [path.name for path in RELEASED] == [f"schema_{i}.sql" for i in range(1, int(SCHEMA) + 1)]
+
+
+@pytest.mark.parametrize("released", RELEASED, ids=lambda released: released.stem)
+def test_a_released_schema_opens_with_its_content(released, path, tmp_path):
+    connection = sqlite3.connect(path)
+    connection.executescript(released.read_text(encoding="utf-8"))
+    connection.close()
+    with open_store(f"sqlite:///{path}") as store, store.write() as session:
+        assert plain(content(session)) == json.loads(released.with_suffix(".json").read_text(encoding="utf-8"))
+        fill(session, "new")
+    open_store(f"sqlite:///{tmp_path}/new.db").close()
+    assert _sqlite_schema(path) == _sqlite_schema(tmp_path / "new.db")
+
+
+def test_a_current_schema_runs_no_migration(path, monkeypatch):
+    open_store(f"sqlite:///{path}").close()
+    monkeypatch.setattr(schema, "_upgrade", lambda connection: pytest.fail("migrated again"))
+    open_store(f"sqlite:///{path}").close()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_an_upgrade_that_fails_leaves_nothing(kind, path, request, monkeypatch):
+    url = f"sqlite:///{path}" if kind == "sqlite" else request.getfixturevalue("fresh_postgres_url")
+    whole = schema._upgrade
+
+    def half(connection):
+        whole(connection)
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "_upgrade", half)
+        with pytest.raises(ZeroDivisionError):
+            open_store(url)
+    if kind == "sqlite":
+        assert _sqlite_schema(path) == {}
+    with open_store(url) as store, store.write() as session:
+        fill(session)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_newer_schema_is_refused(kind, path, request):
+    url = f"sqlite:///{path}" if kind == "sqlite" else request.getfixturevalue("fresh_postgres_url")
+    with open_store(url) as store, store._engine.begin() as connection:
+        connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
+    with pytest.raises(StoreError, match=r"newer release .*9999.*upgrade tensorucb"):
+        open_store(url)
+
+
+def test_a_schema_without_a_number_is_damage(path):
+    with open_store(f"sqlite:///{path}") as store, store._engine.begin() as connection:
+        connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = 'first'")
+    with pytest.raises(FileFormatError, match="'first'"):
+        open_store(f"sqlite:///{path}")
