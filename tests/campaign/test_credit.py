@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from campaign.reference import credit as reference_credit
-from campaign.worlds import small_graph
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from campaign.reference import credit as reference_credit
+from campaign.worlds import small_graph
 from tensorucb.campaign._credit import credits
 from tensorucb.errors import InputError
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import numpy as np
 import polars as pl
 import pytest
-from campaign.worlds import Clock, answers, small_campaign, small_graph
 
+from campaign.worlds import Clock, answers, small_campaign, small_graph
 from tensorucb.errors import FileFormatError, InputError, UnknownIdError
 
 TEXT_HEADER = "source,target,outcome,time,event_id\n"
@@ -85,7 +85,13 @@ def test_times_as_datetimes_texts_and_numbers():
     ask = campaign.ask("tea", 4)
     user = campaign.graph.ids[5].item()
     moment = datetime(2026, 5, 1, 0, 30, tzinfo=UTC)
-    forms = [moment, moment.replace(tzinfo=None), moment.isoformat(), moment.timestamp(), np.datetime64("2026-05-01T00:30")]
+    forms = [
+        moment,
+        moment.replace(tzinfo=None),
+        moment.isoformat(),
+        moment.timestamp(),
+        np.datetime64("2026-05-01T00:30"),
+    ]
     reports = [campaign.tell(ask.id, [{"user": user, "time": form}]) for form in forms]
     assert [report.accepted for report in reports] == [1, 0, 0, 0, 0]
     frame = pl.DataFrame({"user": [user], "time": [moment]})
@@ -156,7 +162,13 @@ def test_contradictions_are_reported_with_both_values_and_the_first_stands():
     report = campaign.tell(ask.id, [second, {**first, "outcome": 0}])
     assert report.accepted == 1
     (clash,) = report.contradictions
-    assert (clash.row, clash.source, clash.target, clash.kept, clash.told) == (1, first["source"], first["target"], 1, 0)
+    assert (clash.row, clash.source, clash.target, clash.kept, clash.told) == (
+        1,
+        first["source"],
+        first["target"],
+        1,
+        0,
+    )
     # Within one batch the first stands as well.
     third = answers(campaign, ask)[2]
     report = campaign.tell(ask.id, [{**third, "outcome": 0}, {**third, "outcome": 1}, {**third, "outcome": 0}])
@@ -169,7 +181,12 @@ def test_an_event_id_used_twice_for_different_things():
     campaign.tell(ask.id, [{**first, "event_id": "a"}])
     report = campaign.tell(
         ask.id,
-        [{**first, "event_id": "a"}, {**second, "event_id": "a"}, {**third, "event_id": "b"}, {**third, "event_id": "b"}],
+        [
+            {**first, "event_id": "a"},
+            {**second, "event_id": "a"},
+            {**third, "event_id": "b"},
+            {**third, "event_id": "b"},
+        ],
     )
     assert (report.accepted, report.duplicates) == (1, 2)
     (clash,) = report.contradictions

@@ -1,0 +1,395 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from campaign.reference import credit, learned
+from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
+from tensorucb.campaign._model import as_product
+from tensorucb.errors import InputError, ShapeError, StateError, UnknownIdError
+from tensorucb.policies import HighDegree, LinUCB, Random, TensorUCB, Thompson
+from tensorucb.store import open_store
+from tensorucb.store.campaigns import copy_campaign, create_campaign, list_campaigns, load_campaign
+
+
+def test_the_model_is_the_fold_of_the_closed_rounds_in_the_order_asked():
+    campaign = small_campaign(window=50, credit="shared")
+    graph = campaign.graph
+    asks = [campaign.ask(product, 3) for product in ("tea", "soap", "tea")]
+    told = {ask.id: answers(campaign, ask) for ask in asks}
+    acted = {ask.id: [(graph.ids[i].item(), 1000.0 + 10 * i) for i in range(8)] for ask in asks}
+    for ask in (asks[2], asks[0], asks[1]):
+        campaign.tell(ask.id, told[ask.id])
+        campaign.tell(ask.id, [{"user": user, "time": time} for user, time in acted[ask.id]])
+        campaign.close(ask.id)
+
+    policy = LinUCB()
+    users = np.random.default_rng(1).normal(size=(graph.n_nodes, 3))
+    policy.bind(graph, users, np.random.default_rng([0, 0]))
+    greedy = LinUCB(exploration=0.0)
+    greedy.bind(graph, users, np.random.default_rng([0, 0]))
+    everything = out_pairs(campaign, graph.ids.tolist())
+    for ask, product in zip(asks, ([1.0, 0.0], [0.0, 1.0], [1.0, 0.0]), strict=True):
+        pairs = [pair for pair in everything if pair[0] in ask.contacted]
+        p = dict(zip(everything, greedy.score(product).tolist(), strict=True))
+        shares = credit("shared", pairs, acted[ask.id], 1000.0, 50, p)
+        outcomes = {(r["source"], r["target"]): float(r["outcome"]) for r in told[ask.id]}
+        expected = learned(everything, ask.contacted, outcomes, shares)
+        edges = graph.edge_rows([s for s, _ in expected], [t for _, t in expected])
+        policy.update(product, edges, list(expected.values()))
+        greedy.update(product, edges, list(expected.values()))
+    np.testing.assert_allclose(campaign.probabilities("tea"), policy.score([1.0, 0.0]), rtol=1e-10)
+
+
+def test_silence_is_no_only_when_the_round_closes():
+    campaign = small_campaign()
+    start = campaign.model_hash()
+    ask = campaign.ask("tea", 3)
+    campaign.tell(ask.id, answers(campaign, ask))
+    assert campaign.model_hash() == start
+    closed = campaign.close(ask.id)
+    assert closed.status == "closed"
+    after = campaign.model_hash()
+    assert after != start
+    events = campaign.status().events
+    campaign.close(ask.id)
+    assert (campaign.model_hash(), campaign.status().events) == (after, events)
+
+
+def test_late_responses_are_learned_as_if_they_had_come_in_time():
+    def run(late):
+        campaign = small_campaign()
+        asks = [campaign.ask("tea", 3) for _ in range(8)]
+        for i, ask in enumerate(asks):
+            if not (late and i == 1):
+                campaign.tell(ask.id, answers(campaign, ask))
+            campaign.close(ask.id)
+        if late:
+            campaign.model_hash()
+            report = campaign.tell(asks[1].id, answers(campaign, asks[1]))
+            assert report.late == report.accepted > 0
+        return campaign
+
+    late, timely = run(True), run(False)
+    assert late.model_hash() == timely.model_hash()
+    # Seven of eight rounds come after the second one; a snapshot at three is no longer valid, none is older.
+    assert late._model.replayed == 8
+
+
+def test_a_late_yes_after_silence_is_no_contradiction():
+    campaign = small_campaign()
+    ask = campaign.ask("tea", 3)
+    campaign.close(ask.id)
+    silent = campaign.model_hash()
+    row = {**answers(campaign, ask)[0], "outcome": 1}
+    assert campaign.tell(ask.id, [row]).contradictions == ()
+    assert campaign.model_hash() != silent
+
+
+@settings(deadline=None, max_examples=25)
+@given(data=st.data())
+def test_any_permutation_with_duplicates_ends_in_the_same_model(data):
+    def prepared():
+        campaign = small_campaign(graph=small_graph(12, 40), policy=Thompson())
+        asks = [campaign.ask("tea", 2), campaign.ask("soap", 2), campaign.ask("tea", 3)]
+        acts = []
+        for ask in asks:
+            rows = answers(campaign, ask)
+            acts += [("tell", ask.id, rows[i : i + 3]) for i in range(0, len(rows), 3)]
+            acts.append(("tell", ask.id, [{"user": campaign.graph.ids[4].item(), "time": 1003.0, "event_id": ask.id}]))
+            acts.append(("close", ask.id, None))
+        return campaign, acts
+
+    def play(campaign, acts):
+        for kind, round_id, rows in acts:
+            if kind == "tell":
+                assert campaign.tell(round_id, rows).contradictions == ()
+            else:
+                campaign.close(round_id)
+        return campaign.model_hash()
+
+    straight, acts = prepared()
+    expected = play(straight, acts)
+    shuffled, acts = prepared()
+    again = data.draw(st.lists(st.sampled_from(range(len(acts))), max_size=10))
+    order = data.draw(st.permutations([*range(len(acts)), *again]))
+    assert play(shuffled, [acts[i] for i in order]) == expected
+
+
+def test_rounds_cancel_expire_and_stay_what_they_are():
+    clock = Clock()
+    campaign = small_campaign(clock=clock, window=100)
+    first, second, third = (campaign.ask("tea", 2) for _ in range(3))
+    assert first.deadline == 1100.0
+    assert campaign.cancel(second.id).status == "cancelled"
+    assert campaign.cancel(second.id).status == "cancelled"
+    with pytest.raises(StateError, match="cancelled"):
+        campaign.tell(second.id, answers(campaign, second))
+    with pytest.raises(StateError, match="cancelled"):
+        campaign.close(second.id)
+    clock.now = 1100.0
+    assert campaign.round(first.id).status == "open"
+    report = campaign.tell(first.id, answers(campaign, first))
+    assert report.late == report.accepted
+    assert [r.status for r in campaign.rounds()] == ["closed", "cancelled", "closed"]
+    assert campaign.expire() == []
+    with pytest.raises(StateError, match="closed"):
+        campaign.cancel(third.id)
+    alone = campaign.ask("tea", 2, deadline=1200.0)
+    assert campaign.expire(now=1300.0) == [alone.id]
+
+
+def test_asking_again_with_the_same_request_gives_the_same_round():
+    campaign = small_campaign()
+    first = campaign.ask("tea", 3, request_id="monday")
+    assert campaign.ask("tea", 3, request_id="monday") == first
+    assert len(campaign.rounds()) == 1
+    with pytest.raises(InputError, match="another product or k"):
+        campaign.ask("tea", 4, request_id="monday")
+
+
+def test_two_objects_on_one_store_see_each_other():
+    store = open_store("memory://")
+    one = small_campaign(store)
+    two = load_campaign("spring", storage=store, clock=Clock())
+    asks = [one.ask("tea", 3), two.ask("tea", 3), one.ask("soap", 3)]
+    assert [ask.number for ask in asks] == [1, 2, 3]
+    two.tell(asks[0].id, answers(two, asks[0]))
+    two.close(asks[0].id)
+    one.close(asks[2].id)
+    assert one.model_hash() == two.model_hash() == one.replay_hash()
+
+
+def test_an_ask_that_meets_another_writer_is_computed_again():
+    store = open_store("memory://")
+    one = small_campaign(store)
+    other = load_campaign("spring", storage=store, clock=Clock())
+    propose, meddled = one._proposal, []
+
+    def meddle(world, request):
+        proposal = propose(world, request)
+        if len(meddled) < 3:
+            meddled.append(other.ask("soap", 1))
+        return proposal
+
+    one._proposal = meddle
+    assert one.ask("tea", 3).number == 4
+    meddled.clear()
+    one._proposal = lambda world, request: (meddled.append(1), propose(world, request))[1]
+    assert one.ask("tea", 3).number == 5
+    assert len(meddled) == 1
+
+
+def test_an_ask_among_ever_busy_writers_gets_its_turn(monkeypatch):
+    store = open_store("memory://")
+    campaign = small_campaign(store)
+    monkeypatch.setattr(campaign, "_unchanged", lambda *_: False)
+    assert campaign.ask("tea", 3).number == 1
+
+
+def test_a_reloaded_campaign_needs_only_the_address(tmp_path):
+    url = f"sqlite:///{tmp_path}/c.db"
+    with small_campaign(url, costs=np.ones(30), groups=["a", "b"] * 15) as campaign:
+        ask = campaign.ask("tea", 3, quotas=2)
+        campaign.tell(ask.id, answers(campaign, ask))
+        campaign.close(ask.id)
+        expected = campaign.model_hash(), campaign.graph, campaign.rounds(), campaign.products()
+        explained = str(ask.explain())
+    with load_campaign("spring", storage=url, clock=Clock()) as again:
+        assert (again.model_hash(), again.graph, again.rounds(), again.products()) == expected
+        assert str(again.explain(ask.id)) == explained
+    assert [info.name for info in list_campaigns(url)] == ["spring"]
+
+
+def test_names_that_exist_or_do_not(tmp_path):
+    url = f"sqlite:///{tmp_path}/c.db"
+    campaign = small_campaign(url)
+    campaign.ask("tea", 1)
+    with pytest.raises(InputError, match="already"):
+        small_campaign(url)
+    assert small_campaign(url, load_if_exists=True).status().rounds == 1
+    with pytest.raises(UnknownIdError, match="no campaign 'autumn'.*spring"):
+        load_campaign("autumn", storage=url)
+    with pytest.raises(InputError, match="needs a name"):
+        small_campaign(url, name=" ")
+
+
+def test_copies_have_the_same_model_and_go_their_own_way(tmp_path):
+    store = open_store("memory://")
+    campaign = small_campaign(store)
+    for i in range(5):
+        ask = campaign.ask("tea", 3)
+        campaign.tell(ask.id, answers(campaign, ask))
+        campaign.tell(ask.id, [{"user": "person-001", "time": 1001.0, "event_id": f"n{i}"}])
+        if i != 2:
+            campaign.close(ask.id)
+    copy_campaign("spring", "twin", storage=store)
+    url = f"sqlite:///{tmp_path}/c.db"
+    copy_campaign("spring", "spring", storage=store, to=url)
+    twin, moved = (
+        load_campaign("twin", storage=store, clock=Clock()),
+        load_campaign("spring", storage=url, clock=Clock()),
+    )
+    assert twin.model_hash() == moved.model_hash() == campaign.model_hash()
+    assert [r.seeds for r in moved.rounds()] == [r.seeds for r in campaign.rounds()]
+    before = campaign.model_hash()
+    twin.close(twin.rounds()[2].id)
+    assert campaign.model_hash() == before != twin.model_hash()
+    with pytest.raises(InputError, match="another name"):
+        copy_campaign("spring", "spring", storage=store)
+
+
+def test_policies_of_another_package_are_passed_again():
+    class Mine(HighDegree):
+        pass
+
+    store = open_store("memory://")
+    campaign = small_campaign(store, policy=Mine())
+    ask = campaign.ask("tea", 2)
+    campaign.close(ask.id)
+    with pytest.raises(StateError, match="Pass it again"):
+        load_campaign("spring", storage=store)
+    with pytest.raises(InputError, match="created with policy"):
+        load_campaign("spring", storage=store, policy=HighDegree())
+    again = load_campaign("spring", storage=store, policy=Mine())
+    assert again.model_hash() == campaign.model_hash() == campaign.replay_hash()
+    with pytest.raises(InputError, match="policy object"):
+        small_campaign(policy=HighDegree)
+    with pytest.raises(InputError, match="needs user features"):
+        create_campaign("x", graph=small_graph(), policy=LinUCB(), storage="memory://")
+
+
+@pytest.mark.parametrize("policy", [TensorUCB(rank=2), Random(), HighDegree(), Thompson(), LinUCB(exploration=0.5)])
+def test_policies_go_on_after_a_snapshot_bit_for_bit(policy):
+    store = open_store("memory://")
+    campaign = small_campaign(store, policy=policy)
+    for _ in range(4):
+        ask = campaign.ask("tea", 3)
+        campaign.tell(ask.id, answers(campaign, ask))
+        campaign.close(ask.id)
+    again = load_campaign("spring", storage=store, clock=Clock())
+    assert again.model_hash() == campaign.model_hash() == campaign.replay_hash()
+    assert again._model.replayed == 1
+    assert again.ask("soap", 4).seeds == load_campaign("spring", storage=store).round(again.rounds()[-1].id).seeds
+
+
+def test_users_and_products_may_join_at_any_time():
+    campaign = small_campaign(costs=np.ones(30))
+    ask = campaign.ask("tea", 3)
+    campaign.tell(ask.id, answers(campaign, ask))
+    campaign.close(ask.id)
+    n, m = campaign.graph.n_nodes, campaign.graph.n_edges
+    features = np.zeros((2, 3))
+    seed = ask.seeds[0]
+    campaign.add_users(["new-1", "new-2"], features, ["new-1", seed], ["new-2", "new-1"], costs=[1.0, 2.0])
+    assert (campaign.graph.n_nodes, campaign.graph.n_edges) == (n + 2, m + 2)
+    (record,) = campaign._ledger.rounds.values()
+    assert as_product(record.payload).tolist() == [1.0, 0.0]
+    # The old round does not take the silence of the new edge for a "no": as many edges are learned as before.
+    assert campaign.explain(ask.id, "new-1").status == "not_there_yet"
+    assert campaign.model_hash() == campaign.replay_hash()
+    again = campaign.ask("soap", 2, must_include=["new-1"])
+    assert campaign.tell(again.id, [{"source": "new-1", "target": "new-2", "outcome": 1}]).accepted == 1
+    campaign.close(again.id)
+    late = campaign.tell(ask.id, [{"source": seed, "target": "new-1", "outcome": 1}])
+    assert late.late == 1
+
+    campaign.add_products(["jam"], [[0.5, 0.5]])
+    campaign.add_products(["jam"], [[0.5, 0.5]])
+    assert campaign.ask("jam", 1).product == "jam"
+    assert campaign.ask(np.array([0.2, 0.8]), 1).product is None
+    with pytest.raises(InputError, match="other features"):
+        campaign.add_products(["jam"], [[0.5, 0.6]])
+    with pytest.raises(UnknownIdError, match="'gin'"):
+        campaign.ask("gin", 1)
+    with pytest.raises(ShapeError):
+        campaign.add_products(["gin"], [[1.0]])
+    with pytest.raises(InputError, match="in the campaign already"):
+        campaign.add_users(["new-1"], [[0, 0, 0]], costs=[1.0])
+    with pytest.raises(InputError, match="need them"):
+        campaign.add_users(["new-3"], [[0, 0, 0]])
+    with pytest.raises(UnknownIdError):
+        campaign.add_users(["new-3"], [[0, 0, 0]], ["who"], ["new-3"], costs=[1.0])
+    with pytest.raises(InputError, match="itself"):
+        campaign.add_users([], None, ["new-1"], ["new-1"])
+
+
+def test_the_silence_of_a_new_edge_is_not_learned_by_an_old_round():
+    def counts(grow_first):
+        campaign = small_campaign(policy=Thompson())
+        seed = "person-000"
+
+        def grow():
+            campaign.add_users(["new-1"], np.zeros((1, 3)), [seed], ["new-1"])
+
+        if grow_first:
+            grow()
+        ask = campaign.ask("tea", 3, must_include=[seed])
+        campaign.close(ask.id)
+        if not grow_first:
+            grow()
+        campaign.model_hash()
+        edge = int(campaign.graph.edge_rows([seed], ["new-1"])[0])
+        return campaign._model.policy.state().arrays["failures"][0, edge]
+
+    assert counts(grow_first=True) == 1.0
+    assert counts(grow_first=False) == 0.0
+
+
+def test_history_comes_first_and_once():
+    campaign = small_campaign(policy=Thompson())
+    ask = campaign.ask("tea", 3)
+    campaign.tell(ask.id, answers(campaign, ask))
+    campaign.close(ask.id)
+    pairs = out_pairs(campaign, campaign.graph.ids.tolist()[:5])
+    rows = [
+        {"source": s, "target": t, "outcome": i % 2, "product": ("tea", "soap")[i % 2], "round": i % 3}
+        for i, (s, t) in enumerate(pairs)
+    ]
+    report = campaign.import_history(rows)
+    assert (report.rounds, report.responses, report.known_rounds) == (6, len(rows), 0)
+    again = campaign.import_history(list(reversed(rows)))
+    assert (again.rounds, again.responses, again.known_rounds) == (0, 0, 6)
+    assert campaign.model_hash() == campaign.replay_hash()
+    state = campaign._model.policy.state()
+    assert state.settings["rounds"] == 7
+    told = campaign.graph.edge_rows([s for s, _ in pairs], [t for _, t in pairs])
+    tried = state.arrays["successes"][0] + state.arrays["failures"][0]
+    silent = np.setdiff1d(np.arange(campaign.graph.n_edges), told)
+    contacted = campaign.graph.out_edges(campaign.graph.rows(list(ask.contacted)))
+    assert tried[told].min() >= 1
+    assert tried[np.setdiff1d(silent, contacted)].max() == 0
+    with pytest.raises(StateError, match="imported history"):
+        campaign.tell(campaign.rounds()[1].id, rows[:1])
+    with pytest.raises(StateError, match="imported history"):
+        campaign.explain(campaign.rounds()[1].id)
+    with pytest.raises(InputError, match="rows 0 and 1 .* 0 and 1 of one edge"):
+        campaign.import_history([{**rows[0], "outcome": 0}, {**rows[0], "outcome": 1}])
+    with pytest.raises(InputError, match="'product'"):
+        campaign.import_history([{k: v for k, v in rows[0].items() if k != "product"}])
+    assert campaign.import_history(rows[:2], product=[0.3, 0.7]).rounds == 2
+
+
+def test_export_holds_everything_by_id(tmp_path):
+    import polars as pl
+
+    campaign = small_campaign()
+    ask = campaign.ask("tea", 4, holdout=0.25)
+    rows = answers(campaign, ask)
+    campaign.tell(ask.id, rows)
+    campaign.tell(ask.id, [{"user": "person-002", "time": 1001.0}])
+    files = {path.stem: pl.read_parquet(path) for path in campaign.export(tmp_path / "out")}
+    assert files["rounds"]["round"].to_list() == [ask.id]
+    told = files["responses"].sort("source", "target").select("source", "target", "outcome").rows()
+    assert told == sorted((r["source"], r["target"], float(r["outcome"])) for r in rows)
+    assert files["node_events"].select("user", "time").rows() == [("person-002", 1001.0)]
+    roles = files["seeds"].filter(pl.col("role") == "held_out")["user"].to_list()
+    assert roles == list(ask.held_out)
+    assert files["users"].height == 30
+    assert files["edges"].height == campaign.graph.n_edges
+    assert files["products"]["product"].to_list() == ["tea", "soap"]
+    assert files["events"]["kind"].to_list() == ["created", "asked", "told", "told"]
+    empty = small_campaign(graph=small_graph(strings=False))
+    assert len(empty.export(tmp_path / "empty")) == 8

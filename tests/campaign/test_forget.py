@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import sqlite3
+
+import numpy as np
+import pytest
+
+from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
+from tensorucb.errors import InputError, UnknownIdError
+from tensorucb.graph import Graph
+from tensorucb.policies import Thompson
+from tensorucb.store import open_store
+from tensorucb.store.campaigns import load_campaign
+
+
+def used(storage, victim, **settings):
+    """A campaign in which the victim was contacted, followed others, acted, and contradicted themselves."""
+    campaign = small_campaign(storage, **settings)
+    for i in range(5):
+        ask = campaign.ask("tea", 4, must_include=[victim], holdout=0.25 if i == 3 else 0.0)
+        rows = answers(campaign, ask)
+        campaign.tell(ask.id, [{**row, "event_id": f"{i}:{row['source']}>{row['target']}"} for row in rows])
+        own = next(row for row in rows if row["source"] == victim)
+        campaign.tell(ask.id, [{**own, "outcome": 1 - own["outcome"]}])
+        campaign.tell(ask.id, [{"user": victim, "time": 1001.0 + i}, {"user": "person-009", "time": 1002.0}])
+        if i < 4:
+            campaign.close(ask.id)
+    campaign.ask("soap", 3, exclude=[victim])
+    return campaign
+
+
+def test_neither_bytes_nor_model_hold_the_user(tmp_path):
+    victim = "person-004"
+    path = tmp_path / "c.db"
+    campaign = used(f"sqlite:///{path}", victim)
+    holding = [p for p in tmp_path.iterdir() if victim.encode() in p.read_bytes()]
+    assert holding
+    report = campaign.forget(victim)
+    assert report.proven
+    assert report.bytes_absent is True
+    assert report.responses > 5
+    assert report.rounds == 5
+    assert report.model_before != report.model_after == report.replay
+    for file in tmp_path.iterdir():
+        assert victim.encode() not in file.read_bytes(), file
+    campaign.disconnect()
+    again = load_campaign("spring", storage=f"sqlite:///{path}", clock=Clock())
+    assert again.model_hash() == report.model_after
+    assert again.graph.n_nodes == 29
+    with pytest.raises(UnknownIdError):
+        again.ask("tea", 2, must_include=[victim])
+    for ask in again.rounds():
+        assert victim not in (*ask.seeds, *ask.contacted, *ask.held_out)
+        assert victim not in str(ask.explain())
+    again.export(tmp_path / "out")
+    for file in (tmp_path / "out").iterdir():
+        assert victim.encode() not in file.read_bytes(), file
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT count(*) FROM tensorucb_user").fetchone() == (29,)
+        assert connection.execute("SELECT count(*) FROM tensorucb_user WHERE user_key = 4").fetchone() == (0,)
+        assert connection.execute("SELECT count(*) FROM tensorucb_edge_response WHERE source = 4").fetchone() == (0,)
+    connection.close()
+    with pytest.raises(UnknownIdError):
+        again.forget(victim)
+
+
+def test_the_model_afterwards_is_that_of_a_network_without_the_user():
+    """Thompson counts trials by edge, so that the counts of the others must stay and the user's must go."""
+    victim = "person-004"
+    campaign = used("memory://", victim, policy=Thompson())
+    campaign.model_hash()
+    before = campaign._model.policy.state().arrays
+    old = campaign.graph
+    campaign.forget(victim)
+    arrays, graph = campaign._model.policy.state().arrays, campaign.graph
+    edges = old.edge_rows(graph.ids[graph.sources], graph.ids[graph.targets])
+    for name in ("successes", "failures"):
+        np.testing.assert_array_equal(arrays[name], before[name][:, edges])
+    assert graph.n_edges < old.n_edges
+    assert victim not in graph.ids
+
+
+def test_life_goes_on_after_forgetting():
+    campaign = used("memory://", "person-004")
+    campaign.forget("person-004")
+    campaign.add_users(["person-900"], np.zeros((1, 3)), ["person-900"], ["person-001"])
+    ask = campaign.ask("tea", 3, must_include=["person-900"])
+    assert campaign.tell(ask.id, answers(campaign, ask)).accepted > 0
+    campaign.close(ask.id)
+    keys = campaign._world.keys
+    assert 4 not in keys
+    assert keys[-1] == 30
+    campaign.forget("person-900")
+    assert campaign.model_hash() == campaign.replay_hash()
+    assert len(out_pairs(campaign, ask.seeds[:1] if ask.seeds[0] != "person-900" else ask.seeds[1:2])) > 0
+
+
+def test_other_objects_notice_that_somebody_was_forgotten():
+    store = open_store("memory://")
+    campaign = used(store, "person-004")
+    other = load_campaign("spring", storage=store, clock=Clock())
+    other.model_hash()
+    campaign.forget("person-004")
+    assert other.model_hash() == campaign.model_hash()
+    assert "person-004" not in other.graph.ids
+
+
+def test_what_cannot_be_told_is_not_claimed(tmp_path):
+    campaign = small_campaign(f"sqlite:///{tmp_path}/c.db", graph=small_graph(strings=False))
+    assert campaign.forget(3).bytes_absent is None
+    prefix = small_campaign(
+        f"sqlite:///{tmp_path}/d.db", graph=Graph.from_edges(["ann", "anna", "bob"], ["bob", "bob", "anna"])
+    )
+    assert prefix.forget("ann").bytes_absent is None
+    # A copy of the person elsewhere in the file is not hidden from the report.
+    small_campaign(f"sqlite:///{tmp_path}/e.db", name="other")
+    campaign = small_campaign(f"sqlite:///{tmp_path}/e.db")
+    report = campaign.forget("person-003")
+    assert (report.bytes_absent, report.proven) == (False, False)
+
+
+def test_the_last_edge_cannot_be_forgotten():
+    campaign = small_campaign(graph=Graph.from_edges(["a"], ["b"]))
+    before = campaign.model_hash()
+    with pytest.raises(InputError, match="no edge left"):
+        campaign.forget("a")
+    assert campaign.model_hash() == before

@@ -1,0 +1,181 @@
+"""A campaign on SQLite against a plain model in memory, under any sequence of calls."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import tempfile
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from campaign.worlds import Clock, out_pairs, small_campaign, small_graph
+from tensorucb.errors import InputError, StateError
+from tensorucb.policies import Thompson
+from tensorucb.store.campaigns import load_campaign
+
+GRAPH = small_graph(12, 50)
+
+
+class CampaignMachine(RuleBasedStateMachine):
+    """The plain model: rounds with status, contacted users, told outcomes and node events, all in dictionaries."""
+
+    rounds = Bundle("rounds")
+
+    @initialize()
+    def begin(self):
+        self.folder = tempfile.mkdtemp()
+        self.url = f"sqlite:///{self.folder}/c.db"
+        self.clock = Clock()
+        self.campaign = small_campaign(self.url, graph=GRAPH, policy=Thompson(), clock=self.clock, window=100)
+        self.plain = {}
+        self.numbers = itertools.count()
+
+    def teardown(self):
+        if hasattr(self, "campaign"):
+            self.campaign.disconnect()
+            shutil.rmtree(self.folder)
+
+    def expire(self):
+        for held in self.plain.values():
+            if held["status"] == "open" and held["opened"] + 100 <= self.clock.now:
+                held["status"] = "closed"
+
+    @rule(target=rounds, k=st.integers(1, 4), product=st.sampled_from(["tea", "soap"]))
+    def ask(self, k, product):
+        self.expire()
+        ask = self.campaign.ask(product, k)
+        assert ask.number == len(self.plain) + 1
+        self.plain[ask.id] = {
+            "status": "open",
+            "opened": self.clock.now,
+            "pairs": out_pairs(self.campaign, ask.contacted),
+            "told": {},
+            "acted": set(),
+        }
+        return ask.id
+
+    @rule(round_id=rounds, data=st.data())
+    def tell_edges(self, round_id, data):
+        self.expire()
+        held = self.plain[round_id]
+        if not held["pairs"]:
+            return
+        picks = data.draw(st.lists(st.tuples(st.sampled_from(held["pairs"]), st.booleans()), min_size=1, max_size=6))
+        rows = [{"source": s, "target": t, "outcome": int(y)} for (s, t), y in picks]
+        if held["status"] == "cancelled":
+            with pytest.raises(StateError):
+                self.campaign.tell(round_id, rows)
+            return
+        accepted = duplicates = clashes = 0
+        for pair, outcome in picks:
+            if pair not in held["told"]:
+                held["told"][pair] = outcome
+                accepted += 1
+            elif held["told"][pair] == outcome:
+                duplicates += 1
+            else:
+                clashes += 1
+        report = self.campaign.tell(round_id, rows)
+        late = accepted if held["status"] == "closed" else 0
+        assert (report.accepted, report.duplicates, len(report.contradictions), report.late) == (
+            accepted,
+            duplicates,
+            clashes,
+            late,
+        )
+
+    @rule(round_id=rounds, user=st.integers(0, 11), delay=st.integers(-5, 120))
+    def tell_node(self, round_id, user, delay):
+        self.expire()
+        held = self.plain[round_id]
+        if held["status"] == "cancelled":
+            return
+        name, time = GRAPH.ids[user].item(), held["opened"] + delay
+        report = self.campaign.tell(round_id, [{"user": name, "time": time}])
+        assert report.accepted == int((name, time) not in held["acted"])
+        held["acted"].add((name, time))
+
+    @rule(round_id=rounds)
+    def refused_batch(self, round_id):
+        self.expire()
+        self.campaign.expire()
+        before = self.campaign.status()
+        with pytest.raises((InputError, StateError)):
+            self.campaign.tell(round_id, [{"user": "person-001", "time": 7.0}, {"user": "nobody", "time": 7.0}])
+        assert self.campaign.status() == before
+
+    @rule(round_id=rounds)
+    def close(self, round_id):
+        # Closing does not expire others: only this round is touched.
+        held = self.plain[round_id]
+        if held["status"] == "cancelled":
+            with pytest.raises(StateError):
+                self.campaign.close(round_id)
+            return
+        self.campaign.close(round_id)
+        held["status"] = "closed"
+
+    @rule(round_id=rounds)
+    def cancel(self, round_id):
+        held = self.plain[round_id]
+        if held["status"] == "closed":
+            with pytest.raises(StateError):
+                self.campaign.cancel(round_id)
+            return
+        self.campaign.cancel(round_id)
+        held["status"] = "cancelled"
+
+    @rule(seconds=st.integers(1, 60))
+    def wait(self, seconds):
+        self.clock.now += seconds
+
+    @rule()
+    def reopen(self):
+        self.campaign.disconnect()
+        self.campaign = load_campaign("spring", storage=self.url, clock=self.clock)
+
+    @precondition(lambda self: self.plain)
+    @invariant()
+    def same_rounds(self):
+        assert {r.id: r.status for r in self.campaign.rounds()} == {i: h["status"] for i, h in self.plain.items()}
+
+    @precondition(lambda self: self.plain)
+    @invariant()
+    def same_model(self):
+        successes, failures = np.zeros(GRAPH.n_edges), np.zeros(GRAPH.n_edges)
+        for held in self.plain.values():
+            if held["status"] != "closed":
+                continue
+            acted = {u for u, time in held["acted"] if 0 <= time - held["opened"] <= 100}
+            for s, t in held["pairs"]:
+                yes = held["told"].get((s, t), False) or t in acted
+                edge = int(GRAPH.edge_rows([s], [t])[0])
+                (successes if yes else failures)[edge] += 1
+        self.campaign.model_hash()
+        arrays = self.campaign._model.policy.state().arrays
+        if arrays:
+            np.testing.assert_array_equal(arrays["successes"][0], successes)
+            np.testing.assert_array_equal(arrays["failures"][0], failures)
+        else:
+            assert not successes.any()
+            assert not failures.any()
+
+
+CampaignMachine.TestCase.settings = settings(
+    max_examples=8, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestMachine = CampaignMachine.TestCase
+
+
+class LongMachine(CampaignMachine):
+    pass
+
+
+LongMachine.TestCase.settings = settings(
+    max_examples=150, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestLongMachine = pytest.mark.slow(LongMachine.TestCase)

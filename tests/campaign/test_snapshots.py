@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from campaign.worlds import Clock, answers, small_campaign, small_graph
+from tensorucb.campaign import DamagedSnapshotWarning
+from tensorucb.campaign._model import SNAPSHOTS, prunable
+from tensorucb.campaign._world import unseal
+from tensorucb.errors import FileFormatError
+from tensorucb.policies import LinUCB, Thompson
+from tensorucb.store import open_store
+from tensorucb.store.campaigns import load_campaign
+
+
+def grown(store, rounds=7, policy=None):
+    campaign = small_campaign(store, graph=small_graph(12, 40), policy=policy or LinUCB())
+    for i in range(rounds):
+        ask = campaign.ask("tea" if i % 2 else "soap", 2)
+        campaign.tell(ask.id, answers(campaign, ask))
+        campaign.close(ask.id)
+    return campaign
+
+
+def snapshots(store):
+    with store.read() as session:
+        return session.blobs(1, SNAPSHOTS)
+
+
+def mutate(data, rng):
+    """A copy of the bytes, damaged in one of the ways that disks and people damage things."""
+    kind, data = rng.integers(6), bytearray(data)
+    at = int(rng.integers(len(data)))
+    if kind == 0:
+        data[at] ^= 1 << int(rng.integers(8))
+    elif kind == 1:
+        data[at] = int(rng.integers(256))
+    elif kind == 2:
+        del data[at:]
+    elif kind == 3:
+        del data[at : at + int(rng.integers(1, 40))]
+    elif kind == 4:
+        data[at:at] = rng.bytes(int(rng.integers(1, 40)))
+    else:
+        other = int(rng.integers(len(data)))
+        length = int(rng.integers(1, 200))
+        data[at : at + length] = data[other : other + length]
+    return bytes(data)
+
+
+@pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_a_damaged_snapshot_is_never_used_silently(count):
+    store = open_store("memory://")
+    expected = grown(store, rounds=4, policy=Thompson()).model_hash()
+    name = snapshots(store)[-1]
+    with store.read() as session:
+        good = session.blob(1, name)
+    rng = np.random.default_rng(0)
+    campaign = load_campaign("spring", storage=store, clock=Clock())
+    reported = 0
+    for _ in range(count):
+        bad = mutate(good, rng)
+        with store.write() as session:
+            session.put_blob(1, name, bad)
+        campaign._model = campaign._fresh_model()
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            assert campaign.model_hash() == expected
+        if bad == good:
+            assert not seen
+        else:
+            assert [type(w.message) for w in seen] == [DamagedSnapshotWarning]
+            assert "learned again from the log" in str(seen[0].message)
+            reported += 1
+            with pytest.raises(FileFormatError):
+                unseal(bad, "snapshot", "it")
+    assert reported > 0.9 * count
+
+
+def test_a_damaged_snapshot_is_replaced_by_the_next_writer():
+    store = open_store("memory://")
+    expected = grown(store).model_hash()
+    name = snapshots(store)[-1]
+    with store.write() as session:
+        session.put_blob(1, name, b"junk")
+    campaign = load_campaign("spring", storage=store, clock=Clock())
+    with pytest.warns(DamagedSnapshotWarning, match=name):
+        campaign.sync()
+    assert campaign.model_hash() == expected
+    again = load_campaign("spring", storage=store, clock=Clock())
+    assert again.model_hash() == expected
+    assert again._model.replayed == 1
+
+
+def test_a_snapshot_under_another_name_is_not_believed():
+    store = open_store("memory://")
+    expected = grown(store).model_hash()
+    early, late = snapshots(store)[0], snapshots(store)[-1]
+    with store.write() as session:
+        session.put_blob(1, late, session.blob(1, early))
+    with pytest.warns(DamagedSnapshotWarning, match="another state"):
+        assert load_campaign("spring", storage=store, clock=Clock()).model_hash() == expected
+
+
+def test_a_damaged_network_is_a_clear_error():
+    store = open_store("memory://")
+    grown(store)
+    with store.write() as session:
+        (name,) = session.blobs(1, "world-")
+        session.put_blob(1, name, mutate(session.blob(1, name), np.random.default_rng(1)))
+    with pytest.raises(FileFormatError, match="damaged"):
+        load_campaign("spring", storage=store).ask("tea", 2)
+
+
+def test_late_data_starts_again_from_the_last_snapshot_before_it():
+    store = open_store("memory://")
+    campaign = grown(store, rounds=20, policy=Thompson())
+    counts = [int(name.split("-")[1]) for name in snapshots(store)]
+    assert counts[-1] == 18
+    assert len(counts) <= 5
+    late = campaign.rounds()[15]
+    campaign.tell(late.id, [{"user": "person-003", "time": 1001.0}])
+    campaign.model_hash()
+    before = max(count for count in counts if count <= 15)
+    assert campaign._model.replayed == 20 - before
+    assert campaign.model_hash() == campaign.replay_hash()
+    campaign.sync()
+    assert len(snapshots(store)) <= 5
+
+
+def test_pruning_keeps_one_snapshot_at_each_doubling():
+    wanted = [f"{i:064x}" for i in range(2001)]
+    kept: list[str] = []
+    for count in range(10, 2001, 10):
+        kept.append(f"{SNAPSHOTS}{count:08d}-{wanted[count][:32]}")
+        kept = [name for name in kept if name not in prunable(kept, wanted[: count + 1])]
+    counts = np.array([int(name.split("-")[1]) for name in kept])
+    assert counts[-1] == 2000
+    assert counts.size <= 12
+    for late in range(10, 2000, 37):
+        start = counts[counts <= late].max(initial=0)
+        assert 2000 - start <= 4 * (2000 - late) + 40
+    stale = f"{SNAPSHOTS}{100:08d}-{'f' * 32}"
+    assert stale in prunable([*kept, stale], wanted)
