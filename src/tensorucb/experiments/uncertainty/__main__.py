@@ -1,0 +1,61 @@
+"""``python -m tensorucb.experiments.uncertainty --out DIR [--quick]``: all tables and figures on uncertainty."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tensorucb.experiments.uncertainty._figures import figures
+from tensorucb.experiments.uncertainty._study import FULL, QUICK, run_study
+from tensorucb.experiments.uncertainty._tables import write_tables
+from tensorucb.files import atomic_write
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the study and write CSV, PNG, SVG and ``tables.md``; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tensorucb.experiments.uncertainty", description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="directory for tables and figures; made if missing")
+    parser.add_argument("--quick", action="store_true", help="a small version, to see that everything works")
+    parser.add_argument("--seed", type=int, default=0, help="sets everything random (default 0)")
+    options = parser.parse_args(arguments)
+    if options.seed < 0:
+        parser.error(f"--seed must not be negative; got {options.seed}")
+    options.out.mkdir(parents=True, exist_ok=True)
+    start = time.process_time()
+
+    def report(what: str) -> None:
+        print(f"{time.process_time() - start:6.1f} s  {what}", file=sys.stderr, flush=True)
+
+    tables = run_study(QUICK if options.quick else FULL, seed=options.seed, report=report)
+    report("tables and figures")
+    paths = write_tables(options.out, tables)
+    for name, chart in figures(tables).items():
+        paths += _save(chart, options.out, name)
+    report("done")
+    for path in paths:
+        print(path)
+    return 0
+
+
+def _save(chart: Any, directory: Path, name: str) -> list[Path]:
+    """PNG and SVG in the house theme; smaller than the reports' figures, since these live beside the text."""
+    import vl_convert
+
+    # A command may look up to the figures' room, but this room must not depend on it.
+    document = importlib.import_module("tensorucb.plots").specification(chart)
+    document["config"]["aria"] = False
+    png, svg = directory / f"{name}.png", directory / f"{name}.svg"
+    with atomic_write(png) as file:
+        file.write(vl_convert.vegalite_to_png(document, scale=1.25, allowed_base_urls=[]))
+    with atomic_write(svg) as file:
+        file.write(vl_convert.vegalite_to_svg(document, allowed_base_urls=[]).encode())
+    return [png, svg]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

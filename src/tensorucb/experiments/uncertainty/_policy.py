@@ -1,0 +1,179 @@
+"""Whether a policy's stated uncertainty is true, where it has looked and where it has not."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorucb.errors import InputError
+from tensorucb.experiments._environment import Environment
+from tensorucb.experiments._runner import run_policy
+from tensorucb.experiments.uncertainty._calibration import (
+    LEVELS,
+    Coverage,
+    Reliability,
+    apply_link,
+    brier_score,
+    expected_calibration_error,
+    interval_coverage,
+    log_loss,
+    reliability,
+)
+from tensorucb.policies import Policy
+
+__all__ = ["GROUPS", "HeldOut", "held_out", "latent_scores", "pooled"]
+
+Floats = NDArray[np.float64]
+GROUPS = ("explored", "unexplored")
+"""Edges of sources that were seeded at least once, and all others."""
+
+_EDGE_OF_ONE = 1e-15
+
+
+class _Watched:
+    """A policy that remembers the edges it was told about."""
+
+    def __init__(self, policy: Policy, n_edges: int) -> None:
+        self._policy = policy
+        self.seen = np.zeros(n_edges, dtype=bool)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._policy, name)
+
+    def update(self, product: ArrayLike, edges: ArrayLike, outcomes: ArrayLike) -> None:
+        self.seen[np.asarray(edges, dtype=np.int64)] = True
+        self._policy.update(product, edges, outcomes)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What a policy believes of (product, edge) pairs whose products it has never met, beside the truth.
+
+    Attributes
+    ----------
+    mean, variance
+        Of the latent score of each pair.
+    rates, outcomes
+        True probability of each pair, and one coin with that probability.
+    explored
+        Whether an out-edge of the pair's source has been observed.
+    link
+        From latent score to probability, the policy's ``projection``.
+    """
+
+    mean: Floats
+    variance: Floats
+    rates: Floats
+    outcomes: Floats
+    explored: NDArray[np.bool_]
+    link: str
+
+    @property
+    def probabilities(self) -> Floats:
+        """The probability which the policy would use without exploration."""
+        return apply_link(self.mean, self.link)
+
+    def group(self, name: str) -> HeldOut:
+        """The pairs of one of ``GROUPS``, or ``"all"``."""
+        if name not in (*GROUPS, "all"):
+            raise InputError(f"group must be one of {', '.join(GROUPS)} or all; got {name!r}.")
+        kept = np.ones_like(self.explored) if name == "all" else self.explored == (name == "explored")
+        floats = (self.mean, self.variance, self.rates, self.outcomes)
+        mean, variance, rates, outcomes = (x[kept] for x in floats)
+        return HeldOut(mean, variance, rates, outcomes, self.explored[kept], self.link)
+
+    def coverage(self, levels: Sequence[float] = LEVELS) -> Coverage:
+        """How often ``link(mean ± z·sd)`` holds the true rate."""
+        return interval_coverage(self.mean, self.variance, self.rates, levels=levels, link=self.link)
+
+    def reliability(self, *, bins: int = 10) -> Reliability:
+        """Predicted probability against the observed rate of the coins."""
+        return reliability(self.probabilities, self.outcomes, bins=bins)
+
+    def summary(self) -> dict[str, float]:
+        """The main figures; losses are against the true rates, so that no coin adds noise."""
+        p = self.probabilities
+        brier, loss, at = brier_score(p, self.rates), log_loss(p, self.rates), self.coverage((0.5, 0.9, 0.95))
+        return {
+            "pairs": float(p.size),
+            "predicted": float(p.mean()),
+            "true": float(self.rates.mean()),
+            "calibration_error": expected_calibration_error(p, self.rates),
+            "brier": brier.score,
+            "brier_reliability": brier.reliability,
+            "brier_resolution": brier.resolution,
+            "log_loss": loss.score,
+            "log_loss_reliability": loss.reliability,
+            "log_loss_of_base_rate": loss.uncertainty,
+            **{f"coverage_{round(100 * x)}": float(y) for x, y in zip(at.levels, at.empirical, strict=True)},
+            "width_90": float(at.width[1]),
+        }
+
+
+def latent_scores(policy: Policy, product: ArrayLike) -> tuple[Floats, Floats]:
+    """Mean and variance of every edge's latent score, read from two scores of a copy of the policy.
+
+    The policy must have ``exploration``, ``exploration_kind`` (with ``"variance"``) and ``projection`` (with
+    ``"sigmoid"``), as `TensorUCB` has.
+    """
+    needed = ("exploration", "exploration_kind", "projection")
+    missing = [name for name in needed if not hasattr(policy, name)]
+    if missing:
+        raise InputError(f"{policy.name} states no variance of a latent score: it has no {', '.join(missing)}.")
+    found = []
+    for c in (0.0, 1.0):
+        twin: Any = copy.copy(policy)
+        twin.exploration, twin.exploration_kind, twin.projection = c, "variance", "sigmoid"
+        p = np.clip(np.asarray(twin.score(product), dtype=np.float64), 1e-300, 1.0 - _EDGE_OF_ONE)
+        found.append(np.log(p) - np.log1p(-p))
+    return found[0], np.maximum(found[1] - found[0], 0.0) ** 2
+
+
+def held_out(
+    environment: Environment,
+    policy: Policy,
+    *,
+    rounds: int,
+    run: int = 0,
+    seed: int = 0,
+    products: ArrayLike | None = None,
+) -> HeldOut:
+    """Let the policy play, then ask it about products which no round has shown.
+
+    Parameters
+    ----------
+    rounds, run, seed
+        As in :func:`~tensorucb.experiments.run_policy`.
+    products
+        Product numbers to ask about; by default all those outside ``environment.campaign``.
+    """
+    graph = environment.graph
+    if products is None:
+        asked = np.setdiff1d(np.arange(len(environment.products)), environment.campaign)
+    else:
+        asked = np.atleast_1d(np.asarray(products, dtype=np.int64))
+    if asked.size == 0:
+        raise InputError("no product is held out: name products, or leave some out of the environment's campaign.")
+    watched = _Watched(policy, graph.n_edges)
+    run_policy(environment, cast(Policy, watched), rounds=rounds, run=run, seed=seed)
+    sources = np.zeros(graph.n_nodes, dtype=bool)
+    sources[graph.sources[watched.seen]] = True
+    beliefs = [latent_scores(policy, environment.products[int(product)]) for product in asked]
+    mean, variance = (np.concatenate(parts) for parts in zip(*beliefs, strict=True))
+    rates = np.concatenate([environment.probabilities(int(product)) for product in asked])
+    coins = np.random.default_rng([seed, 17, run]).random(rates.size)
+    explored = np.tile(sources[graph.sources], asked.size)
+    link = str(cast(Any, policy).projection)
+    return HeldOut(mean, variance, rates, (coins < rates).astype(np.float64), explored, link)
+
+
+def pooled(parts: Sequence[HeldOut]) -> HeldOut:
+    """Several runs as one."""
+    names = ("mean", "variance", "rates", "outcomes", "explored")
+    arrays: Mapping[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    return HeldOut(**arrays, link=parts[0].link)

@@ -1,0 +1,163 @@
+"""Everything that `docs/uncertainty.md` reports, as tables: what is run, and how rows become summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorucb.data import make_sandbox
+from tensorucb.experiments._environment import Environment, WorldSettings
+from tensorucb.experiments._summary import mean_interval
+from tensorucb.experiments.uncertainty._bonus import bonus_study, collapse_study
+from tensorucb.experiments.uncertainty._compare import PAPER, PAPER_START, compare
+from tensorucb.experiments.uncertainty._policy import GROUPS, HeldOut, held_out, pooled
+from tensorucb.policies import Policy, TensorUCB
+
+__all__ = ["FULL", "QUICK", "Size", "Tables", "policies", "run_study", "summarise"]
+
+Row = dict[str, Any]
+Tables = dict[str, list[Row]]
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is run."""
+
+    shapes: tuple[tuple[tuple[int, ...], int], ...]
+    samples: tuple[int, ...]
+    problems: Mapping[str, int]
+    warmup: int
+    draws: Mapping[str, int]
+    growth: tuple[int, ...]
+    growth_problems: int
+    collapse_runs: int
+    users: int
+    rounds: int
+    runs: int
+
+
+FULL = Size(
+    shapes=(((3, 3), 1), ((3, 3), 3), ((3, 3, 3), 2)),
+    samples=(20, 60, 200),
+    problems={"gaussian": 20, "logistic": 12},
+    warmup=500,
+    draws={"gaussian": 2000, "logistic": 1000},
+    growth=(10, 30, 100, 300, 1000, 3000),
+    growth_problems=100,
+    collapse_runs=200,
+    users=400,
+    rounds=100,
+    runs=3,
+)
+QUICK = Size(
+    shapes=(((3, 3, 3), 2),),
+    samples=(20, 60),
+    problems={"gaussian": 5, "logistic": 4},
+    warmup=200,
+    draws={"gaussian": 400, "logistic": 200},
+    growth=(10, 100, 300),
+    growth_problems=20,
+    collapse_runs=20,
+    users=100,
+    rounds=10,
+    runs=1,
+)
+
+
+def policies() -> dict[str, Callable[[], Policy]]:
+    """The policies whose calibration is reported; the first is the package's default, whatever that is."""
+    return {
+        "TensorUCB": TensorUCB,
+        "TensorUCB, joint": lambda: TensorUCB(posterior="joint"),
+        "paper, random start": lambda: TensorUCB.paper(start="random"),
+        "paper to the letter": TensorUCB.paper,
+    }
+
+
+def run_study(size: Size, *, seed: int = 0, report: Callable[[str], None] = lambda _: None) -> Tables:
+    """All tables by name; everything follows from ``size`` and ``seed``."""
+    tables: Tables = {"posteriors": [], "smallest_c": [], "curve": []}
+    for likelihood in ("gaussian", "logistic"):
+        for dims, rank in size.shapes:
+            report(f"exact posteriors: {likelihood}, D = {len(dims)}, R = {rank}")
+            tables["posteriors"] += compare(
+                dims, rank, size.samples, likelihood=likelihood, problems=size.problems[likelihood],
+                warmup=size.warmup, draws=size.draws[likelihood], seed=seed,
+            )  # fmt: skip
+    # A linear model first: there the posterior is exact, so the figures must be the textbook's.
+    plans = (
+        ("gaussian", (4,), 1, (PAPER,)),
+        ("gaussian", (4, 4, 4), 2, (PAPER_START, PAPER, "joint, mean field", "joint, full")),
+        ("logistic", (4, 4, 4), 2, (PAPER, "joint, mean field", "joint, full")),
+    )
+    for likelihood, dims, rank, variants in plans:
+        report(f"confidence bonus: {likelihood}, D = {len(dims)}, R = {rank}")
+        rows, curve = bonus_study(
+            dims, rank, size.growth, likelihood=likelihood, problems=size.growth_problems, variants=variants, seed=seed
+        )
+        tables["smallest_c"] += rows
+        tables["curve"] += curve
+    report("collapse of the paper's start")
+    tables["collapse"] = collapse_study(runs=size.collapse_runs, seed=seed)
+    return tables | _policy_tables(size, seed, report)
+
+
+def _policy_tables(size: Size, seed: int, report: Callable[[str], None]) -> Tables:
+    sandbox = make_sandbox(size.users, 10 * size.users, 40, n_topics=5, rng=seed)
+    world = Environment.from_sandbox(sandbox, settings=WorldSettings(k=10), campaign=np.arange(30))
+    tables: Tables = {"policies": [], "policy_coverage": [], "policy_reliability": []}
+    for name, build in policies().items():
+        report(f"calibration on held-out products: {name}")
+        parts = [held_out(world, build(), rounds=size.rounds, run=run, seed=seed) for run in range(size.runs)]
+        found = pooled(parts)
+        for group in GROUPS:
+            if not (found.explored == (group == "explored")).any():
+                continue
+            about, pairs = {"policy": name, "edges": group}, found.group(group)
+            tables["policies"].append({**about, **pairs.summary()})
+            tables["policy_coverage"] += [{**about, **row} for row in _coverage_rows(pairs)]
+            tables["policy_reliability"] += [{**about, **row} for row in _reliability_rows(pairs)]
+    return tables
+
+
+def _coverage_rows(pairs: HeldOut) -> list[Row]:
+    found = pairs.coverage()
+    names = ("levels", "empirical", "low", "high", "width")
+    columns = [getattr(found, name).tolist() for name in names]
+    return [dict(zip(("nominal", *names[1:]), row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _reliability_rows(pairs: HeldOut) -> list[Row]:
+    found = pairs.reliability()
+    names = ("predicted", "observed", "low", "high", "count")
+    return [
+        dict(zip(names, row, strict=True)) for row in zip(*(getattr(found, n).tolist() for n in names), strict=True)
+    ]
+
+
+def summarise(rows: Sequence[Row]) -> list[Row]:
+    """Posteriors over problems: median mean error and ratio, mean coverage with its 90 % interval over problems."""
+    keys = ("likelihood", "modes", "rank", "samples", "variant")
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+    found = []
+    for key, members in groups.items():
+        coverage = mean_interval([row["coverage"] for row in members]).row()
+        found.append(
+            {
+                **dict(zip(keys, key, strict=True)),
+                "problems": len(members),
+                "mean_error": float(np.median([row["mean_error"] for row in members])),
+                "ratio": float(np.median([row["ratio"] for row in members])),
+                "coverage": coverage["mean"],
+                "coverage_low": max(0.0, coverage["low"]),
+                "coverage_high": min(1.0, coverage["high"]),
+                "worst_rhat": max(row["rhat"] for row in members),
+                "least_effective": min(row["effective"] for row in members),
+            }
+        )
+    return found
