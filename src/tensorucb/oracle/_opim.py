@@ -24,9 +24,9 @@ where L is monotone and submodular and S° is *not* required to hold B. S° and 
 which is independent of the seeds. So the certificate is valid for any B; what a bad B costs is that the ratio
 may not be reached, and then the run is repeated without B.
 
-**Quality.** The certificate alone can be reached with few sets, whose greedy choice is noisy. A seed with ``g``
-newly covered sets is chosen with a noise of the order ``√g``, so the first collection grows until ``Σ√g <=
-covered / quality``.
+**Quality.** The certificate alone can be reached with few sets, whose greedy choice is noisy. A seed with ``g`` newly
+covered sets is chosen with a noise of the order ``√g``: the coverage looks too large by some ``Σ√g``, and as much may
+be lost. So the first collection grows until ``Σ√g <= covered / quality``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ from tensorucb.oracle.rr import Collection, Sampler
 __all__ = ["Outcome", "Settings", "opim", "sampled_gains"]
 
 _FIRST = 16
-_OVERFIT = 0.95
 _LEAST_HITS = 200.0  # so that the reported spread has a standard error of at most some 7 %
 
 
@@ -85,10 +84,10 @@ def _grid(problem: Problem, settings: Settings, total: float) -> list[int]:
 
 def opim(sampler: Sampler, problem: Problem, settings: Settings, keys: NDArray[np.uint64]) -> Outcome:
     """Choose seeds by OPIM-C."""
-    sentinels = choose_sentinels(sampler, problem, keys[0])
-    outcome = _run(sampler, problem, settings, keys[1:3], sentinels, 2 if sentinels.size else 1)
+    sentinels = choose_sentinels(sampler, problem, keys[:2])
+    outcome = _run(sampler, problem, settings, keys[2:4], sentinels, 2 if sentinels.size else 1)
     if sentinels.size and not outcome.stopped and outcome.lower < (problem.factor - settings.epsilon) * outcome.upper:
-        plain = _run(sampler, problem, settings, keys[3:5], sentinels[:0], 2)
+        plain = _run(sampler, problem, settings, keys[4:6], sentinels[:0], 2)
         if plain.lower * outcome.upper > outcome.lower * plain.upper:
             return plain
     return outcome
@@ -119,8 +118,9 @@ def _run(
         cover = greedy_cover(collection, problem, sentinels)
         upper = share_upper(cover.bound, collection.sets, a_upper)
         a_lower = math.log(2.0 * runs * 2.0 ** (attempt + 1) / settings.delta)
-        wanted = _validation_size(cover, sets, target * upper, a_lower)
-        look = max(at, _next_look(cover, grid, max(0, at - 1), target, a_upper, a_lower, settings.quality))
+        noise = float(np.sqrt(cover.gains).sum() + np.sqrt(collection.hits).sum())
+        wanted = _validation_size(cover, noise, sets, target * upper, a_lower)
+        look = max(at, _next_look(cover, noise, grid, max(0, at - 1), target, a_upper, a_lower, settings.quality))
         if not last and (look > at or wanted > 2 * sets):
             continue
         rows = problem.fill(np.concatenate([marked, cover.rows]), sampler.graph.out_degree)
@@ -148,9 +148,9 @@ def sampled_gains(collection: Collection, cover: Cover, marked: int, seeds: int)
     return gains / max(1, collection.sets)
 
 
-def _validation_size(cover: Cover, sets: int, wanted: float, a: float) -> float:
+def _validation_size(cover: Cover, noise: float, sets: int, wanted: float, a: float) -> float:
     """Sets of the second collection that should bring the lower bound to ``wanted``."""
-    share = _OVERFIT * cover.covered / sets
+    share = max(1.0, cover.covered - noise) / sets
     # Found in two steps: the size for the expected share, then for one standard deviation less at that size.
     size = sets_for_lower(share, wanted, a)
     if not math.isinf(size):
@@ -159,16 +159,15 @@ def _validation_size(cover: Cover, sets: int, wanted: float, a: float) -> float:
 
 
 def _next_look(
-    cover: Cover, grid: list[int], at: int, target: float, a_upper: float, a_lower: float, quality: float
+    cover: Cover, noise: float, grid: list[int], at: int, target: float, a_upper: float, a_lower: float, quality: float
 ) -> int:
     """The first grid point from ``at`` on where certificate and quality are to be expected, at most eightfold away."""
     sets = grid[at]
-    noise = float(np.sqrt(cover.gains.astype(np.float64)).sum())
-    share, bound = _OVERFIT * cover.covered / sets, cover.bound / sets
     for look in range(at, min(at + 6, len(grid) - 1)):
         scale = grid[look] / sets
         calm = noise * quality <= math.sqrt(scale) * max(1, cover.covered)
-        upper = share_upper(bound * grid[look], grid[look], a_upper)
-        if calm and share_lower(share * grid[look], grid[look], a_lower) >= target * upper:
+        upper = share_upper(cover.bound * scale, grid[look], a_upper)
+        hits = cover.covered * scale - noise * math.sqrt(scale)
+        if calm and share_lower(hits, grid[look], a_lower) >= target * upper:
             return look
     return min(at + 6, len(grid) - 1)

@@ -11,25 +11,35 @@ from tensorucb.oracle.rr import Collection, Sampler
 
 __all__ = ["choose_sentinels"]
 
-PILOT_SETS = 128
+# Walks of a first look, and of a second one that already stops at what the first found.
+LOOKS = (128, 512)
 HORIZON = 1000
-MEAN_WORK = 16.0
+# Mean nodes a walk: below the first number sentinels do not pay. Between the two they must be certain (newly cover
+# so many walks of each look); beyond, any frequent node will do, as seed sets differ little where walks cover much.
+LONG, HUGE = 16.0, 64.0
+CERTAIN, FREQUENT = (8, 12), (4, 3)
+_LIMIT = 2**26
 
 
-def choose_sentinels(sampler: Sampler, problem: Problem, key: np.uint64) -> NDArray[np.int64]:
-    """Up to half of the picks: the nodes that short-sighted walks meet most; none where walks are short.
+def choose_sentinels(sampler: Sampler, problem: Problem, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Up to half of the picks, by greedy on a few hundred walks; none where walks are short.
 
     The walks have samples of their own and expand at most ``HORIZON`` nodes, so the look ahead stays cheap on a graph
     where a walk covers everything. Nothing about validity hangs on their quality.
     """
-    none = np.empty(0, dtype=np.int64)
+    sentinels = np.empty(0, dtype=np.int64)
     if problem.costs is not None or problem.picks < 2:
-        return none
-    sampler.mark(problem.forced)
-    pilot = Collection(sampler, key, limit=2**26)
-    pilot.extend(PILOT_SETS, horizon=HORIZON)
-    if pilot.work < MEAN_WORK * PILOT_SETS:
-        return none
-    cover = greedy_cover(pilot, problem, none)
-    worth = int((cover.gains >= 4).sum())
-    return cover.rows[: max(1, min(worth, problem.picks // 2))]
+        return sentinels
+    least = CERTAIN
+    for i, (walks, key) in enumerate(zip(LOOKS, keys, strict=True)):
+        sampler.mark(np.concatenate([problem.forced, sentinels]))
+        look = Collection(sampler, key, _LIMIT)
+        look.extend(walks, horizon=HORIZON)
+        if i == 0 and look.work < LONG * walks:
+            break
+        if i == 0 and look.work >= HUGE * walks:
+            least = FREQUENT
+        cover = greedy_cover(look, problem, sentinels)
+        worth = int((cover.gains >= least[i]).sum())
+        sentinels = np.concatenate([sentinels, cover.rows[: min(worth, problem.picks // 2 - sentinels.size)]])
+    return sentinels

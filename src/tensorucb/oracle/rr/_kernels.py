@@ -6,8 +6,10 @@ Glossary: ``p`` edge probabilities in the graph's order; ``peak[v]`` an upper bo
 ``plan[v] = (peak, 1 / log(1 - peak))``, the second 0 where edges are tossed one by one and not skipped geometrically;
 ``state[u]`` 0 free, 1 in the current set, 2 marked: a walk that meets a marked node stops there.
 
-Resolution: a tossed edge is live if a 32-bit uniform number is below ``p``, so its probability is ``p`` rounded
-up to a multiple of 2**-32; ``p = 0`` is never live and ``p = 1`` always. Skipped edges use 53 bits.
+Resolution: three ways decide an edge, by its target's peak. Below 0.48, eight edges share a draw: a byte each, and 53
+more bits for an edge whose byte lets it hope. From 0.48 on, two edges share a draw of 32 bits each, so that ``p`` counts as
+rounded up to a multiple of 2**-32. Large in-degrees with small peaks are skipped over geometrically, with 53 bits.
+``p = 0`` is never live and ``p = 1`` always.
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ from tensorucb._kernels import GOLDEN, KERNEL, mix64, stream, unit
 
 _LOW, _S32 = np.uint64(0xFFFFFFFF), np.uint64(32)
 _TWO32, _STEP32 = 4294967296.0, 1.0 / 4294967296.0
+_BYTE, _S8, _STEP8 = np.uint64(0xFF), np.uint64(8), 1.0 / 256.0
+_BYTE_ONES, _BYTE_SIGNS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 _ROUND_UP = 1.0 + 2.0**-23
+_SKIP = 25.0  # a geometric skip costs about as much as 25 edges tossed eight at a draw
 
 
 @numba.njit(**KERNEL)
@@ -39,14 +44,14 @@ def scan_probabilities(targets, p, first, last, peak):  # type: ignore[no-untype
 
 @numba.njit(**KERNEL)
 def plan_nodes(in_offsets, peak, first, last, plan):  # type: ignore[no-untyped-def]
-    """Decide for each node whether geometric skipping pays: a skip costs about seven tosses."""
+    """Decide for each node whether geometric skipping pays."""
     for v in range(first, last):
         # Rounded up, so that the 32-bit peak still bounds the 64-bit probabilities.
         top = min(1.0, np.float64(peak[v]) * _ROUND_UP)
         degree = in_offsets[v + 1] - in_offsets[v]
         plan[v, 0] = top
         plan[v, 1] = 0.0
-        if degree > 16 and top < 0.5 and 7.0 * (1.0 + degree * top) < degree:
+        if degree > 16 and top < 0.5 and _SKIP * (1.0 + degree * top) < degree:
             plan[v, 1] = 1.0 / math.log1p(-top) if top > 0.0 else -1e300
 
 
@@ -103,7 +108,33 @@ def sample_sets(  # type: ignore[no-untyped-def]
             stop = in_offsets[v + 1]
             top = plan[v, 0]
             inverse = plan[v, 1]
-            if inverse == 0.0:
+            if inverse == 0.0 and top < 0.48:
+                # The leading byte of each edge's uniform number; rarely is any of the eight small enough.
+                need = np.uint64(top * 256.0) + np.uint64(1)
+                spread = need * _BYTE_ONES
+                while e < stop:
+                    r = mix64(s)
+                    s += GOLDEN
+                    if (r - spread) & ~r & _BYTE_SIGNS:
+                        for i in range(e, min(e + 8, stop)):
+                            x = r & _BYTE
+                            r >>= _S8
+                            if x < need:
+                                fine = mix64(s)
+                                s += GOLDEN
+                                if (np.float64(x) + unit(fine)) * _STEP8 < p[in_edges[i]]:
+                                    u = in_sources[i]
+                                    if state[u] == 0:
+                                        state[u] = 1
+                                        members[size] = u
+                                        size += 1
+                                    elif state[u] == 2:
+                                        met = u
+                                        break
+                        if met >= 0:
+                            break
+                    e += 8
+            elif inverse == 0.0:
                 ceiling = np.uint64(top * _TWO32) + np.uint64(1)
                 while e < stop:
                     r = mix64(s)

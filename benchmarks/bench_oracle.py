@@ -1,0 +1,151 @@
+"""The oracle: RR sets a second, and whole selections, beside a plain NumPy sampler.
+
+A plain selection at scale would take minutes to hours, so its reference is the time the plain sampler would need for
+as many sets as our run sampled, from its rate on a few of them (labelled "extrapolated").
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from tensorucb.graph import Graph
+from tensorucb.oracle import SeedOracle
+from tensorucb.oracle.rr import Sampler
+from tensorucb.oracle.rr._sampler import check_probabilities
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from reference.oracle import rr_set  # noqa: E402
+
+REPEATS = 5
+
+
+def power_law(n: int, m: int, seed: int) -> Graph:
+    """A directed power-law graph whose hubs are partly the same in both directions."""
+    rng = np.random.default_rng(seed)
+    out_weight = np.cumsum((np.arange(n) + 11.0) ** (-1 / 1.3))
+    in_weight = np.cumsum((np.arange(n) + 11.0) ** (-1 / 1.5))
+    out_node = rng.permutation(n)
+    in_node = out_node.copy()
+    moved = np.flatnonzero(rng.random(n) < 0.5)
+    in_node[moved] = in_node[rng.permutation(moved)]
+    keys = np.empty(0, dtype=np.int64)
+    while keys.size < m:
+        size = int((m - keys.size) * 1.3) + 1000
+        s = out_node[np.searchsorted(out_weight, rng.random(size) * out_weight[-1])].astype(np.int64)
+        t = in_node[np.searchsorted(in_weight, rng.random(size) * in_weight[-1])]
+        keys = np.unique(np.concatenate([keys, (s * n + t)[s != t]]))
+    keys = rng.permutation(keys)[:m]
+    return Graph.from_edges(keys // n, keys % n, nodes=np.arange(n))
+
+
+def nethept() -> tuple[str, Graph]:
+    """The real network where its file is at hand, else one of its size."""
+    path = ROOT / ".." / "shared" / "data" / "nethept" / "edges.csv.gz"
+    if not path.exists():
+        return "power law 15k/62k", power_law(15_233, 62_774, 0)
+    import polars as pl
+
+    frame = pl.read_csv(path)
+    return "NetHEPT 15k/62k", Graph.from_edges(frame[:, 0], frame[:, 1], self_loops="drop")
+
+
+def probabilities(graph: Graph, kind: str) -> np.ndarray:
+    if kind == "wc":
+        return 1.0 / graph.in_degree[graph.targets]
+    return np.random.default_rng(7).random(graph.n_edges) * 0.1
+
+
+def plain_rate(graph: Graph, p: np.ndarray, seconds: float = 1.0) -> float:
+    """Sets a second of the plain sampler, from as many as fit the time."""
+    rng = np.random.default_rng(0)
+    sets = 0
+    start = time.process_time()
+    while time.process_time() - start < seconds:
+        rr_set(graph, p, int(rng.integers(graph.n_nodes)), rng)
+        sets += 1
+    return sets / (time.process_time() - start)
+
+
+def sampling_row(name: str, graph: Graph, kind: str) -> dict[str, object]:
+    p = check_probabilities(graph, probabilities(graph, kind))
+    sampler = Sampler(graph, 1)
+    sampler.load(p)
+    size = 2000
+    rates = []
+    for i in range(REPEATS + 1):
+        start = time.process_time()
+        sampler.sample(np.uint64(1), i * size, size, store=True, limit=2**28)
+        rates.append(size / (time.process_time() - start))
+    return _row(f"{name}, {kind}: RR sets", statistics.median(rates[1:]), plain_rate(graph, p), "sets/s")
+
+
+def selection_rows(name: str, graph: Graph, kind: str, ks: tuple[int, ...]) -> list[dict[str, object]]:
+    p = probabilities(graph, kind)
+    sets_a_second = plain_rate(graph, p)
+    rows = []
+    for k in ks:
+        oracle = SeedOracle(graph, threads=1, rng=0)
+        oracle(p, k)
+        times, sampled = [], []
+        for _ in range(REPEATS):
+            start = time.process_time()
+            pick = oracle.select(p, k)
+            times.append(time.process_time() - start)
+            sampled.append(pick.rr_sets)
+        reference = statistics.median(sampled) / sets_a_second
+        what = f"{name}, {kind}, K={k}: select (plain sampling only, extrapolated)"
+        rows.append(_row(what, statistics.median(times), reference, "s"))
+    return rows
+
+
+def thread_row(name: str, graph: Graph, kind: str, k: int) -> dict[str, object]:
+    """Wall time on two threads beside one; the seeds must agree."""
+    p = probabilities(graph, kind)
+    wall, chosen = [], []
+    for threads in (2, 1):
+        oracle = SeedOracle(graph, threads=threads, rng=0)
+        chosen.append(oracle(p, k).tolist())
+        times = []
+        for _ in range(REPEATS):
+            start = time.perf_counter()
+            oracle(p, k)
+            times.append(time.perf_counter() - start)
+        wall.append(statistics.median(times))
+    assert chosen[0] == chosen[1]
+    return _row(f"{name}, {kind}, K={k}: two threads beside one, wall", wall[0], wall[1], "s")
+
+
+def _row(what: str, ours: float, reference: float, unit: str) -> dict[str, object]:
+    ratio = ours / reference if unit.endswith("/s") else reference / ours
+    return {"room": "oracle", "what": what, "ours": ours, "reference": reference, "ratio": ratio, "unit": unit}
+
+
+def run(quick: bool = False) -> list[dict[str, object]]:
+    """Rows of the table; ``quick`` leaves out the graph of a million nodes."""
+    small_name, small = nethept()
+    middle = power_law(29_000, 372_000, 1)
+    rows = [sampling_row(small_name, small, "wc"), sampling_row("power law 29k/372k", middle, "wc")]
+    for kind in ("wc", "uni"):
+        rows += selection_rows(small_name, small, kind, (10, 50))
+        rows += selection_rows("power law 29k/372k", middle, kind, (10, 50))
+    rows.append(thread_row("power law 29k/372k", middle, "uni", 50))
+    if not quick:
+        large = power_law(1_000_000, 10_000_000, 2)
+        for kind in ("wc", "uni"):
+            rows += selection_rows("power law 1M/10M", large, kind, (10, 50))
+        rows.append(thread_row("power law 1M/10M", large, "uni", 10))
+    return rows
+
+
+if __name__ == "__main__":
+    for line in run(quick="--quick" in sys.argv):
+        print(
+            f"{line['what']:80s} {line['ours']:12.4g} {line['reference']:12.4g} {line['unit']:7s} x{line['ratio']:.1f}"
+        )
