@@ -210,7 +210,7 @@ def test_names_that_exist_or_do_not(tmp_path):
     with pytest.raises(InputError, match="already"):
         small_campaign(url)
     assert small_campaign(url, load_if_exists=True).status().rounds == 1
-    with pytest.raises(UnknownIdError, match="no campaign 'autumn'.*spring"):
+    with pytest.raises(UnknownIdError, match=r"no campaign 'autumn'.*spring"):
         load_campaign("autumn", storage=url)
     with pytest.raises(InputError, match="needs a name"):
         small_campaign(url, name=" ")
@@ -365,7 +365,7 @@ def test_history_comes_first_and_once():
         campaign.tell(campaign.rounds()[1].id, rows[:1])
     with pytest.raises(StateError, match="imported history"):
         campaign.explain(campaign.rounds()[1].id)
-    with pytest.raises(InputError, match="rows 0 and 1 .* 0 and 1 of one edge"):
+    with pytest.raises(InputError, match=r"rows 0 and 1 .* 0 and 1 of one edge"):
         campaign.import_history([{**rows[0], "outcome": 0}, {**rows[0], "outcome": 1}])
     with pytest.raises(InputError, match="'product'"):
         campaign.import_history([{k: v for k, v in rows[0].items() if k != "product"}])

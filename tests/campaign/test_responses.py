@@ -127,7 +127,7 @@ def test_strangers_missing_edges_and_unknown_rounds_are_refused():
     campaign, ask = opened()
     edge = answers(campaign, ask)[0]
     outsider = next(u for u in campaign.graph.ids.tolist() if u not in ask.seeds)
-    with pytest.raises(InputError, match="row 1: source .* was not contacted"):
+    with pytest.raises(InputError, match=r"row 1: source .* was not contacted"):
         campaign.tell(ask.id, [edge, {**edge, "source": outsider}])
     with pytest.raises(UnknownIdError, match="row 1: there is no edge"):
         campaign.tell(ask.id, [edge, {**edge, "target": edge["source"]}])

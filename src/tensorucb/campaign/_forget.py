@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ForgetReport", "forget"]
 
+_TELLING = 6  # bytes; shorter ids turn up in any file by chance
+
 
 @dataclass(frozen=True)
 class ForgetReport:
@@ -36,8 +38,8 @@ class ForgetReport:
     files
         Files searched for the id's bytes.
     bytes_absent
-        Whether none of them holds the id. None where that cannot be told: the id is a number, or part of another
-        user's id, or the store has no files of its own to read.
+        Whether none of them holds the id. None where that cannot be told: the id is a number, shorter than six bytes,
+        or part of another user's id, or the store has no files of its own to read.
     """
 
     responses: int
@@ -108,6 +110,6 @@ def _search(url: str, user: int | str, ids: list[int | str]) -> tuple[tuple[str,
     path = Path(url.removeprefix("sqlite:///"))
     files = [p for p in (path, Path(f"{path}-wal"), Path(f"{path}-shm")) if p.exists()]
     names = tuple(str(p) for p in files)
-    if not isinstance(user, str) or any(user in str(other) for other in ids):
+    if not isinstance(user, str) or len(user.encode()) < _TELLING or any(user in str(other) for other in ids):
         return names, None
     return names, not any(user.encode() in p.read_bytes() for p in files)

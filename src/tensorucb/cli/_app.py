@@ -39,6 +39,22 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "reproduce",
         "Run the paper's tables and figures on a data set or a synthetic network.",
     ),
+    "create": (
+        "tensorucb.cli.create",
+        "create",
+        "Create a campaign from an edge list, and files of users and products.",
+    ),
+    "ask": ("tensorucb.cli.ask", "ask", "Open a round: whom to contact for a product, and what to expect."),
+    "tell": ("tensorucb.cli.tell", "tell", "Store responses of a round; again, late or in any order."),
+    "close": ("tensorucb.cli.close", "close", "Close a round, so that the campaign learns from it; or cancel it."),
+    "status": ("tensorucb.cli.status", "status", "List the campaigns of a store, or the rounds of one."),
+    "export": ("tensorucb.cli.export", "export", "Write a campaign as Parquet files."),
+    "import-history": (
+        "tensorucb.cli.import_history",
+        "import_history",
+        "Learn from past campaigns before the first round.",
+    ),
+    "forget": ("tensorucb.cli.forget", "forget", "Remove a person from the log and the model, with proof."),
 }
 
 

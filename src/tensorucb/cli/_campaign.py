@@ -1,0 +1,95 @@
+"""What the campaign commands share: options, opening a campaign, ids and tables from files, errors in one line."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tensorucb.errors import FileFormatError, InputError, TensorUCBError
+
+if TYPE_CHECKING:
+    from tensorucb.campaign import Ask, Campaign
+    from tensorucb.graph import Graph
+
+__all__ = ["Json", "Name", "Storage", "as_ids", "ask_document", "campaign_at", "failing", "fields", "read_table"]
+
+Name = Annotated[str, typer.Argument(help="The campaign's name.", metavar="NAME", show_default=False)]
+Storage = Annotated[
+    str,
+    typer.Option(help="Where campaigns live: sqlite:///file.db or postgresql://…", envvar="TENSORUCB_STORAGE"),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+STORAGE = "sqlite:///campaigns.db"
+
+
+@contextmanager
+def failing() -> Iterator[None]:
+    """Errors of the package and of files in one line on stderr, and exit code 1."""
+    try:
+        yield
+    except (TensorUCBError, OSError) as error:
+        typer.echo(f"tensorucb: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+@contextmanager
+def campaign_at(storage: str, name: str) -> Iterator[Campaign]:
+    """The campaign, closed again at the end."""
+    from tensorucb.store.campaigns import load_campaign
+
+    with failing(), load_campaign(name, storage=storage) as campaign:
+        yield campaign
+
+
+def as_ids(graph: Graph, given: Sequence[str] | None) -> list[int | str] | None:
+    """Ids from the command line: each an id, or a file with one a line."""
+    if not given:
+        return None
+    texts: list[str] = []
+    for value in given:
+        path = Path(value)
+        texts += path.read_text().split("\n") if path.is_file() else [value]
+    texts = [text.strip() for text in texts if text.strip()]
+    if graph.ids.dtype.kind == "U":
+        return list(texts)
+    try:
+        return [int(text) for text in texts]
+    except ValueError as error:
+        raise InputError(f"ids of this campaign are integers ({error}).") from None
+
+
+def read_table(path: Path, key: str, *, strings: bool) -> tuple[list[Any], dict[str, Any]]:
+    """The column of ids and the other columns of a CSV, NDJSON or Parquet file."""
+    import polars as pl
+
+    from tensorucb.campaign._responses import file_frame
+
+    frame = file_frame(path, {key: pl.String} if strings else {})
+    if key not in frame.columns:
+        raise FileFormatError(f"{str(path)!r} has no column {key!r}; its columns are {frame.columns}.")
+    return frame[key].to_list(), {name: frame[name] for name in frame.columns if name != key}
+
+
+def fields(value: Any) -> dict[str, Any]:
+    """A report as JSON; what refers to the running program stays behind."""
+    held = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return {name: _plain(entry) for name, entry in held.items() if not name.startswith("_")}
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return fields(value)
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return value
+
+
+def ask_document(ask: Ask) -> dict[str, Any]:
+    """A round as JSON."""
+    document = fields(ask)
+    return {"round": document.pop("id"), **document}

@@ -1,0 +1,122 @@
+"""``tensorucb create``: a new campaign from files."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tensorucb.cli._campaign import STORAGE, Json, Name, Storage, failing, fields, read_table
+from tensorucb.cli._output import emit_json
+from tensorucb.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tensorucb.graph import Graph
+    from tensorucb.policies import Policy
+
+__all__ = ["create"]
+
+
+def create(
+    name: Name,
+    edges: Annotated[Path, typer.Option(help="Edge list: .csv, .tsv (also .gz) or .parquet.")],
+    users: Annotated[
+        Path | None,
+        typer.Option(help="Features: a column `user`, numbers, optionally `cost` and `group`. Without: an eigenmap."),
+    ] = None,
+    products: Annotated[Path | None, typer.Option(help="Catalogue: a column `product`, and numbers.")] = None,
+    policy: Annotated[str, typer.Option(help="A policy of this package.")] = "TensorUCB",
+    settings: Annotated[str, typer.Option(help="The policy's arguments as JSON.")] = "{}",
+    objective: Annotated[str, typer.Option(help="cascade or direct.")] = "cascade",
+    credit: Annotated[str, typer.Option(help="For node events: any, last or shared.")] = "any",
+    window: Annotated[float | None, typer.Option(help="Seconds in which a response counts.")] = None,
+    dim: Annotated[int, typer.Option(min=1, help="Dimension of the eigenmap, without --users.")] = 10,
+    id_type: Annotated[str, typer.Option(help="auto, int or str (keeps 007 as it is).")] = "auto",
+    seed: Annotated[int, typer.Option(min=0, help="Sets everything random.")] = 0,
+    storage: Storage = STORAGE,
+    json: Json = False,
+) -> None:
+    """Create a campaign from an edge list, and optionally files of users and products."""
+    with failing():
+        from tensorucb.graph import Graph
+        from tensorucb.store.campaigns import create_campaign
+
+        graph = Graph.read(edges, id_type=id_type, self_loops="drop")  # type: ignore[arg-type]
+        table = None if users is None else read_table(users, "user", strings=graph.ids.dtype.kind == "U")
+        if table is not None:
+            graph = Graph.read(edges, id_type=id_type, self_loops="drop", nodes=table[0])  # type: ignore[arg-type]
+        columns = {} if table is None else table[1]
+        costs, groups = columns.pop("cost", None), columns.pop("group", None)
+        chosen = _policy(policy, settings)
+        with create_campaign(
+            name,
+            graph=graph,
+            users=_features(graph, columns, table is not None, dim),
+            policy=chosen,
+            storage=storage,
+            products=None if products is None else _products(products),
+            costs=None if costs is None else costs.to_numpy(),
+            groups=None if groups is None else groups.to_list(),
+            objective=objective,
+            credit=credit,
+            window=window,
+            seed=seed,
+        ) as campaign:
+            status = campaign.status()
+            if json:
+                emit_json({"storage": campaign.store.url, **fields(status)})
+                return
+            typer.echo(
+                f"Campaign {name!r} with {status.users:,} users, {status.edges:,} edges and {status.products} products "
+                f"in {campaign.store.url}. Next: tensorucb ask {name}"
+            )
+
+
+def _policy(name: str, settings: str) -> Policy:
+    from tensorucb import policies
+
+    known = [
+        n
+        for n in policies.__all__
+        if n[0].isupper() and n not in ("BasePolicy", "Oracle", "Policy", "PolicyState", "Product")
+    ]
+    if name not in known:
+        raise InputError(f"policy must be one of {', '.join(known)}; got {name!r}.")
+    try:
+        arguments = jsonlib.loads(settings)
+        built: Policy = getattr(policies, name)(**arguments)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"settings of {name} must be its arguments as a JSON object ({error}).") from error
+    return built
+
+
+def _matrix(columns: dict[str, Any], what: str) -> NDArray[Any]:
+    import numpy as np
+
+    words = [name for name, column in columns.items() if not column.dtype.is_numeric()]
+    if words:
+        raise InputError(f"{what} must have numbers as features; column {words[0]!r} holds something else.")
+    return np.column_stack([column.to_numpy() for column in columns.values()]).astype(np.float64)
+
+
+def _features(graph: Graph, columns: dict[str, Any], given: bool, dim: int) -> NDArray[Any] | None:
+    if columns:
+        return _matrix(columns, "users")
+    if given:
+        return None
+    from tensorucb.features import laplacian_eigenmap
+
+    return laplacian_eigenmap(graph, dim=min(dim, graph.n_nodes - 2))
+
+
+def _products(path: Path) -> dict[int | str, Any]:
+    ids, columns = read_table(path, "product", strings=False)
+    if not columns:
+        raise InputError(f"{str(path)!r} has no columns of features beside 'product'.")
+    if len(set(ids)) < len(ids):
+        raise InputError(f"{str(path)!r} names a product twice.")
+    return dict(zip(ids, _matrix(columns, "products"), strict=True))

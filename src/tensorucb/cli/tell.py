@@ -1,0 +1,56 @@
+"""``tensorucb tell``: responses of a round."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from tensorucb.cli._campaign import STORAGE, Json, Name, Storage, campaign_at, fields
+from tensorucb.cli._output import emit_json
+from tensorucb.errors import InputError
+
+__all__ = ["tell"]
+
+
+def tell(
+    name: Name,
+    round_id: Annotated[str, typer.Argument(help="The round's id, from ask.", metavar="ROUND", show_default=False)],
+    responses: Annotated[
+        str,
+        typer.Argument(help="A .csv, .ndjson or .parquet file, or - for NDJSON on stdin.", metavar="FILE"),
+    ],
+    storage: Storage = STORAGE,
+    json: Json = False,
+) -> None:
+    """Store responses durably; sending them again changes nothing.
+
+    Fields: source, target, outcome (0 or 1), or user, time; optionally time and event_id.
+    """
+    with campaign_at(storage, name) as campaign:
+        report = campaign.tell(round_id, _stdin() if responses == "-" else responses)
+        if json:
+            emit_json(fields(report))
+            return
+        typer.echo(
+            f"{report.accepted} accepted ({report.late} late), {report.duplicates} told before, "
+            f"{len(report.contradictions)} contradictions."
+        )
+        for clash in report.contradictions:
+            edge = f"{clash.source}" if clash.target is None else f"{clash.source} -> {clash.target}"
+            typer.echo(f"  row {clash.row}: {edge}: {clash.told} came, {clash.kept} stands", err=True)
+
+
+def _stdin() -> list[dict[str, Any]]:
+    rows = []
+    for number, line in enumerate(line for line in sys.stdin if line.strip()):
+        try:
+            row = jsonlib.loads(line)
+        except ValueError as error:
+            raise InputError(f"row {number} on stdin is not JSON ({error}).") from error
+        if not isinstance(row, dict):
+            raise InputError(f"row {number} on stdin must be a JSON object; got {line.strip()[:60]!r}.")
+        rows.append(row)
+    return rows

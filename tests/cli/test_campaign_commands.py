@@ -1,0 +1,165 @@
+"""The campaign commands from the outside, in files and JSON."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from tensorucb.cli._app import app
+
+LAUNCH = [sys.executable, "-c", "from tensorucb.cli import main; main()"]
+runner = CliRunner()
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A directory with a network, features and products."""
+    monkeypatch.chdir(tmp_path)
+    names = [f"0{i}-member" for i in range(12)]
+    pairs = [(names[i], names[(i * 5 + j) % 12]) for i in range(12) for j in range(1, 4) if (i * 5 + j) % 12 != i]
+    pl.DataFrame(pairs, schema=["source", "target"], orient="row").write_csv(tmp_path / "edges.csv")
+    users = {
+        "user": names,
+        "age": range(12),
+        "height": [1.0 + i / 7 for i in range(12)],
+        "cost": [1.0] * 12,
+        "group": ["a", "b"] * 6,
+    }
+    pl.DataFrame(users).write_csv(tmp_path / "users.csv")
+    pl.DataFrame({"product": ["tea", "soap"], "x": [1.0, 0.0], "y": [0.0, 1.0]}).write_csv(tmp_path / "products.csv")
+    return tmp_path
+
+
+def run(*arguments, code=0, **more):
+    result = runner.invoke(app, [str(a) for a in arguments], **more)
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def run_json(*arguments, **more):
+    return json.loads(run(*arguments, "--json", **more).stdout)
+
+
+def make(*more):
+    files = ("--edges", "edges.csv", "--users", "users.csv", "--products", "products.csv")
+    return run_json(
+        "create", "spring", *files, "--id-type", "str", "--policy", "LinUCB", "--objective", "direct", *more
+    )
+
+
+def first_edges(folder, seeds):
+    edges = pl.read_csv(folder / "edges.csv", schema_overrides={"source": pl.String, "target": pl.String})
+    return edges.filter(pl.col("source").is_in(seeds))
+
+
+def test_a_whole_campaign_through_files_and_json(folder):
+    made = make()
+    assert (made["users"], made["products"], made["policy"]) == (12, 2, "LinUCB")
+    assert (folder / "campaigns.db").exists()
+    (folder / "out.txt").write_text("01-member\n02-member\n")
+    ask = run_json("ask", "spring", "--product", "tea", "-k", 3, "--exclude", "out.txt", "--exclude", "03-member")
+    assert len(ask["seeds"]) == 3
+    assert not {"01-member", "02-member", "03-member"} & set(ask["seeds"])
+    assert ask["explanation"]["left_out"]["opt_out"] == 3
+    assert ask["reach"]["low"] <= ask["reach"]["mean"] <= ask["reach"]["high"]
+
+    rows = first_edges(folder, ask["seeds"]).with_columns(outcome=1)
+    rows.write_csv(folder / "r.csv")
+    assert run_json("tell", "spring", ask["round"], "r.csv")["accepted"] == rows.height
+    assert run_json("tell", "spring", ask["round"], "r.csv")["duplicates"] == rows.height
+    line = json.dumps({**rows.row(0, named=True), "outcome": 0})
+    clash = run_json("tell", "spring", ask["round"], "-", input=line + "\n")["contradictions"]
+    assert [(c["kept"], c["told"]) for c in clash] == [(1, 0)]
+
+    closed = run_json("close", "spring", ask["round"])
+    assert (closed["status"], len(closed["model"])) == ("closed", 64)
+    second = run_json("ask", "spring", "--features", "0.5,0.5", "-k", 2, "--quota", "a=1", "--request-id", "x")
+    assert run_json("ask", "spring", "--features", "0.5,0.5", "-k", 2, "--request-id", "x")["round"] == second["round"]
+    assert run_json("close", "spring", second["round"], "--cancel")["status"] == "cancelled"
+
+    history = first_edges(folder, ["05-member"]).with_columns(outcome=1, product=pl.lit("tea"))
+    history.write_ndjson(folder / "h.ndjson")
+    assert run_json("import-history", "spring", "h.ndjson") == {
+        "rounds": 1,
+        "responses": history.height,
+        "known_rounds": 0,
+    }
+    assert run_json("import-history", "spring", "h.ndjson")["known_rounds"] == 1
+
+    status = run_json("status", "spring")
+    assert [entry["status"] for entry in status["rounds"]] == ["closed", "cancelled", "closed"]
+    assert run_json("status")["campaigns"][0]["name"] == "spring"
+    files = run_json("export", "spring", "--out", "exported")["files"]
+    assert pl.read_parquet("exported/responses.parquet").height == rows.height + history.height
+    assert len(files) == 8
+    gone = run_json("forget", "spring", "05-member", "--yes")
+    assert gone["model_after"] == gone["replay"]
+
+
+def test_tables_for_people(folder):
+    make("--window", "3600")
+    text = run("ask", "spring", "--product", "soap", "-k", 4, "--holdout", "0.25").stdout
+    assert "Expected reach" in text
+    assert "held out" in text
+    round_id = text.split()[1]
+    (folder / "n.csv").write_text("user,time\n04-member,1\n")
+    assert "1 accepted" in run("tell", "spring", round_id, "n.csv").stdout
+    assert "is closed" in run("close", "spring", round_id).stdout
+    assert "LinUCB, 12 users" in run("status", "spring").stdout
+    assert "1 rounds" in run("status").stdout
+    assert "edges.parquet" in run("export", "spring", "--out", "o").stdout
+    history = first_edges(folder, ["05-member"]).with_columns(outcome=1, product=pl.lit("tea"))
+    history.write_csv("h.csv")
+    assert "1 rounds" in run("import-history", "spring", "h.csv").stdout
+    other = ("--edges", "edges.csv", "--policy", "HighDegree", "--dim", 2, "--storage", "sqlite:///other.db")
+    assert "Next: tensorucb ask" in run("create", "b", *other).stdout
+    assert "no longer name" in run("forget", "spring", "07-member", input="y\n").stdout
+    run("forget", "spring", "08-member", input="n\n", code=1)
+    assert "08-member" in pl.read_parquet("o/users.parquet")["user"].to_list()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("ask", "nothing", "--product", "tea", "-k", 1), 1, "no campaign 'nothing'"),
+        (("ask", "spring", "-k", 1), 2, "--product or --features"),
+        (("ask", "spring", "--product", "tea"), 2, "--k, or --budget"),
+        (("ask", "spring", "--features", "a,b", "-k", 1), 2, "numbers with commas"),
+        (("ask", "spring", "--product", "gin", "-k", 1), 1, "'gin'"),
+        (("ask", "spring", "--product", "tea", "-k", 1, "--quota", "a"), 2, "north=3"),
+        (("tell", "spring", "000001-x", "none.csv"), 1, "cannot read"),
+        (("close", "spring", "000001-x"), 1, "no round"),
+        (("forget", "spring", "99", "--yes"), 1, "99"),
+        (("create", "spring", "--edges", "edges.csv"), 1, "already"),
+        (("create", "x", "--edges", "edges.csv", "--policy", "Guess"), 1, "must be one of"),
+        (("create", "x", "--edges", "edges.csv", "--policy", "LinUCB", "--settings", "{"), 1, "JSON"),
+        (("create", "x", "--edges", "products.csv"), 1, "no column"),
+        (("status", "--storage", "sqlite:///none.db"), 1, "no store"),
+        (("status", "--storage", "redis://x"), 1, "unknown kind of store"),
+    ],
+)
+def test_errors_are_one_line(folder, arguments, code, message):
+    make()
+    result = run(*arguments, code=code)
+    assert message in " ".join(result.stderr.split())
+    assert "Traceback" not in result.output
+    if code == 1:
+        assert result.stderr.count("\n") == 1
+
+
+def test_as_a_real_process(folder):
+    make()
+    line = [*LAUNCH, "ask", "spring", "--product", "tea", "-k", "2", "--json"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=120, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["seeds"]) == 2
+    wrong = subprocess.run(
+        [*LAUNCH, "ask", "none", "--product", "x", "-k", "1"], capture_output=True, text=True, cwd=folder
+    )
+    assert (wrong.returncode, wrong.stdout) == (1, "")
+    assert wrong.stderr.startswith("tensorucb: there is no campaign")
