@@ -58,7 +58,7 @@ def _write_together(url, processes, count):
 
 
 def test_8_processes_write_to_one_file_and_nothing_is_lost(sqlite_url):
-    _write_together(sqlite_url, 8, 25)
+    _write_together(sqlite_url, 8, 15)
 
 
 @pytest.mark.slow
@@ -67,7 +67,7 @@ def test_32_processes_write_to_one_file_and_nothing_is_lost(sqlite_url):
 
 
 def test_4_processes_write_to_one_postgresql_and_nothing_is_lost(fresh_postgres_url):
-    _write_together(fresh_postgres_url, 4, 25)
+    _write_together(fresh_postgres_url, 4, 15)
 
 
 def _kill_again_and_again(url, kills, seed=0):
@@ -121,13 +121,13 @@ def test_50_kills_of_a_postgresql_client_lose_nothing(fresh_postgres_url):
 def test_many_processes_open_a_new_store_at_once(kind, request):
     url = request.getfixturevalue(kind)
     moment = time.time() + 1.0
-    openers = [_start(open_at, url, moment) for _ in range(8)]
-    assert [pipe.recv() for _, pipe in openers] == [None] * 8
+    openers = [_start(open_at, url, moment) for _ in range(6)]
+    assert [pipe.recv() for _, pipe in openers] == [None] * 6
     for process, _ in openers:
         process.join()
     with open_store(url) as store, store.read() as view:
         [campaign] = view.campaigns()
-        assert len(view.events(campaign.campaign)) == 8
+        assert len(view.events(campaign.campaign)) == 6
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")

@@ -104,13 +104,13 @@ def damage_named(url: str) -> Iterator[None]:
 
 def edge_columns(rows: Sequence[Sequence[Any]]) -> EdgeResponses:
     """Rows of (source, target, outcome, time, event id) as columns."""
-    sources, targets, outcomes, times, event_ids = zip(*rows, strict=True) if rows else ((),) * 5
+    # A comprehension per column: zip(*rows) would make an iterator for each of the rows.
     return EdgeResponses(
-        _column(sources, np.int64),
-        _column(targets, np.int64),
-        _column(outcomes, np.float64),
-        _column(times, np.float64),
-        list(event_ids),
+        _column([row[0] for row in rows], np.int64),
+        _column([row[1] for row in rows], np.int64),
+        _column([row[2] for row in rows], np.float64),
+        _column([row[3] for row in rows], np.float64),
+        [row[4] for row in rows],
     )
 
 
@@ -120,8 +120,8 @@ def node_columns(rows: Iterable[Sequence[Any]]) -> NodeEvents:
         rows = sorted(rows, key=lambda row: (row[0], _none_first(row[1]), _none_first(row[2])))
     except TypeError as error:
         raise FileFormatError(f"the store is damaged: {error}. Use another copy.") from error
-    users, times, event_ids = zip(*rows, strict=True) if rows else ((),) * 3
-    return NodeEvents(_column(users, np.int64), _column(times, np.float64), list(event_ids))
+    users, times = _column([row[0] for row in rows], np.int64), _column([row[1] for row in rows], np.float64)
+    return NodeEvents(users, times, [row[2] for row in rows])
 
 
 def _column(values: Sequence[Any], kind: type[Number]) -> NDArray[Number]:
