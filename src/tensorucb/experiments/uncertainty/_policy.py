@@ -33,6 +33,7 @@ GROUPS = ("explored", "unexplored")
 """Edges of sources that were seeded at least once, and all others."""
 
 _EDGE_OF_ONE = 1e-15
+_NO_DOUBT = 1e-12
 
 
 class _Watched:
@@ -96,7 +97,10 @@ class HeldOut:
         return reliability(self.probabilities, self.outcomes, bins=bins)
 
     def summary(self) -> dict[str, float]:
-        """The main figures; losses are against the true rates, so that no coin adds noise."""
+        """The main figures; losses are against the true rates, so that no coin adds noise.
+
+        ``certain`` is the share of the pairs of which the policy states no uncertainty at all.
+        """
         p = self.probabilities
         brier, loss, at = brier_score(p, self.rates), log_loss(p, self.rates), self.coverage((0.5, 0.9, 0.95))
         return {
@@ -112,6 +116,7 @@ class HeldOut:
             "log_loss_of_base_rate": loss.uncertainty,
             **{f"coverage_{round(100 * x)}": float(y) for x, y in zip(at.levels, at.empirical, strict=True)},
             "width_90": float(at.width[1]),
+            "certain": float(np.mean(self.variance < _NO_DOUBT)),
         }
 
 

@@ -62,7 +62,7 @@ def write_tables(directory: Path, tables: Tables) -> list[Path]:
         "Policies": (
             tables["policies"],
             ("policy", "edges", "pairs", "true", "predicted", "calibration_error", "brier", "log_loss",
-             "log_loss_of_base_rate", "coverage_50", "coverage_90", "width_90"),
+             "log_loss_of_base_rate", "coverage_50", "coverage_90", "width_90", "certain"),
         ),
     }  # fmt: skip
     text = "\n\n".join(f"## {title}\n\n{markdown(rows, columns)}" for title, (rows, columns) in shown.items())

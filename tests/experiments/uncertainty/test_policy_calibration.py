@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+
+from tensorucb.data import make_sandbox
+from tensorucb.errors import InputError
+from tensorucb.experiments import Environment, WorldSettings, run_policy
+from tensorucb.experiments.uncertainty import held_out, latent_scores, pooled
+from tensorucb.experiments.uncertainty.__main__ import main
+from tensorucb.experiments.uncertainty._tables import markdown
+from tensorucb.learner import TensorRegression
+from tensorucb.policies import CUCB, TensorUCB
+
+
+@pytest.fixture(scope="module")
+def sandbox_world():
+    sandbox = make_sandbox(60, 400, 8, n_topics=4, rng=0)
+    return Environment.from_sandbox(sandbox, settings=WorldSettings(k=3), campaign=np.arange(6))
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"posterior": "joint", "second_moments": "full", "exploration_kind": "greedy"}]
+)
+def test_latent_scores_are_the_learners(sandbox_world, options):
+    """A policy without scaling, constants and intercepts is a plain regression, which states its own moments."""
+    world = sandbox_world
+    policy = TensorUCB(
+        2, start="random", constants=False, node_intercepts=False, user_scaling="none", prior_variance=1.0, **options
+    )
+    run_policy(world, policy, rounds=4)
+    z = world.products[7]
+    mean, variance = latent_scores(policy, z)
+    state = policy.state().arrays
+    graph = world.graph
+    features = [world.users[graph.sources], world.users[graph.targets], np.tile(z, (graph.n_edges, 1))]
+    from tensorucb.learner import state_from_arrays
+
+    chosen = {k: v for k, v in options.items() if k != "exploration_kind"}
+    learner = TensorRegression([x.shape[1] for x in features], 2, likelihood="logistic", **chosen)
+    learner = TensorRegression.from_state(learner.settings, state_from_arrays(learner.settings, state))
+    expected_mean, expected_variance = learner.predict(features)
+    np.testing.assert_allclose(mean, expected_mean, atol=1e-10)
+    np.testing.assert_allclose(np.sqrt(variance), np.sqrt(expected_variance), atol=1e-8)
+    assert policy.exploration_kind == options.get("exploration_kind", "ucb")
+
+
+def test_held_out_pairs_split_by_what_was_observed(sandbox_world):
+    world = sandbox_world
+    policy = TensorUCB(2)
+    found = held_out(world, policy, rounds=3)
+    assert found.mean.size == 2 * world.graph.n_edges
+    again = held_out(world, TensorUCB(2), rounds=3)
+    np.testing.assert_array_equal(found.mean, again.mean)
+    np.testing.assert_array_equal(found.explored, again.explored)
+    sources = np.unique(world.graph.sources[found.explored[: world.graph.n_edges]])
+    assert 3 <= sources.size <= 9
+    explored, rest = found.group("explored"), found.group("unexplored")
+    assert explored.mean.size + rest.mean.size == found.mean.size
+    assert explored.variance.mean() < rest.variance.mean()  # a policy is surer of those whom it has tried
+    both = pooled([explored, rest])
+    assert both.summary()["brier"] == pytest.approx(found.summary()["brier"])
+    np.testing.assert_allclose(found.rates, np.concatenate([world.probabilities(p) for p in (6, 7)]))
+    with pytest.raises(InputError, match="group must be"):
+        found.group("seen")
+
+
+def test_policies_without_a_variance_and_worlds_without_held_out_products_are_refused(sandbox_world):
+    world = sandbox_world
+    with pytest.raises(InputError, match="no variance"):
+        held_out(world, CUCB(), rounds=1)
+    everything = Environment(world.graph, world.users, world.products, world.probabilities, settings=world.settings)
+    with pytest.raises(InputError, match="held out"):
+        held_out(everything, TensorUCB(2), rounds=1)
+
+
+def test_markdown_says_infinity():
+    text = markdown([{"a": 1.23456, "b": np.inf, "c": "x"}], ("a", "b", "c"))
+    assert text.splitlines()[-1] == "| 1.23 | ∞ | x |"
+
+
+@pytest.mark.slow
+def test_the_command_writes_tables_and_figures(tmp_path, capsys):
+    assert main(["--out", str(tmp_path / "new"), "--quick"]) == 0
+    written = capsys.readouterr().out.split()
+    assert len(written) == 21
+    with (tmp_path / "new" / "posteriors_summary.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    exact = [float(row["coverage"]) for row in rows if row["variant"].startswith("exact")]
+    assert np.mean(exact) > 0.75
+    assert (tmp_path / "new" / "uncertainty-bonus.png").stat().st_size < 150 * 1024
+    with pytest.raises(SystemExit):
+        main(["--out", str(tmp_path), "--seed", "-1"])
