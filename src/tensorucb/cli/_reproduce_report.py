@@ -19,8 +19,12 @@ Part = tuple[Section, dict[str, Any]]
 
 def write_target_files(work: Reproduction, targets: Sequence[str], *, quick: bool = False) -> list[Path]:
     """Compute the targets and write CSV, PNG, SVG and ``report.html``; the paths, the report first."""
-    parts = [_PARTS[target](work) for target in targets]
-    files = [path for _, charts in parts for name, chart in charts.items() for path in _save(chart, work, name)]
+    sections, files = [], []
+    for target in targets:
+        section, charts = _PARTS[target](work)
+        sections.append(section)
+        for name, chart in charts.items():
+            files += plots.save_figure(chart, work.directory, name)
     environment, effort = work.environment, work.effort
     world = environment.settings
     report = Report(
@@ -40,15 +44,11 @@ def write_target_files(work: Reproduction, targets: Sequence[str], *, quick: boo
             ("runs", f"{effort.runs}"),
             ("seed", f"{work.seed}"),
         ],
-        sections=[section for section, _ in parts],
+        sections=sections,
         footer=f"tensorucb {__version__}",
     )
     tables = sorted(path for path in work.directory.glob("*.csv"))
     return [report.save(work.directory / "report.html"), *tables, work.directory / "manifest.json", *files]
-
-
-def _save(chart: Any, work: Reproduction, name: str) -> list[Path]:
-    return plots.save_figure(chart, work.directory, name)
 
 
 def _network(work: Reproduction) -> Part:
