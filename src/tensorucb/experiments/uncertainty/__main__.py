@@ -51,7 +51,7 @@ def _save(chart: Any, directory: Path, name: str) -> list[Path]:
     document["config"]["aria"] = False
     png, svg = directory / f"{name}.png", directory / f"{name}.svg"
     with atomic_write(png) as file:
-        file.write(vl_convert.vegalite_to_png(document, scale=1.25, allowed_base_urls=[]))
+        file.write(vl_convert.vegalite_to_png(document, scale=1.1, allowed_base_urls=[]))
     with atomic_write(svg) as file:
         file.write(vl_convert.vegalite_to_svg(document, allowed_base_urls=[]).encode())
     return [png, svg]

@@ -1,7 +1,8 @@
 """Variational Bayes over all data at once: what the online learner would reach if it could look back.
 
 Glossary
-    phi, Y   features (N, d) of a mode, outcomes;  w, S  mean (R, d) and covariance (R·d, R·d) of a mode
+    phi, Y   features (N, d) of a mode, outcomes;  squares  φφᵀ as (N, d²)
+    w, S     mean (R, d) and covariance (R·d, R·d) of a mode
     A, B     E[a] and E[aaᵀ] of a mode, (N, R) and (N, R, R), with a_r = φᵀw_r
     omega    precision of each (pseudo-)observation;  kappa its precision times its target
 """
@@ -28,7 +29,8 @@ def batch_posterior(
     v, R, Y = problem.prior_variance, problem.rank, problem.outcomes
     w = [start.copy() for start in problem.prior_means]
     S = [v * np.eye(start.size) for start in w]
-    moments = [_moments(phi, m, C) for phi, m, C in zip(problem.features, w, S, strict=True)]
+    squares = [(phi[:, :, None] * phi[:, None, :]).reshape(len(phi), -1) for phi in problem.features]
+    moments = [_moments(phi, q, m, C) for phi, q, m, C in zip(problem.features, squares, w, S, strict=True)]
     logistic = problem.likelihood == "logistic"
     for _ in range(max_sweeps):
         moved = 0.0
@@ -40,20 +42,21 @@ def batch_posterior(
             others = [pair for other, pair in enumerate(moments) if other != mode]
             beta = np.prod([A for A, _ in others], axis=0) * np.ones((Y.size, R))
             gamma = np.prod([B for _, B in others], axis=0) * np.ones((Y.size, R, R))
-            P = np.einsum("n,nrs,ni,nj->risj", omega, gamma, phi, phi, optimize=True)
-            h = np.einsum("n,nr,ni->ri", kappa, beta, phi) + problem.prior_means[mode] / v
-            S[mode] = np.linalg.inv(P.reshape(h.size, h.size) + np.eye(h.size) / v)
+            d = phi.shape[1]
+            P = ((omega[:, None, None] * gamma).reshape(-1, R * R).T @ squares[mode]).reshape(R, R, d, d)
+            h = (kappa[:, None] * beta).T @ phi + problem.prior_means[mode] / v
+            S[mode] = np.linalg.inv(P.transpose(0, 2, 1, 3).reshape(R * d, R * d) + np.eye(R * d) / v)
             new = (S[mode] @ h.ravel()).reshape(h.shape)
             moved = max(moved, float(abs(new - w[mode]).max()))
             w[mode] = new
-            moments[mode] = _moments(phi, new, S[mode])
+            moments[mode] = _moments(phi, squares[mode], new, S[mode])
         if moved < tolerance:
             break
     return tuple(w), tuple(S)
 
 
-def _moments(phi: Floats, w: Floats, S: Floats) -> tuple[Floats, Floats]:
+def _moments(phi: Floats, squares: Floats, w: Floats, S: Floats) -> tuple[Floats, Floats]:
     R, d = w.shape
     a = phi @ w.T
-    V = np.einsum("ni,risj,nj->nrs", phi, S.reshape(R, d, R, d), phi, optimize=True)
-    return a, a[:, :, None] * a[:, None, :] + V
+    V = squares @ S.reshape(R, d, R, d).transpose(1, 3, 0, 2).reshape(d * d, R * R)
+    return a, a[:, :, None] * a[:, None, :] + V.reshape(-1, R, R)

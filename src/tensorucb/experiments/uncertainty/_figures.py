@@ -28,6 +28,7 @@ _COLOURS = {
 _SHADES = ("#fdae61", "#ee7d55", "#de4968", "#a93b7d", "#8c2981", "#463caa")
 _WIDTH, _HEIGHT = 300, 220
 _LARGEST_C = 1000.0
+_STEPS = [s * 10.0**d for d in range(-3, 3) for s in (1, 2, 5)]
 
 
 def figures(tables: Tables) -> dict[str, Any]:
@@ -35,7 +36,7 @@ def figures(tables: Tables) -> dict[str, Any]:
     summary = summarise(tables["posteriors"])
     return {
         "uncertainty-coverage": _posteriors(
-            summary, "coverage", "True u inside the 90 % interval", "One pass of variational updates does not cover"
+            summary, "coverage", "True u inside the 90 % interval", "Coverage of stated 90 % intervals"
         ),
         "uncertainty-width": _posteriors(
             summary,
@@ -89,8 +90,13 @@ def _posteriors(summary: Sequence[Row], field: str, axis: str, title: str, *, lo
     shape = max((row["modes"], row["rank"]) for row in summary)
     rows = [row for row in summary if (row["modes"], row["rank"]) == shape]
     rows = [{**row, "nominal": 1.0 if log else 0.9} for row in rows if not log or row[field] > 1e-3]
-    scale = alt.Scale(type="log") if log else alt.Scale(domain=[0, 1])
-    y = alt.Y(f"{field}:Q", title=axis, scale=scale, axis=alt.Axis(format="~g" if log else "%", tickCount=6))
+    scale = alt.Scale(type="log", nice=False, padding=12) if log else alt.Scale(domain=[0, 1])
+    y = alt.Y(
+        f"{field}:Q",
+        title=axis,
+        scale=scale,
+        axis=alt.Axis(values=_STEPS, format="~g") if log else alt.Axis(format="%"),
+    )
     base, x, hue = alt.Chart(), _samples_axis(rows), _colour("variant", _present(rows, "variant"))
     layers = [
         base.mark_rule(strokeDash=[4, 4]).encode(y=alt.Y("nominal:Q", scale=scale)),
@@ -126,7 +132,7 @@ def _curves(curve: Sequence[Row]) -> Any:
         alt.Chart().mark_line(strokeWidth=2).encode(x=alt.X("c:Q", title="c"), y=y, color=hue),
     ]
     subtitle = "Factorised, mean field, prior means told; D = 3, R = 2, d = 4; a calibrated bonus would not move with N"
-    return _faceted(layers, rows, "bonus", BONUSES, "More data, less coverage", subtitle)
+    return _faceted(layers, rows, "bonus", BONUSES, "Coverage of ū + c·bonus as the data grow", subtitle)
 
 
 def _smallest(table: Sequence[Row]) -> Any:
@@ -138,13 +144,12 @@ def _smallest(table: Sequence[Row]) -> Any:
     rows += [
         {**row, "c": row["condition"], "variant": "Theorem 1's condition"}
         for row in kept
-        if row["likelihood"] == "gaussian" and row["variant"] == PAPER
+        if (row["likelihood"], row["variant"], row["bonus"]) == ("gaussian", PAPER, BONUSES[0])
     ]
     rows = [{**row, "c": float(row["c"]), "nominal": 1.2816} for row in rows]
     hue, x = _colour("variant", _present(rows, "variant")), _samples_axis(rows)
-    scale = alt.Scale(type="log")
-    ticks = alt.Axis(values=[0.5, 1, 2, 5, 10, 20, 50, 100, 200], format="~g")
-    y = alt.Y("c:Q", title="Smallest c that covers 90 %", scale=scale, axis=ticks)
+    scale = alt.Scale(type="log", nice=False, padding=12)
+    y = alt.Y("c:Q", title="Smallest c that covers 90 %", scale=scale, axis=alt.Axis(values=_STEPS, format="~g"))
     dash = alt.StrokeDash("bonus:N", title=None, scale=alt.Scale(domain=list(BONUSES), range=[[1, 0], [5, 4]]))
     layers = [
         alt.Chart().mark_rule(strokeDash=[2, 3]).encode(y=alt.Y("nominal:Q", scale=scale)),
