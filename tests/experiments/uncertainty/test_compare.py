@@ -64,11 +64,13 @@ def test_a_linear_model_is_exact_and_a_tensor_model_is_not():
     rows = compare((3,), 1, (20,), likelihood="gaussian", problems=2, chains=8, warmup=20, draws=500)
     for row in rows:
         # The paper's start has the paper's prior, which differs a little from the problem's.
-        loose = 5.0 if row["variant"] == "paper to the letter" else 1.0
+        loose = 5.0 if row["variant"] == "paper, b = 0" else 1.0
         assert row["mean_error"] < 0.06 * loose
         assert abs(row["ratio"] - 1.0) < 0.05 * loose
     rows = compare((3, 3, 3), 2, (60,), likelihood="gaussian", problems=4, warmup=150, draws=250)
-    coverage = {name: np.mean([r["coverage"] for r in rows if r["variant"] == name]) for name in VARIANTS}
+    coverage = {
+        name: np.mean([r["coverage"] for r in rows if r["variant"] == name]) for name in ("factorised, mean field",)
+    }
     exact = np.mean([r["coverage"] for r in rows if r["variant"] == "exact (MCMC)"])
     assert exact > 0.75
     assert coverage["factorised, mean field"] < exact - 0.15

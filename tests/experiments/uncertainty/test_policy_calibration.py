@@ -12,7 +12,7 @@ from tensorucb.experiments.uncertainty import held_out, latent_scores, pooled
 from tensorucb.experiments.uncertainty.__main__ import main
 from tensorucb.experiments.uncertainty._tables import markdown
 from tensorucb.learner import TensorRegression
-from tensorucb.policies import CUCB, TensorUCB
+from tensorucb.policies import CUCB, HighDegree, OnlineTensorUCB, TensorUCB
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def sandbox_world():
 def test_latent_scores_are_the_learners(sandbox_world, options):
     """A policy without scaling, constants and intercepts is a plain regression, which states its own moments."""
     world = sandbox_world
-    policy = TensorUCB(
+    policy = OnlineTensorUCB(
         2, start="random", constants=False, node_intercepts=False, user_scaling="none", prior_variance=1.0, **options
     )
     run_policy(world, policy, rounds=4)
@@ -47,12 +47,21 @@ def test_latent_scores_are_the_learners(sandbox_world, options):
     assert policy.exploration_kind == options.get("exploration_kind", "ucb")
 
 
+def test_the_default_policy_states_the_deviation_of_its_sources(sandbox_world):
+    world, policy = sandbox_world, TensorUCB()
+    run_policy(world, policy, rounds=4)
+    mean, variance = latent_scores(policy, world.products[7])
+    np.testing.assert_allclose(1.0 / (1.0 + np.exp(-mean)), policy.mean(world.products[7]), rtol=1e-9)
+    first = world.graph.out_offsets[world.graph.sources]  # a deviation is shared by all out-edges of a source
+    np.testing.assert_allclose(variance, variance[first], atol=1e-9)
+    assert variance.max() > 0.01
+
+
 def test_held_out_pairs_split_by_what_was_observed(sandbox_world):
     world = sandbox_world
-    policy = TensorUCB(2)
-    found = held_out(world, policy, rounds=3)
+    found = held_out(world, OnlineTensorUCB(2), rounds=3)
     assert found.mean.size == 2 * world.graph.n_edges
-    again = held_out(world, TensorUCB(2), rounds=3)
+    again = held_out(world, OnlineTensorUCB(2), rounds=3)
     np.testing.assert_array_equal(found.mean, again.mean)
     np.testing.assert_array_equal(found.explored, again.explored)
     sources = np.unique(world.graph.sources[found.explored[: world.graph.n_edges]])
@@ -69,8 +78,9 @@ def test_held_out_pairs_split_by_what_was_observed(sandbox_world):
 
 def test_policies_without_a_variance_and_worlds_without_held_out_products_are_refused(sandbox_world):
     world = sandbox_world
-    with pytest.raises(InputError, match="no variance"):
-        held_out(world, CUCB(), rounds=1)
+    for policy in (CUCB(), HighDegree()):
+        with pytest.raises(InputError, match="no deviation"):
+            held_out(world, policy, rounds=2)
     everything = Environment(world.graph, world.users, world.products, world.probabilities, settings=world.settings)
     with pytest.raises(InputError, match="held out"):
         held_out(everything, TensorUCB(2), rounds=1)
@@ -85,7 +95,7 @@ def test_markdown_says_infinity():
 def test_the_command_writes_tables_and_figures(tmp_path, capsys):
     assert main(["--out", str(tmp_path / "new"), "--quick"]) == 0
     written = capsys.readouterr().out.split()
-    assert len(written) == 21
+    assert len(written) == 23
     with (tmp_path / "new" / "posteriors_summary.csv").open() as file:
         rows = list(csv.DictReader(file))
     exact = [float(row["coverage"]) for row in rows if row["variant"].startswith("exact")]

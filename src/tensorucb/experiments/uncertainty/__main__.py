@@ -1,4 +1,4 @@
-"""``python -m tensorucb.experiments.uncertainty --out DIR [--quick]``: all tables and figures on uncertainty."""
+"""All tables and figures on uncertainty: ``python -m tensorucb.experiments.uncertainty --out DIR``."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from tensorucb.experiments.uncertainty._figures import figures
-from tensorucb.experiments.uncertainty._study import FULL, QUICK, run_study
+from tensorucb.experiments.uncertainty._study import FULL, PARTS, QUICK, run_study
 from tensorucb.experiments.uncertainty._tables import write_tables
 from tensorucb.files import atomic_write
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the study and write CSV, PNG, SVG and ``tables.md``; returns the exit code."""
+    """Run the study and write CSV, Markdown, PNG and SVG; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tensorucb.experiments.uncertainty", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="directory for tables and figures; made if missing")
+    parser.add_argument("--only", choices=PARTS, action="append", help="this part alone (may be repeated)")
     parser.add_argument("--quick", action="store_true", help="a small version, to see that everything works")
     parser.add_argument("--seed", type=int, default=0, help="sets everything random (default 0)")
     options = parser.parse_args(arguments)
@@ -31,7 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def report(what: str) -> None:
         print(f"{time.process_time() - start:6.1f} s  {what}", file=sys.stderr, flush=True)
 
-    tables = run_study(QUICK if options.quick else FULL, seed=options.seed, report=report)
+    size, parts = QUICK if options.quick else FULL, options.only or PARTS
+    tables = run_study(size, parts=parts, seed=options.seed, report=report)
     report("tables and figures")
     paths = write_tables(options.out, tables)
     for name, chart in figures(tables).items():

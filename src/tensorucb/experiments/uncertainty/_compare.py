@@ -14,23 +14,40 @@ from tensorucb.experiments.uncertainty._mcmc import PosteriorDraws, sample_poste
 from tensorucb.experiments.uncertainty._problems import Problem, make_problem
 from tensorucb.learner import TensorRegression
 
-__all__ = ["EXACT", "LOOKS_BACK", "PAPER", "PAPER_START", "VARIANTS", "Prediction", "compare", "learn", "predicted"]
+__all__ = [
+    "EXACT",
+    "LOOKS_BACK",
+    "PAPER",
+    "PAPER_ONES",
+    "PAPER_START",
+    "VARIANTS",
+    "Prediction",
+    "compare",
+    "learn",
+    "predicted",
+]
 
 Floats = NDArray[np.float64]
 _Z90 = 1.6448536269514722
 
 EXACT = "exact (MCMC)"
 PAPER = "factorised, mean field"
-PAPER_START = "paper to the letter"
+PAPER_START = "paper, b = 0"
+PAPER_ONES = "paper, ones as prior means"
 LOOKS_BACK = "joint, full, all data at once"
 VARIANTS: dict[str, dict[str, str]] = {
     PAPER_START: {"posterior": "factorised", "second_moments": "mean_field", "start": "paper"},
+    PAPER_ONES: {"posterior": "factorised", "second_moments": "mean_field", "start": "ones"},
     PAPER: {"posterior": "factorised", "second_moments": "mean_field"},
     "factorised, full": {"posterior": "factorised", "second_moments": "full"},
     "joint, mean field": {"posterior": "joint", "second_moments": "mean_field"},
     "joint, full": {"posterior": "joint", "second_moments": "full"},
 }
-"""Online posteriors of one pass over the data. All but the paper's start are told the problem's own prior means."""
+"""Online posteriors of one pass over the data.
+
+All are told the problem's own prior, but for the two readings of the paper's start (w̄ = ones, Σ = I): with b = 0, the
+zero-mean prior from which the problems are drawn, or with the ones as prior means.
+"""
 
 
 @dataclass(frozen=True)
@@ -43,7 +60,7 @@ class Prediction:
 
 
 def learn(problem: Problem, *, posterior: str, second_moments: str, start: str = "prior") -> TensorRegression:
-    """A learner with the problem's own prior (``start="paper"``: the paper's), after one pass over its data."""
+    """A learner after one pass over the data, with the problem's own prior or the paper's (``"paper"``, ``"ones"``)."""
     learner = TensorRegression(
         problem.dims,
         problem.rank,
@@ -51,8 +68,8 @@ def learn(problem: Problem, *, posterior: str, second_moments: str, start: str =
         posterior=posterior,
         second_moments=second_moments,
         noise_variance=problem.noise_variance,
-        prior_variance=1.0 if start == "paper" else problem.prior_variance,
-        init="paper" if start == "paper" else problem.prior_means,
+        prior_variance=problem.prior_variance if start == "prior" else 1.0,
+        init=problem.prior_means if start == "prior" else start,
     )
     learner.update(problem.features, problem.outcomes)
     return learner
@@ -108,14 +125,14 @@ def compare(
 
 
 def _rows(problem: Problem, found: PosteriorDraws, number: int) -> list[dict[str, Any]]:
-    draws = found.flat(number)
+    draws, logistic = found.flat(number), problem.likelihood == "logistic"
     mean, deviation = draws.mean(axis=1), draws.std(axis=1)
     low, high = np.quantile(draws, (0.05, 0.95), axis=1)
     inside = (low <= problem.truth) & (problem.truth <= high)
     chains = {"rhat": float(found.rhat[number]), "effective": float(found.effective[number])}
     rows = [{"variant": EXACT, "mean_error": 0.0, "ratio": 1.0, "coverage": float(inside.mean()), **chains}]
-    # The paper's start belongs to its Gaussian model.
-    names = [name for name in VARIANTS if name != PAPER_START or problem.likelihood == "gaussian"]
+    # The paper's start belongs to its Gaussian model, and prior means of ones to another exact posterior.
+    names = [name for name in VARIANTS if not (name == PAPER_ONES or (name == PAPER_START and logistic))]
     guesses = {name: predicted(learn(problem, **VARIANTS[name]), problem.test_features) for name in names}
     guesses[LOOKS_BACK] = _look_back(problem)
     for name, guess in guesses.items():

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tensorucb.experiments.uncertainty._bonus import BONUSES
-from tensorucb.experiments.uncertainty._compare import EXACT, LOOKS_BACK, PAPER, PAPER_START
-from tensorucb.experiments.uncertainty._study import Row, Tables, summarise
+from tensorucb.experiments.uncertainty._compare import EXACT, LOOKS_BACK, PAPER, PAPER_ONES, PAPER_START
+from tensorucb.experiments.uncertainty._study import Row, Tables
 
 __all__ = ["figures"]
 
@@ -17,6 +17,7 @@ _COLOURS = {
     EXACT: "#1f2937",
     LOOKS_BACK: "#7a5bc7",
     PAPER_START: "#4fb3e8",
+    PAPER_ONES: "#cc79a7",
     PAPER: "#1477c0",
     "factorised, full": "#009e73",
     "joint, mean field": "#e69f00",
@@ -32,24 +33,27 @@ _STEPS = [s * 10.0**d for d in range(-3, 3) for s in (1, 2, 5)]
 
 
 def figures(tables: Tables) -> dict[str, Any]:
-    """Name -> chart."""
-    summary = summarise(tables["posteriors"])
-    return {
-        "uncertainty-coverage": _posteriors(
+    """Name -> chart, for the tables that are there."""
+    charts = {}
+    if "posteriors_summary" in tables:
+        summary = tables["posteriors_summary"]
+        charts["uncertainty-coverage"] = _posteriors(
             summary, "coverage", "True u inside the 90 % interval", "Coverage of stated 90 % intervals"
-        ),
-        "uncertainty-width": _posteriors(
+        )
+        charts["uncertainty-width"] = _posteriors(
             summary,
             "ratio",
             "Stated / exact standard deviation",
             "Stated widths beside the exact posterior's",
             log=True,
-        ),
-        "uncertainty-bonus": _curves(tables["curve"]),
-        "uncertainty-smallest-c": _smallest(tables["smallest_c"]),
-        "uncertainty-policy-coverage": _policy_coverage(tables["policy_coverage"]),
-        "uncertainty-reliability": _policy_reliability(tables["policy_reliability"]),
-    }
+        )
+    if "curve" in tables:
+        charts["uncertainty-bonus"] = _curves(tables["curve"])
+        charts["uncertainty-smallest-c"] = _smallest(tables["smallest_c"])
+    if "policies" in tables:
+        charts["uncertainty-policy-coverage"] = _policy_coverage(tables["policy_coverage"])
+        charts["uncertainty-reliability"] = _policy_reliability(tables["policy_reliability"])
+    return charts
 
 
 def _colour(field: str, values: Sequence[str], title: str | None = None) -> Any:

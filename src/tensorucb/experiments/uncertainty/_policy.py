@@ -34,6 +34,7 @@ GROUPS = ("explored", "unexplored")
 
 _EDGE_OF_ONE = 1e-15
 _NO_DOUBT = 1e-12
+_READABLE = 20.0
 
 
 class _Watched:
@@ -64,7 +65,7 @@ class HeldOut:
     explored
         Whether an out-edge of the pair's source has been observed.
     link
-        From latent score to probability, the policy's ``projection``.
+        From latent score to probability: the policy's ``projection``, the sigmoid if it has none.
     """
 
     mean: Floats
@@ -121,22 +122,33 @@ class HeldOut:
 
 
 def latent_scores(policy: Policy, product: ArrayLike) -> tuple[Floats, Floats]:
-    """Mean and variance of every edge's latent score, read from two scores of a copy of the policy.
+    """Mean and variance of every edge's logit, read from the scores of a copy of the policy.
 
-    The policy must have ``exploration``, ``exploration_kind`` (with ``"variance"``) and ``projection`` (with
-    ``"sigmoid"``), as `TensorUCB` has.
+    The policy must add ``exploration`` times a standard deviation to its logits, as the tensor policies do; one that
+    offers more than one kind or projection is read with ``"variance"`` and ``"sigmoid"``. Any other is refused, since
+    its scores show no deviation. `TensorUCB` states the deviation of a source's response, shared by its out-edges.
     """
-    needed = ("exploration", "exploration_kind", "projection")
-    missing = [name for name in needed if not hasattr(policy, name)]
-    if missing:
-        raise InputError(f"{policy.name} states no variance of a latent score: it has no {', '.join(missing)}.")
+    if not hasattr(policy, "exploration"):
+        raise InputError(f"{policy.name} states no deviation of a logit: it has no exploration.")
     found = []
-    for c in (0.0, 1.0):
+    for c in (0.0, 1.0, 2.0):
         twin: Any = copy.copy(policy)
-        twin.exploration, twin.exploration_kind, twin.projection = c, "variance", "sigmoid"
+        twin.exploration = c
+        if hasattr(twin, "projection"):
+            twin.projection, twin.exploration_kind = "sigmoid", "variance"
+        elif hasattr(twin, "exploration_kind"):
+            twin.exploration_kind = "ucb"
         p = np.clip(np.asarray(twin.score(product), dtype=np.float64), 1e-300, 1.0 - _EDGE_OF_ONE)
         found.append(np.log(p) - np.log1p(-p))
-    return found[0], np.maximum(found[1] - found[0], 0.0) ** 2
+    mean, deviation = found[0], np.maximum(found[1] - found[0], 0.0)
+    # Near 1 a probability has no digits left to read a logit from.
+    readable = np.max(np.abs(found), axis=0) < _READABLE
+    even = np.isclose(found[2], mean + 2.0 * deviation, rtol=1e-4, atol=1e-4) | ~readable
+    if not even.all() or readable.mean() < 0.5:
+        raise InputError(
+            f"{policy.name} states no deviation of a logit: its scores do not grow evenly with exploration."
+        )
+    return mean, deviation**2
 
 
 def held_out(
@@ -173,7 +185,7 @@ def held_out(
     rates = np.concatenate([environment.probabilities(int(product)) for product in asked])
     coins = np.random.default_rng([seed, 17, run]).random(rates.size)
     explored = np.tile(sources[graph.sources], asked.size)
-    link = str(cast(Any, policy).projection)
+    link = str(getattr(policy, "projection", "sigmoid"))
     return HeldOut(mean, variance, rates, (coins < rates).astype(np.float64), explored, link)
 
 

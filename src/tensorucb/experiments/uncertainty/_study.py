@@ -12,14 +12,15 @@ from tensorucb.data import make_sandbox
 from tensorucb.experiments._environment import Environment, WorldSettings
 from tensorucb.experiments._summary import mean_interval
 from tensorucb.experiments.uncertainty._bonus import bonus_study, collapse_study
-from tensorucb.experiments.uncertainty._compare import PAPER, PAPER_START, compare
+from tensorucb.experiments.uncertainty._compare import PAPER, PAPER_ONES, PAPER_START, compare
 from tensorucb.experiments.uncertainty._policy import GROUPS, HeldOut, held_out, pooled
-from tensorucb.policies import Policy, TensorUCB
+from tensorucb.policies import OnlineTensorUCB, Policy, TensorUCB
 
-__all__ = ["FULL", "QUICK", "Size", "Tables", "policies", "run_study", "summarise"]
+__all__ = ["FULL", "PARTS", "QUICK", "Size", "Tables", "policies", "run_study", "summarise"]
 
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
+PARTS = ("posteriors", "bonus", "policies")
 
 
 @dataclass(frozen=True)
@@ -71,26 +72,41 @@ def policies() -> dict[str, Callable[[], Policy]]:
     """The policies whose calibration is reported; the first is the package's default, whatever that is."""
     return {
         "TensorUCB": TensorUCB,
-        "TensorUCB, joint": lambda: TensorUCB(posterior="joint"),
-        "paper, random start": lambda: TensorUCB.paper(start="random"),
-        "paper to the letter": TensorUCB.paper,
+        "OnlineTensorUCB": OnlineTensorUCB,
+        "paper": lambda: TensorUCB.paper(start="ones"),
+        "paper, b = 0": lambda: TensorUCB.paper(start="paper"),
     }
 
 
-def run_study(size: Size, *, seed: int = 0, report: Callable[[str], None] = lambda _: None) -> Tables:
-    """All tables by name; everything follows from ``size`` and ``seed``."""
-    tables: Tables = {"posteriors": [], "smallest_c": [], "curve": []}
+def run_study(
+    size: Size, *, parts: Sequence[str] = PARTS, seed: int = 0, report: Callable[[str], None] = lambda _: None
+) -> Tables:
+    """The tables of the parts asked for, by name; everything follows from ``size`` and ``seed``."""
+    steps = {"posteriors": _posterior_tables, "bonus": _bonus_tables, "policies": _policy_tables}
+    tables: Tables = {}
+    for part in parts:
+        tables |= steps[part](size, seed, report)
+    return tables
+
+
+def _posterior_tables(size: Size, seed: int, report: Callable[[str], None]) -> Tables:
+    rows: list[Row] = []
     for likelihood in ("gaussian", "logistic"):
         for dims, rank in size.shapes:
             report(f"exact posteriors: {likelihood}, D = {len(dims)}, R = {rank}")
-            tables["posteriors"] += compare(
+            rows += compare(
                 dims, rank, size.samples, likelihood=likelihood, problems=size.problems[likelihood],
                 warmup=size.warmup, draws=size.draws[likelihood], seed=seed,
             )  # fmt: skip
+    return {"posteriors": rows, "posteriors_summary": summarise(rows)}
+
+
+def _bonus_tables(size: Size, seed: int, report: Callable[[str], None]) -> Tables:
+    tables: Tables = {"smallest_c": [], "curve": []}
     # A linear model first: there the posterior is exact, so the figures must be the textbook's.
     plans = (
         ("gaussian", (4,), 1, (PAPER,)),
-        ("gaussian", (4, 4, 4), 2, (PAPER_START, PAPER, "joint, mean field", "joint, full")),
+        ("gaussian", (4, 4, 4), 2, (PAPER_START, PAPER_ONES, PAPER, "joint, mean field", "joint, full")),
         ("logistic", (4, 4, 4), 2, (PAPER, "joint, mean field", "joint, full")),
     )
     for likelihood, dims, rank, variants in plans:
@@ -101,8 +117,7 @@ def run_study(size: Size, *, seed: int = 0, report: Callable[[str], None] = lamb
         tables["smallest_c"] += rows
         tables["curve"] += curve
     report("collapse of the paper's start")
-    tables["collapse"] = collapse_study(runs=size.collapse_runs, seed=seed)
-    return tables | _policy_tables(size, seed, report)
+    return tables | {"collapse": collapse_study(runs=size.collapse_runs, seed=seed)}
 
 
 def _policy_tables(size: Size, seed: int, report: Callable[[str], None]) -> Tables:

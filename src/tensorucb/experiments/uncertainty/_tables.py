@@ -9,13 +9,14 @@ from typing import Any
 
 from tensorucb.experiments._files import write_csv
 from tensorucb.experiments.uncertainty._bonus import BONUSES
-from tensorucb.experiments.uncertainty._compare import PAPER, PAPER_START
-from tensorucb.experiments.uncertainty._study import Row, Tables, summarise
+from tensorucb.experiments.uncertainty._compare import EXACT, PAPER, PAPER_ONES, PAPER_START
+from tensorucb.experiments.uncertainty._study import Row, Tables
 from tensorucb.files import atomic_write
 
 __all__ = ["markdown", "write_tables"]
 
 _HUGE = 1e6
+Shown = dict[str, tuple[Sequence[Row], Sequence[str]]]
 
 
 def markdown(rows: Sequence[Row], columns: Sequence[str]) -> str:
@@ -34,41 +35,57 @@ def _cell(value: Any) -> str:
 
 
 def write_tables(directory: Path, tables: Tables) -> list[Path]:
-    """One CSV file a table, and ``tables.md`` with those that the documentation shows."""
-    summary = summarise(tables["posteriors"])
+    """One CSV file a table, and one Markdown file for each part with what the documentation shows."""
     paths = [
         write_csv(directory / f"{name}.csv", list(rows[0]), [list(row.values()) for row in rows])
-        for name, rows in {**tables, "posteriors_summary": summary}.items()
+        for name, rows in tables.items()
     ]
-    shown = {
+    for part, shown in (("posteriors", _posteriors), ("smallest_c", _bonus), ("policies", _policies)):
+        if part in tables:
+            blocks = [f"## {title}\n\n{markdown(*what)}" for title, what in shown(tables).items()]
+            with atomic_write(directory / f"{part}.md") as file:
+                file.write(("\n\n".join(blocks) + "\n").encode())
+            paths.append(directory / f"{part}.md")
+    return paths
+
+
+def _posteriors(tables: Tables) -> Shown:
+    summary = tables["posteriors_summary"]
+    shape = ("likelihood", "modes", "rank", "samples")
+    return {
         "Variational and exact posteriors": (
             summary,
-            ("likelihood", "modes", "rank", "samples", "variant", "mean_error", "ratio", "coverage", "coverage_low",
-             "coverage_high"),
+            (*shape, "variant", "mean_error", "ratio", "coverage", "coverage_low", "coverage_high"),
         ),
         "The chains": (
-            [row for row in summary if row["variant"].startswith("exact")],
-            ("likelihood", "modes", "rank", "samples", "problems", "coverage", "worst_rhat", "least_effective"),
+            [row for row in summary if row["variant"] == EXACT],
+            (*shape, "problems", "coverage", "worst_rhat", "least_effective"),
         ),
+    }
+
+
+def _bonus(tables: Tables) -> Shown:
+    rows = tables["smallest_c"]
+    ends = _ends(rows)
+    return {
         "The smallest c": (
-            [row for row in tables["smallest_c"] if row["samples"] in _ends(tables["smallest_c"])],
+            [row for row in rows if row["samples"] in ends],
             ("likelihood", "modes", "variant", "samples", "bonus", "nominal", "c90", "c95"),
         ),
         "Theorem 1's condition": (
-            [r for r in tables["smallest_c"] if r["bonus"] == BONUSES[0] and r["variant"] in (PAPER, PAPER_START)],
-            ("likelihood", "modes", "variant", "samples", "condition", "c95", "theorem", "uniform"),
+            [row for row in rows if row["bonus"] == BONUSES[0] and row["variant"] in (PAPER, PAPER_ONES, PAPER_START)],
+            ("likelihood", "modes", "variant", "samples", "condition", "c90", "c95", "theorem", "uniform"),
         ),
         "Collapse": (tables["collapse"], ("modes", "rate", "start", "first_zero", "collapsed")),
-        "Policies": (
-            tables["policies"],
-            ("policy", "edges", "pairs", "true", "predicted", "calibration_error", "brier", "log_loss",
-             "log_loss_of_base_rate", "coverage_50", "coverage_90", "width_90", "certain"),
-        ),
-    }  # fmt: skip
-    text = "\n\n".join(f"## {title}\n\n{markdown(rows, columns)}" for title, (rows, columns) in shown.items())
-    with atomic_write(directory / "tables.md") as file:
-        file.write((text + "\n").encode())
-    return [*paths, directory / "tables.md"]
+    }
+
+
+def _policies(tables: Tables) -> Shown:
+    columns = (
+        "policy", "edges", "pairs", "true", "predicted", "calibration_error", "brier", "brier_resolution", "log_loss",
+        "log_loss_of_base_rate", "coverage_50", "coverage_90", "width_90", "certain",
+    )  # fmt: skip
+    return {"Policies": (tables["policies"], columns)}
 
 
 def _ends(rows: Sequence[Row]) -> set[int]:
