@@ -1,0 +1,114 @@
+"""`log_campaign`: logs with known propensities from an environment, for tests and rehearsals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorucb.errors import InputError, ShapeError
+from tensorucb.experiments._environment import Environment
+from tensorucb.experiments._runner import product_sequence
+from tensorucb.experiments.offline._campaign import LoggedCampaign, LoggedRound, Sampling
+from tensorucb.policies import Policy
+
+__all__ = ["draw_contacts", "log_campaign", "mixed_propensities"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_CONTACTS, _POLICY, _ORACLE = 21, 22, 23
+
+
+def draw_contacts(propensities: ArrayLike, sampling: Sampling, rng: np.random.Generator) -> Ints:
+    """Rows drawn such that each user's inclusion probability is exactly the one given.
+
+    ``"independent"`` tosses a coin for each user. ``"fixed_size"`` is systematic sampling in random order (Madow 1949);
+    the propensities must then sum to a whole number, the size.
+    """
+    p = np.asarray(propensities, dtype=np.float64)
+    if sampling == "independent":
+        return np.flatnonzero(rng.random(p.size) < p)
+    if sampling != "fixed_size":
+        raise InputError(f"sampling must be 'independent' or 'fixed_size' to draw from; got {sampling!r}.")
+    size = round(float(p.sum()))
+    if abs(float(p.sum()) - size) > 1e-6:
+        raise InputError(
+            f"propensities must sum to a whole number for sampling='fixed_size'; they sum to {p.sum():.6g}. "
+            "Scale them, or use sampling='independent'."
+        )
+    order = rng.permutation(p.size)
+    # The last step is set to the size itself: rounding must not lose the last contact.
+    steps = np.concatenate([np.cumsum(p[order])[:-1], [float(size)]])
+    below = np.concatenate([[0.0], steps[:-1]])
+    start = rng.random()
+    return np.sort(order[np.floor(steps - start) > np.floor(below - start)])
+
+
+def mixed_propensities(rows: ArrayLike, n_nodes: int, *, epsilon: float) -> Floats:
+    """Each of the k chosen rows with probability 1 − ε + εk/n, every other user with εk/n; they sum to k."""
+    if not 0.0 <= epsilon <= 1.0:
+        raise InputError(f"epsilon must lie in [0, 1]; got {epsilon!r}.")
+    chosen = np.asarray(rows, dtype=np.int64)
+    result = np.full(n_nodes, epsilon * chosen.size / n_nodes)
+    result[chosen] += 1.0 - epsilon
+    return np.asarray(np.minimum(result, 1.0))
+
+
+def log_campaign(
+    environment: Environment,
+    logging: ArrayLike | Callable[[int], ArrayLike] | Policy,
+    *,
+    rounds: int,
+    sampling: Sampling = "independent",
+    epsilon: float = 0.5,
+    run: int = 0,
+    seed: int = 0,
+) -> LoggedCampaign:
+    """Play ``rounds`` rounds with a stochastic logging policy, and keep what an estimator may know.
+
+    Parameters
+    ----------
+    environment
+        The world that answers. Products and coins are those of `run_policy` for the same ``(seed, run)``.
+    logging
+        (n,) inclusion probabilities; a function from the product's number to them; or a policy, which is bound anew,
+        learns as it goes, and contacts by `mixed_propensities` of its choice.
+    sampling
+        ``"independent"`` or ``"fixed_size"``; see `draw_contacts`.
+    epsilon
+        Share of exploration if ``logging`` is a policy.
+    run, seed
+        Everything random follows from them.
+    """
+    if rounds < 1:
+        raise InputError(f"rounds must be positive; got {rounds!r}.")
+    n, k = environment.graph.n_nodes, environment.settings.k
+    policy = logging if isinstance(logging, Policy) else None
+    if policy is not None:
+        policy.bind(environment.graph, environment.users, np.random.default_rng([seed, _POLICY, run]))
+    oracle = environment.oracle(np.random.default_rng([seed, _ORACLE, run]))
+    rng = np.random.default_rng([seed, _CONTACTS, run])
+    logged = []
+    for t, number in enumerate(product_sequence(environment, rounds, run=run, seed=seed).tolist()):
+        product = environment.products[number]
+        if policy is not None:
+            p = mixed_propensities(policy.choose(product, k, oracle), n, epsilon=epsilon)
+        else:
+            p = _checked(logging(number) if callable(logging) else logging, n)  # type: ignore[arg-type]
+        contacts = draw_contacts(p, sampling, rng)
+        edges, outcomes = environment.observe(number, contacts, seed=seed, run=run, round_number=t)
+        if policy is not None:
+            policy.update(product, edges, outcomes)
+        logged.append(LoggedRound(product, contacts, edges, outcomes, p))
+    return LoggedCampaign.from_rounds(environment.graph, logged, sampling=sampling)
+
+
+def _checked(values: ArrayLike, n: int) -> Floats:
+    p = np.asarray(values, dtype=np.float64)
+    if p.shape != (n,):
+        raise ShapeError(f"propensities must have one entry per user, ({n},); got {p.shape}.")
+    if not ((p >= 0.0) & (p <= 1.0)).all():
+        raise InputError("propensities must lie in [0, 1]; got values outside it, or NaN.")
+    return p
