@@ -1,4 +1,4 @@
-"""Scoring all edges: TensorUCB against the literal NumPy loop and against a kernel that only streams the same rows."""
+"""Scoring all edges: OnlineTensorUCB against the literal NumPy loop and against a kernel that only streams the same rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from tensorucb.graph import Graph
 from tensorucb.learner import state_from_arrays
-from tensorucb.policies.tensor_ucb import TensorUCB
+from tensorucb.policies.online_tensor_ucb import OnlineTensorUCB
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from reference.scoring import score_edges
@@ -79,7 +79,7 @@ def run(quick: bool = False) -> list[dict[str, object]]:
     streaming = _median(lambda: _stream(graph.sources, graph.targets, *streams, out), 9)
     options = {"rank": 10, "constants": False, "start": "random", "node_intercepts": False, "user_scaling": "rows"}
     for posterior in ("factorised", "joint"):
-        policy = TensorUCB(**options, posterior=posterior)
+        policy = OnlineTensorUCB(**options, posterior=posterior)
         policy.bind(graph, users, 0)
         edges = rng.permutation(graph.n_edges)[:300]
         policy.update(product, edges, rng.integers(0, 2, 300))

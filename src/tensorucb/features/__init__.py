@@ -1,9 +1,11 @@
-"""Features of users and products: Laplacian eigenmap, topics, degrees, activity, taste; scaling; a cache."""
+"""Features of users and products: eigenmap, topics, degrees, activity, taste, past influence; scaling; a cache."""
 
 from __future__ import annotations
 
 from tensorucb.features._cache import cached
 from tensorucb.features._eigenmap import Eigenmap, eigengap, eigenmap, laplacian_eigenmap
+from tensorucb.features._influence import past_influence, past_response, user_profile
+from tensorucb.features._profile import UserProfile
 from tensorucb.features._scaling import standardise, unit_rows
 from tensorucb.features._topics import TopicModel, topic_mixtures
 from tensorucb.features._users import (
@@ -19,6 +21,7 @@ __all__ = [
     "Eigenmap",
     "FeatureKind",
     "TopicModel",
+    "UserProfile",
     "VoteLog",
     "activity_features",
     "cached",
@@ -27,9 +30,12 @@ __all__ = [
     "eigenmap",
     "held_out_items",
     "laplacian_eigenmap",
+    "past_influence",
+    "past_response",
     "standardise",
     "taste_features",
     "topic_mixtures",
     "unit_rows",
     "user_features",
+    "user_profile",
 ]

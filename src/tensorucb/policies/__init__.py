@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tensorucb.policies.imfb import IMFB as IMFB
     from tensorucb.policies.imlinucb import IMLinUCB as IMLinUCB
     from tensorucb.policies.linucb import LinUCB as LinUCB
+    from tensorucb.policies.online_tensor_ucb import OnlineTensorUCB as OnlineTensorUCB
     from tensorucb.policies.random import Random as Random
     from tensorucb.policies.tensor_ucb import TensorUCB as TensorUCB
     from tensorucb.policies.thompson import Thompson as Thompson
@@ -31,6 +32,7 @@ _EXPORTS: dict[str, str] = {
     "HighDegree": "high_degree",
     "IMLinUCB": "imlinucb",
     "LinUCB": "linucb",
+    "OnlineTensorUCB": "online_tensor_ucb",
     "Random": "random",
     "TensorUCB": "tensor_ucb",
     "Thompson": "thompson",
@@ -47,6 +49,7 @@ __all__ = [
     "HighDegree",
     "IMLinUCB",
     "LinUCB",
+    "OnlineTensorUCB",
     "Oracle",
     "Policy",
     "PolicyState",

@@ -128,6 +128,14 @@ class BasePolicy:
     def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
         raise NotImplementedError
 
+    def _saved(self) -> Mapping[str, NDArray[Any]]:
+        """What was learned, as arrays."""
+        return self._arrays
+
+    def _load(self, key: int, dims: tuple[int, ...] | None, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what `_saved` gave, checked, or raise and change nothing."""
+        self._arrays = self._matching(self._initial(dims), arrays)
+
     # -- the protocol --
 
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
@@ -172,7 +180,7 @@ class BasePolicy:
             "n_nodes": graph.n_nodes,
             "n_edges": graph.n_edges,
         }
-        return PolicyState(settings, {name: array.copy() for name, array in self._arrays.items()})
+        return PolicyState(settings, {name: array.copy() for name, array in self._saved().items()})
 
     def restore(self, state: PolicyState) -> None:
         """Go on from ``state``; the policy must be bound to the same graph and have the same settings."""
@@ -194,8 +202,8 @@ class BasePolicy:
             dims = None if saved["product_dims"] is None else tuple(int(d) for d in saved["product_dims"])
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"the state of {self.name} is incomplete or malformed ({error!r}).") from error
-        arrays = self._matching(self._initial(dims), state.arrays)
-        self._key, self._rounds, self._dims, self._arrays = key, rounds, dims, arrays
+        self._load(key, dims, state.arrays)
+        self._key, self._rounds, self._dims = key, rounds, dims
 
     # -- helpers --
 

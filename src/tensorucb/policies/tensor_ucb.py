@@ -1,82 +1,61 @@
-"""`TensorUCB`: the paper's policy, and the settings which we found to work best."""
+"""`TensorUCB`: our default policy, a logistic tensor with node effects and optimism about sources."""
 
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.errors import InputError
+from tensorucb.errors import InputError, ShapeError
+from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
-from tensorucb.learner import (
-    Draw,
-    TensorSettings,
-    TensorState,
-    init,
-    sample,
-    state_from_arrays,
-    state_to_arrays,
-    update,
-)
-from tensorucb.policies._base import BasePolicy, Floats, Ints
+from tensorucb.learner import blocks
+from tensorucb.policies._base import BasePolicy, Floats, Ints, Product
 from tensorucb.policies._inputs import check_count, check_number
+from tensorucb.policies.online_tensor_ucb import OnlineTensorUCB
 from tensorucb.rng import RngLike
-from tensorucb.threads import map_chunks, single_threaded_blas, thread_count
+from tensorucb.threads import single_threaded_blas
 
 __all__ = ["TensorUCB"]
 
-_CHOICES = {
-    "exploration_kind": ("ucb", "variance", "thompson", "greedy"),
-    "projection": ("sigmoid", "clip"),
-    "likelihood": ("gaussian", "logistic"),
-    "posterior": ("factorised", "joint"),
-    "second_moments": ("mean_field", "full"),
-    "start": ("flat", "random", "ones", "paper"),
-    "user_scaling": ("mean", "rows", "none"),
-}
-_FLAT_SCALE = 0.1
-_CHUNK = 1 << 16
+_KINDS = ("ucb", "thompson", "greedy")
+# exp of more would leave the range of numbers; the probability is 1 long before.
+_LARGEST_BONUS = 30.0
 
 
 class TensorUCB(BasePolicy):
-    """Contextual influence maximisation by online variational tensor regression (the paper's Algorithm 1).
+    """Contextual influence maximisation by a logistic tensor with node effects, fitted by blocks.
 
-    The score of an edge is ``u = Σ_r (x_i·w^{1,r})(x_j·w^{2,r}) Π_{l≥3} (z_l·w^{l,r})``. The defaults are ours: a
-    logistic likelihood, a constant feature in every mode, a flat start and node intercepts, under a tight prior.
-    :meth:`paper` is the paper to the letter.
+    ``logit p_ij(z) = Σ_r (A_r·s_i)(B_r·t_j) Π_l (C^l_r·(z_l, 1)) + d_i·(z, 1) + b_j + g·m_j(z)``: the paper's tensor on
+    features with a constant, a vector ``d_i`` of each source's own response to products, an offset ``b_j`` of each
+    target and its past taste ``m_j(z)``. All parameters are refitted to all rounds from time to time (each block by
+    Newton's method, exact given the others); between refits ``d_i`` of the sources seen follow by a Kalman step.
+
+    Whom to seed depends on the total response of a source to the product, so that exploration is about sources: the
+    deviation of a source's logit, times ``exploration``, is added to the logits of its out-edges.
+
+    Users are an (n, d) array, or a `UserProfile` with the past by topic, whose k must be the size of the product's
+    first vector: past influence and taste for the product then count from the first round on.
 
     Parameters
     ----------
     rank
-        R, the number of CP components.
+        R. Three ranks hold the base rate and main effects of products, sources and targets; more hold interactions.
     exploration
-        c, the factor of the confidence bonus (``ucb`` and ``variance``).
+        c, the number of standard deviations added.
     exploration_kind
-        ``"ucb"``: the sum of roots of Eq. CB_ij. ``"variance"``: the root of the summed variance. ``"thompson"``: one W
-        drawn from the posterior, anew for each round told and each product. ``"greedy"``: no exploration.
-    projection
-        proj of Eq. CB_ij, ``"sigmoid"`` or ``"clip"`` to [0, 1].
-    likelihood, posterior, second_moments, noise_variance, prior_variance, forgetting
-        The learner's; see :class:`~tensorucb.learner.TensorRegression`.
-    start
-        Prior means. ``"flat"``: small random numbers, except that the constants of the first rank multiply to
-        ``base_logit``, so that every edge begins near one score; needs ``constants``. ``"random"``, ``"ones"`` and
-        ``"paper"`` are the learner's.
+        ``"ucb"``. ``"thompson"``: c deviations times a normal draw for each source, anew for each round told and each
+        product. ``"greedy"``: no exploration.
     base_logit
-        Score of every edge at a flat start; −3 is a probability of 4.7 %.
-    constants
-        Append a constant 1 to the features of every mode, so that the tensor holds main and pair effects as well.
-    node_intercepts
-        Learn a shrunken intercept for each source and each target, in the same fixed point.
-    intercept_variance
-        Their prior variance.
-    user_scaling
-        ``"mean"``: one factor for all users which makes the root mean square of their norms 1. ``"rows"``: every user
-        to unit norm. ``"none"``: as they come. With unit norms A3 of Theorem 1 (‖βφ‖ ≤ 1) holds while β stays in
-        [−1, 1]. Products are never scaled, and the constant is appended afterwards.
+        Logit of every edge at the start; −3 is a probability of 4.7 %.
+    effect_deviation
+        Prior standard deviation τ of d_i, for each product feature and the constant. It is learned on the way, and
+        bounds the deviations that are explored.
+    max_rows
+        Observed edges kept for refits. Older ones are absorbed into Gaussian priors, so that work and memory stay.
     """
 
     name = "TensorUCB"
@@ -84,52 +63,31 @@ class TensorUCB(BasePolicy):
     uses_product = True
     tunable = ("exploration", "rank")
 
+    _state: blocks.BlockState | None = None
+
     def __init__(
         self,
-        rank: int = 10,
-        exploration: float = 0.1,
+        rank: int = 5,
+        exploration: float = 1.0,
         *,
         exploration_kind: str = "ucb",
-        projection: str = "sigmoid",
-        likelihood: str = "logistic",
-        posterior: str = "factorised",
-        second_moments: str = "mean_field",
-        noise_variance: float = 0.1,
-        prior_variance: float = 0.1,
-        forgetting: float = 1.0,
-        start: str = "flat",
         base_logit: float = -3.0,
-        constants: bool = True,
-        node_intercepts: bool = True,
-        intercept_variance: float = 0.3,
-        user_scaling: str = "mean",
+        effect_deviation: float = 0.35,
+        max_rows: int = 400_000,
     ) -> None:
         self.rank = check_count("rank", rank, 1)
         self.exploration = check_number("exploration", exploration)
-        self.exploration_kind, self.projection = exploration_kind, projection
-        self.likelihood, self.posterior, self.second_moments = likelihood, posterior, second_moments
-        self.noise_variance = check_number("noise_variance", noise_variance, strict=True)
-        self.prior_variance = check_number("prior_variance", prior_variance, strict=True)
-        self.forgetting = check_number("forgetting", forgetting, strict=True)
-        self.start, self.user_scaling = start, user_scaling
-        self.base_logit = check_number("base_logit", base_logit, low=-700.0)
-        self.constants, self.node_intercepts = constants, node_intercepts
-        self.intercept_variance = check_number("intercept_variance", intercept_variance, strict=True)
-        for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise InputError(f"{name} must be one of {', '.join(allowed)}; got {getattr(self, name)!r}.")
-        for name in ("constants", "node_intercepts"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"{name} must be True or False; got {getattr(self, name)!r}.")
-        if self.forgetting > 1.0:
-            raise InputError(f"forgetting must lie in (0, 1], 1 meaning none; got {forgetting!r}.")
-        if start == "flat" and not constants:
-            raise InputError("start='flat' puts its base score on the constants; got constants=False. Use 'random'.")
+        self.exploration_kind = exploration_kind
+        self.base_logit = check_number("base_logit", base_logit, low=-30.0)
+        self.effect_deviation = check_number("effect_deviation", effect_deviation, strict=True)
+        self.max_rows = check_count("max_rows", max_rows, 1)
+        if exploration_kind not in _KINDS:
+            raise InputError(f"exploration_kind must be one of {', '.join(_KINDS)}; got {exploration_kind!r}.")
 
     @classmethod
     def paper(
         cls, *, rank: int = 10, exploration: float = 0.1, noise_variance: float = 0.1, start: str = "ones"
-    ) -> TensorUCB:
+    ) -> OnlineTensorUCB:
         """The paper to the letter: Gaussian, factorised, mean field, w̄ = ones and Σ = I at the start, sigmoid, UCB.
 
         Algorithm 1 initialises Σ and w̄ and leaves b open. ``start="ones"`` takes the b that Eq. muOnline ties to them,
@@ -137,7 +95,7 @@ class TensorUCB(BasePolicy):
         the fixed point of a first outcome of 0 is w̄ = 0, where every later update and the bonus vanish, and all edges
         stay at 0.5 for good.
         """
-        return cls(
+        return OnlineTensorUCB(
             rank,
             exploration,
             likelihood="gaussian",
@@ -149,199 +107,79 @@ class TensorUCB(BasePolicy):
             user_scaling="none",
         )
 
+    def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
+        """Start anew on this graph, with (n, d) user features or a `UserProfile`, and a seed."""
+        super().bind(graph, users, rng)
+        profile = users if isinstance(users, UserProfile) else UserProfile(self.users)
+        degrees = np.log1p(np.column_stack([graph.out_degree, graph.in_degree]).astype(np.float64))
+        columns = np.hstack([degrees, profile.features])
+        self._nodes = blocks.node_features(columns, profile.taste, profile.credit, profile.exposure)
+        self._topics, self._state = profile.k, None
+
+    def mean(self, product: Product) -> Floats:
+        """The believed probability of every edge, without exploration."""
+        modes = self._modes(product)
+        return self._scores(modes, deviations=False).probabilities
+
     # -- the model --
 
-    def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
-        """Start anew on this graph, with (n, d) user features and a seed."""
-        super().bind(graph, users, rng)
-        self._features = self._with_constant(_scaled(self.users, self.user_scaling))
-        self._cached: tuple[dict[str, NDArray[Any]], TensorState] | None = None
-
-    def _with_constant(self, rows: Floats) -> Floats:
-        return np.hstack([rows, np.ones((len(rows), 1))]) if self.constants else rows
-
-    def _model(self, dims: tuple[int, ...]) -> TensorSettings:
-        """The learner's settings for products of these dimensions."""
-        more, n = int(self.constants), self.graph.n_nodes
-        d = self.users.shape[1]
-        return TensorSettings.build(
-            (d + more, d + more, *(size + more for size in dims)),
-            self.rank,
-            likelihood=self.likelihood,
-            posterior=self.posterior,
-            second_moments=self.second_moments,
-            noise_variance=self.noise_variance,
-            prior_variance=self.prior_variance,
-            forgetting=self.forgetting,
-            intercepts=(n, n) if self.node_intercepts else (),
-            intercept_variance=self.intercept_variance,
+    def _model(self) -> blocks.BlockSettings:
+        deviation = self.effect_deviation
+        return blocks.BlockSettings(
+            rank=self.rank,
+            base_logit=self.base_logit,
+            product_deviation=deviation,
+            source_deviation=deviation,
+            max_rows=self.max_rows,
         )
 
-    def _begin(self, model: TensorSettings) -> TensorState:
-        generator = np.random.default_rng([self._key, zlib.crc32(b"start")])
-        if self.start != "flat":
-            return init(model, self.start, rng=generator)
-        means = [generator.normal(0.0, _FLAT_SCALE, (model.rank, d)) for d in model.dims]
-        for mode, w in enumerate(means):
-            w[0] *= 0.3
-            w[0, -1] = self.base_logit if mode == 2 else 1.0
-        return init(model, means)
+    def _begin(self, key: int, vectors: tuple[Floats, ...]) -> blocks.BlockState:
+        generator = np.random.default_rng([key, zlib.crc32(b"start")])
+        return blocks.start(self._model(), self._nodes, vectors, generator)
 
-    def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
-        return {} if dims is None else state_to_arrays(self._begin(self._model(dims)))
-
-    def _knowledge(self, model: TensorSettings) -> TensorState:
-        """What is known now; before the first update, the start for products of these dimensions."""
-        if not self._arrays:
-            return self._begin(model)
-        if self._cached is None or self._cached[0] is not self._arrays:
-            self._cached = (self._arrays, state_from_arrays(model, self._arrays))
-        return self._cached[1]
+    def _knowledge(self, modes: tuple[Floats, ...]) -> blocks.BlockState:
+        """What is known now; before the first round, the start for products like this one."""
+        if self._topics is not None and modes[0].size != self._topics:
+            raise ShapeError(
+                f"the users' profile knows {self._topics} topics, so a product (or its first vector) must have "
+                f"{self._topics} features; got {modes[0].size}. Describe past items and products alike."
+            )
+        return self._begin(self._key, modes) if self._state is None else self._state
 
     def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
-        model = self._model(tuple(mode.size for mode in modes))
-        sources, targets = self.graph.sources[edges], self.graph.targets[edges]
-        shared = [self._with_constant(np.tile(mode, (edges.size, 1))) for mode in modes]
-        features = [self._features[sources], self._features[targets], *shared]
-        groups = (sources, targets) if self.node_intercepts else None
-        state, _ = update(model, self._knowledge(model), features, outcomes, groups)
-        self._arrays = state_to_arrays(state)
-        self._cached = (self._arrays, state)
+        state = self._knowledge(modes)
+        product = blocks.scaled_product(state.scales, modes)
+        sources, targets = self.graph.sources[edges].astype(np.int64), self.graph.targets[edges]
+        record = blocks.make_round(product, sources, targets, outcomes)
+        with single_threaded_blas():
+            self._state = blocks.learn(self._model(), self._nodes, state, record)
+
+    def _scores(self, modes: tuple[Floats, ...], *, deviations: bool) -> blocks.Scores:
+        state = self._knowledge(modes)
+        product = blocks.scaled_product(state.scales, modes)
+        edges = self.graph.out_offsets, self.graph.targets
+        with single_threaded_blas():
+            return blocks.score(self._model(), self._nodes, state, product, *edges, deviations=deviations)
 
     def _score(self, modes: tuple[Floats, ...]) -> Floats:
-        model = self._model(tuple(mode.size for mode in modes))
-        state = self._knowledge(model)
-        vectors = [self._with_constant(mode[None])[0] for mode in modes]
-        kind, c = self.exploration_kind, self.exploration
-        draw = sample(model, state, self._generator("thompson", modes)) if kind == "thompson" else None
-        spread = kind in ("ucb", "variance") and c > 0.0
-        scoring = _Round(model, state, draw, self._features, vectors, c if spread else 0.0, kind == "ucb")
-        with single_threaded_blas():
-            return scoring.score(self.graph, 1 if self.projection == "sigmoid" else 0)
+        explores = self.exploration_kind != "greedy" and self.exploration > 0.0
+        scores = self._scores(modes, deviations=explores)
+        if scores.deviations is None:
+            return scores.probabilities
+        bonus = self.exploration * scores.deviations
+        if self.exploration_kind == "thompson":
+            bonus = bonus * self._generator("thompson", modes).normal(size=bonus.size)
+        bonus = np.clip(bonus, -_LARGEST_BONUS, _LARGEST_BONUS)
+        return blocks.raised(scores.probabilities, self.graph.out_offsets, bonus)
 
+    # -- state --
 
-def _scaled(users: Floats, scaling: str) -> Floats:
-    norms = np.sqrt(np.einsum("ni,ni->n", users, users))
-    factors = np.ones(len(users))
-    if scaling == "rows":
-        factors = 1.0 / np.where(norms > 0.0, norms, 1.0)
-    elif scaling == "mean" and norms.any():
-        factors /= np.sqrt(np.mean(norms**2))
-    return np.ascontiguousarray(users * factors[:, None])
+    def _saved(self) -> Mapping[str, NDArray[Any]]:
+        return {} if self._state is None else blocks.state_to_arrays(self._state)
 
-
-@dataclass(frozen=True)
-class _Round:
-    """One round's scoring: everything per node once, modes 3..D as numbers per rank, then O(R) or O(R²) an edge."""
-
-    model: TensorSettings
-    state: TensorState
-    draw: Draw | None
-    features: Floats
-    vectors: list[Floats]
-    c: float
-    roots: bool
-
-    @property
-    def full(self) -> bool:
-        """Whether the variance is the exact one; the sum of roots is always Eq. CB_ij's."""
-        return self.model.second_moments == "full" and not self.roots
-
-    def score(self, graph: Graph, link: int) -> Floats:
-        from tensorucb.policies import _kernels
-
-        out = np.empty(graph.n_edges)
-        w = self.state.means if self.draw is None else self.draw.means
-        a, b = self.features @ w[0].T, self.features @ w[1].T
-        if self.c > 0.0 and self.model.posterior == "joint":
-            arguments, kernel = self._joint(a, b), _kernels.score_joint
-        else:
-            arguments, kernel = self._factorised(a, b), _kernels.score_factorised
-        offsets = self._offsets(graph.n_nodes)
-        options = (
-            (self.c, self.roots, self.full, link) if kernel is _kernels.score_joint else (self.c, self.roots, link)
-        )
-
-        def run(start: int, stop: int) -> None:
-            kernel(graph.sources, graph.targets, start, stop, *arguments, *offsets, *options, out)
-
-        map_chunks(run, [*range(0, graph.n_edges, _CHUNK), graph.n_edges], thread_count())
-        return out
-
-    def _shared(self) -> list[Floats]:
-        """z·w^{l,r} of modes 3..D."""
-        means = self.state.means if self.draw is None else self.draw.means
-        return [w @ z for w, z in zip(means[2:], self.vectors, strict=True)]
-
-    def _factorised(self, a: Floats, b: Floats) -> tuple[Floats, ...]:
-        shared = self._shared()
-        c = np.prod(shared, axis=0)
-        if self.c == 0.0:
-            return a * c, a, a, b, b
-        sa, sb = (np.maximum(form, 0.0) for form in self._forms())
-        s = [
-            np.maximum(np.einsum("i,rij,j->r", z, S, z), 0.0)
-            for z, S in zip(self.vectors, self.state.covariances[2:], strict=True)
-        ]
-        e = [np.prod([x for other, x in enumerate(shared) if other != m], axis=0) for m in range(len(shared))]
-        if self.roots:
-            extra = np.sum([abs(x) * np.sqrt(v) for x, v in zip(e, s, strict=True)], axis=0)
-            return a * c, abs(c) * np.sqrt(sa) + abs(a) * extra, abs(a * c), b, np.sqrt(sb)
-        if self.full:
-            both = (a**2 + sa) * np.prod([x**2 + v for x, v in zip(shared, s, strict=True)], axis=0)
-            return a * c, both - (a * c) ** 2, both, b, sb
-        extra = np.sum([x**2 * v for x, v in zip(e, s, strict=True)], axis=0)
-        return a * c, c**2 * sa + a**2 * extra, (a * c) ** 2, b, sb
-
-    def _joint(self, a: Floats, b: Floats) -> tuple[Floats, ...]:
-        upper, shared = np.triu_indices(self.model.rank), self._shared()
-        V = []
-        for z, S in zip(self.vectors, self.state.covariances[2:], strict=True):
-            blocks = S.reshape(self.model.rank, z.size, self.model.rank, z.size)
-            V.append(np.einsum("i,risj,j->rs", z, blocks, z))
-        e = [
-            np.prod([x for other, x in enumerate(shared) if other != m], axis=0) * np.ones(a.shape[1])
-            for m in range(len(V))
-        ]
-        extra = np.array([(v * np.outer(x, x))[upper] for v, x in zip(V, e, strict=True)])
-        if not self.roots:
-            extra = extra.sum(axis=0, keepdims=True)
-        moment = np.prod([np.outer(x, x) + v for x, v in zip(shared, V, strict=True)], axis=0)[upper]
-        c = np.prod(shared, axis=0)
-        first, second = self._forms()
-        return a, first, b, second, c, extra, np.ascontiguousarray(moment)
-
-    def _forms(self) -> tuple[Floats, Floats]:
-        """XᵀΣx of every node in modes 1 and 2: (n, R), or (n, R(R+1)/2) over rank pairs if joint."""
-        from tensorucb.policies._kernels import quadratic_forms
-
-        n, d = self.features.shape
-        i, j = np.triu_indices(d)
-        blocks = np.concatenate([self._blocks(mode, d) for mode in (0, 1)])
-        both = blocks[:, i, j] + blocks[:, j, i]
-        coefficients = np.ascontiguousarray(np.where(i == j, 0.5, 1.0)[:, None] * both.T)
-        first, second = np.empty((n, len(blocks) // 2)), np.empty((n, len(blocks) // 2))
-
-        def run(start: int, stop: int) -> None:
-            quadratic_forms(self.features, coefficients, start, stop, first, second)
-
-        map_chunks(run, [*range(0, n, _CHUNK), n], thread_count())
-        return first, second
-
-    def _blocks(self, mode: int, d: int) -> Floats:
-        """Σ^{l,r} of each rank, or Σ_{rs} of each pair of ranks r ≤ s if joint."""
-        S, rank = self.state.covariances[mode], self.model.rank
-        if self.model.posterior == "factorised":
-            return S
-        r, s = np.triu_indices(rank)
-        return np.asarray(S.reshape(rank, d, rank, d).transpose(0, 2, 1, 3)[r, s])
-
-    def _offsets(self, n: int) -> tuple[Floats, Floats, Floats, Floats]:
-        """Intercepts of sources and targets (their share of the sum of roots included), and their variances."""
-        if not self.model.intercepts:
-            return np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
-        source, target = self.state.intercept_means if self.draw is None else self.draw.intercepts
-        var_source, var_target = self.state.intercept_variances
-        if self.roots and self.c > 0.0:
-            source, target = source + self.c * np.sqrt(var_source), target + self.c * np.sqrt(var_target)
-        return source, target, var_source, var_target
+    def _load(self, key: int, dims: tuple[int, ...] | None, arrays: Mapping[str, NDArray[Any]]) -> None:
+        if dims is None or not arrays:
+            self._state = None
+            return
+        fresh = self._begin(key, tuple(np.zeros(size) for size in dims))
+        self._state = blocks.state_from_arrays(fresh, arrays)

@@ -1,4 +1,4 @@
-"""TensorUCB: node-factored scores against the literal loop, the protocol, state, and the paper's settings."""
+"""OnlineTensorUCB: node-factored scores against the literal loop, the protocol, state, and the paper's settings."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.learner import TensorRegression, state_from_arrays
 from tensorucb.policies.check import check_policy
+from tensorucb.policies.online_tensor_ucb import OnlineTensorUCB
 from tensorucb.policies.tensor_ucb import TensorUCB
 
 
@@ -26,7 +27,7 @@ def network(n=30, m=150, seed=0):
 
 def taught(modes=1, rounds=4, **options):
     graph, users, rng = network()
-    policy = TensorUCB(**{"rank": 3, "exploration": 0.3, **options})
+    policy = OnlineTensorUCB(**{"rank": 3, "exploration": 0.3, **options})
     policy.bind(graph, users, 1)
     for _ in range(rounds):
         product = [rng.random(3 + extra) for extra in range(modes)]
@@ -59,7 +60,7 @@ def test_paper_scores_equal_the_paper(projection):
     graph, users, rng = network()
     policy = TensorUCB.paper(rank=2, exploration=0.05, noise_variance=0.2)
     if projection == "clip":
-        policy = TensorUCB(**{**policy.settings(), "projection": "clip"})
+        policy = OnlineTensorUCB(**{**policy.settings(), "projection": "clip"})
     users *= 0.2
     policy.bind(graph, users, 0)
     learner = TensorRegression((4, 4, 3), 2, init="ones", noise_variance=0.2)
@@ -104,7 +105,7 @@ def test_paper_settings():
 )
 @pytest.mark.parametrize("modes", [1, 2])
 def test_follows_the_protocol(options, modes):
-    check_policy(lambda: TensorUCB(**{"rank": 2, **options}), modes=modes)
+    check_policy(lambda: OnlineTensorUCB(**{"rank": 2, **options}), modes=modes)
 
 
 @pytest.mark.parametrize("start", ["ones", "random"])
@@ -135,7 +136,7 @@ def test_thompson_draws_differ_between_rounds_and_repeat_within_one():
 
 
 def test_threads_do_not_matter(monkeypatch):
-    monkeypatch.setattr("tensorucb.policies.tensor_ucb._CHUNK", 7)
+    monkeypatch.setattr("tensorucb.policies.online_tensor_ucb._CHUNK", 7)
     scores = []
     for threads in ("1", "2", "4"):
         monkeypatch.setenv("TENSORUCB_THREADS", threads)
@@ -148,7 +149,7 @@ def test_it_learns():
     """Edges that always and never fire are told apart after a few rounds."""
     graph, users, rng = network()
     truth = users[graph.sources, 0] * users[graph.targets, 1] > 0.3
-    policy = TensorUCB(rank=3)
+    policy = OnlineTensorUCB(rank=3)
     policy.bind(graph, users, 0)
     for _ in range(8):
         policy.update(rng.random(3), np.arange(graph.n_edges), truth)
@@ -172,4 +173,4 @@ def test_it_learns():
 )
 def test_bad_settings_are_refused(options, message):
     with pytest.raises(InputError, match=message):
-        TensorUCB(**options)
+        OnlineTensorUCB(**options)

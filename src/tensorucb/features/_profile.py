@@ -1,0 +1,135 @@
+"""`UserProfile`: what is known of users before a campaign, features and the past by topic kept apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorucb.errors import InputError, ShapeError
+from tensorucb.features._scaling import standardise
+
+__all__ = ["UserProfile"]
+
+F64 = NDArray[np.float64]
+
+_HALF = 0.5
+# Credits a user must have earned before the ratio to what was expected counts by half.
+_SMOOTHING = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class UserProfile:
+    """Users by row: features, and optionally their past actions and influence on items with topics.
+
+    Pass it to `Policy.bind` or an environment in place of an (n, d) array. Most policies see :meth:`matrix`, all of it
+    as one flat array; `TensorUCB` takes the parts. It counts as an array-like, so NumPy functions take it as well.
+
+    Parameters
+    ----------
+    features
+        ``(n, d)``, any scale; at least one column.
+    taste
+        ``(n, k)`` number of past actions by topic. k must be the dimension of products.
+    credit, exposure
+        ``(n, k)`` responses credited to a user as a source, and chances to earn them, by topic: both or neither.
+    """
+
+    features: F64
+    taste: F64 | None = None
+    credit: F64 | None = None
+    exposure: F64 | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what does not fit together."""
+        for name in ("features", "taste", "credit", "exposure"):
+            value = getattr(self, name)
+            if value is not None or name == "features":
+                # Past the frozen dataclass: what came in any form is kept as a read-only array.
+                object.__setattr__(self, name, _matrix(name, value))
+        if (self.credit is None) != (self.exposure is None):
+            raise InputError("credit and exposure belong together: pass both or neither.")
+        shapes = {p.shape for p in (self.taste, self.credit, self.exposure) if p is not None}
+        if len(shapes) > 1 or any(shape[0] != self.n for shape in shapes):
+            raise ShapeError(
+                f"taste, credit and exposure must be of one shape ({self.n}, k), one row a user as in features; "
+                f"got {sorted(shapes)}."
+            )
+
+    @property
+    def n(self) -> int:
+        """Number of users."""
+        return int(self.features.shape[0])
+
+    @property
+    def k(self) -> int | None:
+        """Number of topics; None without a past."""
+        part = self.taste if self.taste is not None else self.credit
+        return None if part is None else int(part.shape[1])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of :meth:`matrix`."""
+        return self.n, int(self._flat.shape[1])
+
+    def parts(self) -> dict[str, F64]:
+        """The arrays that are there, by name."""
+        named = {name: getattr(self, name) for name in ("features", "taste", "credit", "exposure")}
+        return {name: array for name, array in named.items() if array is not None}
+
+    def select(self, rows: ArrayLike) -> UserProfile:
+        """The profile of some rows, by number or mask."""
+        index = np.asarray(rows)
+        return UserProfile(**{name: array[index] for name, array in self.parts().items()})
+
+    def matrix(self) -> F64:
+        """Everything side by side, ``(n, D)``, read-only.
+
+        The features as they are; then, as far as they are there, log(1 + actions), log(1 + actions) by topic, the log
+        ratio of credit to what was expected, and the same by topic. Single columns have standard deviation ½, columns
+        by topic 1/√k.
+        """
+        return self._flat
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """:meth:`matrix`, for functions that take arrays."""
+        flat: NDArray[Any] = self._flat.astype(dtype or np.float64, copy=bool(copy))
+        return flat
+
+    @cached_property
+    def _flat(self) -> F64:
+        blocks = [self.features]
+        if self.taste is not None:
+            blocks.append(_HALF * standardise(np.log1p(self.taste.sum(axis=1, keepdims=True))))
+            blocks.append(standardise(np.log1p(self.taste)) * float(self.taste.shape[1] ** -0.5))
+        if self.credit is not None and self.exposure is not None:
+            expected = self.exposure * (float(self.credit.sum()) / max(float(self.exposure.sum()), 1e-9))
+            overall = _log_ratio(self.credit.sum(axis=1, keepdims=True), expected.sum(axis=1, keepdims=True))
+            blocks.append(_HALF * standardise(overall))
+            blocks.append(standardise(_log_ratio(self.credit, expected)) * float(self.credit.shape[1] ** -0.5))
+        flat: F64 = np.ascontiguousarray(np.hstack(blocks))
+        flat.setflags(write=False)
+        return flat
+
+
+def _log_ratio(credit: F64, expected: F64) -> F64:
+    ratio: F64 = np.log((credit + _SMOOTHING) / (expected + _SMOOTHING))
+    return ratio
+
+
+def _matrix(name: str, values: Any) -> F64:
+    try:
+        matrix = np.array(values, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be a matrix of numbers, one row a user; got {type(values).__name__}.") from error
+    if matrix.ndim != 2 or matrix.shape[1] == 0:
+        raise ShapeError(f"{name} must be a matrix with a column or more, one row a user; got {matrix.shape}.")
+    if not np.isfinite(matrix).all():
+        raise InputError(f"{name} must be finite; got NaN or infinity. Clean or impute them first.")
+    if name != "features" and (matrix < 0.0).any():
+        raise InputError(f"{name} counts past events and cannot be negative; got {float(matrix.min())!r}.")
+    matrix.setflags(write=False)
+    return matrix
