@@ -15,7 +15,7 @@ from tensorucb.campaign._credit import check_credit
 from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, explain_round, explain_user
 from tensorucb.campaign._responses import read_responses
 from tensorucb.campaign._store import RoundRecord, Session
-from tensorucb.campaign._tell import TellReport, apply_batch
+from tensorucb.campaign._tell import TellReport, Told, apply_batch
 from tensorucb.campaign._world import World, add_users, as_id_array
 from tensorucb.errors import InputError, StateError
 from tensorucb.policies._inputs import as_modes
@@ -262,9 +262,7 @@ class Campaign(CampaignCore):
             a malformed row refuses the whole batch.
         """
         with self._lock:
-            with self.store.read() as session:
-                strings = self._current(session).strings
-            batch = read_responses(responses, strings=strings)
+            batch = read_responses(responses, strings=self._strings())
             now = self.clock()
             with self.store.write() as session:
                 world = self._current(session)
@@ -274,7 +272,26 @@ class Campaign(CampaignCore):
                     raise StateError(f"round {round_id} was cancelled and takes no responses. Ask for a new round.")
                 if record.payload["kind"] == "history":
                     raise StateError(f"round {round_id} is imported history. Use import_history for more of it.")
-                return apply_batch(session, self._record.campaign, world, record, batch, now)
+                told = self._told_before(session, record.number)
+                applied = apply_batch(session, self._record.campaign, world, record, batch, told, now)
+            if applied.seq:
+                # On the next call the log says whether anybody else has told this round something since.
+                tag = (self._ledger.loads, applied.seq)
+                self._told = (record.number, tag, told.extended(applied.edges, applied.nodes))
+            return applied.report
+
+    def _strings(self) -> bool:
+        if self._world is None:
+            with self.store.read() as session:
+                return self._current(session).strings
+        return self._world.strings
+
+    def _told_before(self, session: Session, number: int) -> Told:
+        """What this round was told; remembered for the last one, so that many small tells stay quick."""
+        tag = self._ledger.told_tag(number)
+        if self._told is None or self._told[:2] != (number, tag):
+            self._told = (number, tag, Told.read(session, self._record.campaign, number))
+        return self._told[2]
 
     def close(self, round_id: str) -> Ask:
         """Close a round: silence becomes "no", and the model learns it. Closing again changes nothing."""

@@ -15,13 +15,15 @@ _WITHOUT_ROUND = frozenset({"created", "products_added", "contradiction"})
 
 @dataclass
 class Ledger:
-    """Rounds by number, the log's last event seen, and the revision of the world."""
+    """Rounds by number, the log's last event seen, the revision of the world, and who was told what last."""
 
     campaign: int
     seq: int = -1
     revision: int = 0
     catalogue: int = 0
     rounds: dict[int, RoundRecord] = field(default_factory=dict)
+    loads: int = 0
+    told: dict[int, int] = field(default_factory=dict)
 
     def refresh(self, session: Session) -> None:
         """Follow the log. Call it at the beginning of a transaction, so that nothing of a later rollback stays."""
@@ -32,6 +34,8 @@ class Ledger:
             if event.kind in ("users_added", "forgotten", "history_imported"):
                 self._load(session)
                 return
+            if event.kind == "told" and event.round is not None:
+                self.told[event.round] = event.seq
             if event.kind == "products_added":
                 self.catalogue = event.seq
             changes = event.kind not in _WITHOUT_ROUND and not (event.kind == "told" and not event.payload["late"])
@@ -41,7 +45,12 @@ class Ledger:
                     self.rounds[record.number] = record
             self.seq = event.seq
 
+    def told_tag(self, number: int) -> tuple[int, int]:
+        """Changes whenever somebody tells this round something new."""
+        return self.loads, self.told.get(number, 0)
+
     def _load(self, session: Session) -> None:
+        self.loads, self.told = self.loads + 1, {}
         self.rounds = {record.number: record for record in session.rounds(self.campaign)}
         names = session.blobs(self.campaign, "world-")
         self.revision = int(names[-1].removeprefix("world-"))

@@ -14,16 +14,9 @@ from numpy.typing import NDArray
 from tensorucb import policies
 from tensorucb.errors import InputError, StateError
 from tensorucb.policies import Policy, PolicyState, Product
+from tensorucb.policies.drift import expected_probabilities
 
 __all__ = ["believed", "build_policy", "policy_spec", "state_hash"]
-
-# Attributes under which a policy of this package scores without exploration.
-_GREEDY: dict[str, dict[str, Any]] = {
-    "TensorUCB": {"exploration": 0.0, "exploration_kind": "greedy"},
-    "LinUCB": {"exploration": 0.0},
-    "IMLinUCB": {"exploration": 0.0},
-    "CUCB": {"exploration": 0.0},
-}
 
 
 def _own_name(policy: object) -> str | None:
@@ -40,7 +33,8 @@ def policy_spec(policy: Policy) -> dict[str, Any]:
             "See docs/add-a-policy.md for one of your own."
         )
     name = _own_name(policy)
-    arguments = policy.settings() if isinstance(policy, policies.BasePolicy) else {}
+    settings = getattr(policy, "settings", None)
+    arguments = settings() if callable(settings) else {}
     if name is None:
         return {"type": f"{type(policy).__module__}:{type(policy).__qualname__}", "own": False, "arguments": arguments}
     return {"type": name, "own": True, "arguments": arguments}
@@ -66,16 +60,18 @@ def build_policy(spec: Mapping[str, Any], given: Policy | None) -> Policy:
 
 
 def believed(policy: Policy, product: Product) -> NDArray[np.float64]:
-    """What the policy believes of every edge, without exploration where it is one that we can ask so.
+    """What the policy believes of every edge, without exploration where it can be asked so.
 
-    TensorUCB, LinUCB, IMLinUCB and CUCB give their mean; of other policies it is what they score by.
+    A policy with a method ``mean(product)`` is asked for that, one with a factor ``exploration`` as if it were
+    (next to) nothing; of others it is what they score by.
     """
-    name = _own_name(policy)
-    if name in _GREEDY:
+    mean = getattr(policy, "mean", None)
+    if callable(mean):
+        return np.asarray(mean(product), dtype=np.float64)
+    if hasattr(policy, "exploration_kind"):
         policy = copy.copy(policy)
-        for attribute, value in _GREEDY[name].items():
-            setattr(policy, attribute, value)
-    return np.asarray(policy.score(product), dtype=np.float64)
+        policy.exploration_kind = "greedy"
+    return np.asarray(expected_probabilities(policy, product), dtype=np.float64)
 
 
 def state_hash(state: PolicyState) -> str:

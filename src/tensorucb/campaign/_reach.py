@@ -21,8 +21,8 @@ _LEVEL = 0.9
 class Reach:
     """Expected number of active users, the contacted ones counted among them.
 
-    The probabilities behind it are the policy's belief without exploration where it offers that (TensorUCB, LinUCB,
-    IMLinUCB, CUCB); the interval is that of the outcome under this belief, not of the belief itself.
+    The probabilities behind it are the policy's belief without exploration, where it can be asked for that; the
+    interval is that of the outcome under this belief, not of the belief itself.
 
     Attributes
     ----------

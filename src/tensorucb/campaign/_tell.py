@@ -15,7 +15,7 @@ from tensorucb.campaign._store import EdgeResponses, NodeEvents, RoundRecord, Se
 from tensorucb.campaign._world import World
 from tensorucb.errors import InputError, UnknownIdError
 
-__all__ = ["Contradiction", "TellReport", "apply_batch"]
+__all__ = ["Applied", "Contradiction", "TellReport", "Told", "apply_batch"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -88,21 +88,57 @@ class _Sorting:
             self.items.append({"users": keys, "kept": "another event of this id", "told": "this one"})
 
 
+@dataclass(frozen=True)
+class Told:
+    """What a round has been told: outcomes by key of both ends, sorted; and who acted when."""
+
+    sources: Ints
+    targets: Ints
+    outcomes: Floats
+    acted: set[tuple[int, float]]
+
+    @classmethod
+    def read(cls, session: Session, campaign: int, number: int) -> Told:
+        """As the store has it."""
+        edges, nodes = session.edge_responses(campaign, number), session.node_events(campaign, number)
+        acted = set(zip(nodes.users.tolist(), nodes.times.tolist(), strict=True))
+        return cls(edges.sources, edges.targets, edges.outcomes, acted)
+
+    def extended(self, edges: EdgeResponses, nodes: NodeEvents) -> Told:
+        """The same with more; the set is taken over, since it may be large."""
+        self.acted.update(zip(nodes.users.tolist(), nodes.times.tolist(), strict=True))
+        if edges.sources.size == 0:
+            return self
+        columns = [(self.sources, edges.sources), (self.targets, edges.targets), (self.outcomes, edges.outcomes)]
+        sources, targets, outcomes = (np.concatenate(pair) for pair in columns)
+        order = np.lexsort((targets, sources))
+        return Told(sources[order], targets[order], outcomes[order], self.acted)
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What a batch came to: the report, the rows that were new, and the number of their event (0 if none)."""
+
+    report: TellReport
+    seq: int
+    edges: EdgeResponses
+    nodes: NodeEvents
+
+
 def apply_batch(
-    session: Session, campaign: int, world: World, record: RoundRecord, batch: Batch, now: float
-) -> TellReport:
+    session: Session, campaign: int, world: World, record: RoundRecord, batch: Batch, told: Told, now: float
+) -> Applied:
     """Check the batch, write what is new, log it; inside a write transaction."""
     s, t = _checked_edges(world, record, batch.edges)
     users = world.known(batch.nodes.users, batch.nodes.rows, "user")
     wanted = {e for e in (*batch.edges.event_ids, *batch.nodes.event_ids) if e is not None}
     sorting = _Sorting(world, record, session.known_event_ids(campaign, sorted(wanted)) if wanted else {})
-    told = session.edge_responses(campaign, record.number) if s.size else None
     edges = _new_edges(sorting, batch.edges, s, t, told)
-    acted = session.node_events(campaign, record.number) if users.size else None
-    nodes = _new_nodes(sorting, batch.nodes, users, acted)
+    nodes = _new_nodes(sorting, batch.nodes, users, told.acted)
     accepted = edges.sources.size + nodes.users.size
     late = accepted if record.status == "closed" else 0
     report = TellReport(accepted, sorting.duplicates, tuple(sorting.contradictions), late)
+    seq = 0
     if accepted:
         counts = {"id": record.id, "edges": edges.sources.size, "nodes": nodes.users.size, "late": late}
         seq = session.append_event(campaign, "told", record.number, counts, now)
@@ -115,7 +151,7 @@ def apply_batch(
     if sorting.items:
         payload = {"id": record.id, "count": len(sorting.items), "items": sorting.items[:_LOGGED]}
         session.append_event(campaign, "contradiction", record.number, payload, now)
-    return report
+    return Applied(report, seq, edges, nodes)
 
 
 def _checked_edges(world: World, record: RoundRecord, edges: EdgeBatch) -> tuple[Ints, Ints]:
@@ -180,7 +216,7 @@ def _moment(time: float) -> float | None:
     return None if math.isnan(time) else time
 
 
-def _new_edges(sorting: _Sorting, batch: EdgeBatch, s: Ints, t: Ints, told: EdgeResponses | None) -> EdgeResponses:
+def _new_edges(sorting: _Sorting, batch: EdgeBatch, s: Ints, t: Ints, told: Told) -> EdgeResponses:
     """The rows that are neither duplicates nor contradictions."""
     world, keys = sorting.world, sorting.world.keys
     fresh = np.ones(s.size, dtype=np.bool_)
@@ -206,9 +242,7 @@ def _new_edges(sorting: _Sorting, batch: EdgeBatch, s: Ints, t: Ints, told: Edge
     )
 
 
-def _standing(
-    world: World, edges: Ints, outcomes: Floats, told: EdgeResponses | None
-) -> tuple[Floats, NDArray[np.bool_]]:
+def _standing(world: World, edges: Ints, outcomes: Floats, told: Told) -> tuple[Floats, NDArray[np.bool_]]:
     """For each row the outcome that stands for its edge, and whether the row is the one that sets it."""
     if edges.size == 0:
         return outcomes, np.zeros(0, dtype=np.bool_)
@@ -216,7 +250,7 @@ def _standing(
     first = np.zeros(edges.size, dtype=np.bool_)
     first[index] = True
     standing = outcomes[index[inverse]]
-    if told is not None and told.sources.size:
+    if told.sources.size:
         # Keys and rows have one order, so that what comes by key is sorted by edge.
         before = world.graph.edge_between(world.rows(told.sources), world.rows(told.targets))
         at = np.minimum(np.searchsorted(before, edges), before.size - 1)
@@ -226,7 +260,7 @@ def _standing(
     return standing, first
 
 
-def _new_nodes(sorting: _Sorting, batch: NodeBatch, users: Ints, acted: NodeEvents | None) -> NodeEvents:
+def _new_nodes(sorting: _Sorting, batch: NodeBatch, users: Ints, acted: set[tuple[int, float]]) -> NodeEvents:
     """The node events that are new; the same user at the same moment is the same event."""
     keys = sorting.world.keys[users]
     fresh = np.ones(users.size, dtype=np.bool_)
@@ -234,11 +268,11 @@ def _new_nodes(sorting: _Sorting, batch: NodeBatch, users: Ints, acted: NodeEven
     if any(event_id is not None for event_id in batch.event_ids):
         contents: list[_Content] = [(sorting.record.number, "node", key, None, None, time) for key, time in moments]
         fresh = _by_event_id(sorting, batch.rows, batch.event_ids, contents)
-    seen = set() if acted is None else set(zip(acted.users.tolist(), acted.times.tolist(), strict=True))
+    here: set[tuple[int, float]] = set()
     for i in np.flatnonzero(fresh).tolist():
-        if moments[i] in seen:
+        if moments[i] in acted or moments[i] in here:
             fresh[i] = False
             sorting.duplicates += 1
-        seen.add(moments[i])
+        here.add(moments[i])
     new = np.flatnonzero(fresh)
     return NodeEvents(keys[new], batch.times[new], [batch.event_ids[i] for i in new.tolist()])
