@@ -272,12 +272,12 @@ class Campaign(CampaignCore):
                     raise StateError(f"round {round_id} was cancelled and takes no responses. Ask for a new round.")
                 if record.payload["kind"] == "history":
                     raise StateError(f"round {round_id} is imported history. Use import_history for more of it.")
-                told = self._told_before(session, record.number)
+                told = self._told_before(session, record.number, world)
                 applied = apply_batch(session, self._record.campaign, world, record, batch, told, now)
             if applied.seq:
                 # On the next call the log says whether anybody else has told this round something since.
-                tag = (self._ledger.loads, applied.seq)
-                self._told = (record.number, tag, told.extended(applied.edges, applied.nodes))
+                told.add(world, applied.edges, applied.nodes)
+                self._told = (record.number, (self._ledger.loads, applied.seq), told)
             return applied.report
 
     def _strings(self) -> bool:
@@ -286,11 +286,11 @@ class Campaign(CampaignCore):
                 return self._current(session).strings
         return self._world.strings
 
-    def _told_before(self, session: Session, number: int) -> Told:
+    def _told_before(self, session: Session, number: int, world: World) -> Told:
         """What this round was told; remembered for the last one, so that many small tells stay quick."""
         tag = self._ledger.told_tag(number)
         if self._told is None or self._told[:2] != (number, tag):
-            self._told = (number, tag, Told.read(session, self._record.campaign, number))
+            self._told = (number, tag, Told.read(session, self._record.campaign, number, world))
         return self._told[2]
 
     def close(self, round_id: str) -> Ask:

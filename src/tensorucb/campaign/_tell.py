@@ -90,29 +90,24 @@ class _Sorting:
 
 @dataclass(frozen=True)
 class Told:
-    """What a round has been told: outcomes by key of both ends, sorted; and who acted when."""
+    """What a round has been told: for each edge of the graph 0, 1, or -1 for nothing yet; and who acted when."""
 
-    sources: Ints
-    targets: Ints
-    outcomes: Floats
+    outcomes: NDArray[np.int8]
     acted: set[tuple[int, float]]
 
     @classmethod
-    def read(cls, session: Session, campaign: int, number: int) -> Told:
+    def read(cls, session: Session, campaign: int, number: int, world: World) -> Told:
         """As the store has it."""
-        edges, nodes = session.edge_responses(campaign, number), session.node_events(campaign, number)
-        acted = set(zip(nodes.users.tolist(), nodes.times.tolist(), strict=True))
-        return cls(edges.sources, edges.targets, edges.outcomes, acted)
+        told = cls(np.full(world.graph.n_edges, -1, dtype=np.int8), set())
+        told.add(world, session.edge_responses(campaign, number), session.node_events(campaign, number))
+        return told
 
-    def extended(self, edges: EdgeResponses, nodes: NodeEvents) -> Told:
-        """The same with more; the set is taken over, since it may be large."""
+    def add(self, world: World, edges: EdgeResponses, nodes: NodeEvents) -> None:
+        """Take in more, once it is durable."""
         self.acted.update(zip(nodes.users.tolist(), nodes.times.tolist(), strict=True))
-        if edges.sources.size == 0:
-            return self
-        columns = [(self.sources, edges.sources), (self.targets, edges.targets), (self.outcomes, edges.outcomes)]
-        sources, targets, outcomes = (np.concatenate(pair) for pair in columns)
-        order = np.lexsort((targets, sources))
-        return Told(sources[order], targets[order], outcomes[order], self.acted)
+        if edges.sources.size:
+            numbers = world.graph.edge_between(world.rows(edges.sources), world.rows(edges.targets))
+            self.outcomes[numbers] = edges.outcomes.astype(np.int8)
 
 
 @dataclass(frozen=True)
@@ -228,7 +223,7 @@ def _new_edges(sorting: _Sorting, batch: EdgeBatch, s: Ints, t: Ints, told: Told
         fresh = _by_event_id(sorting, batch.rows, batch.event_ids, contents)
     at = np.flatnonzero(fresh)
     edges, outcomes = world.graph.edge_between(s[at], t[at]), batch.outcomes[at]
-    standing, first = _standing(world, edges, outcomes, told)
+    standing, first = _standing(edges, outcomes, told)
     differs = outcomes != standing
     sorting.duplicates += int(np.count_nonzero(~first & ~differs))
     for i in np.flatnonzero(~first & differs).tolist():
@@ -242,7 +237,7 @@ def _new_edges(sorting: _Sorting, batch: EdgeBatch, s: Ints, t: Ints, told: Told
     )
 
 
-def _standing(world: World, edges: Ints, outcomes: Floats, told: Told) -> tuple[Floats, NDArray[np.bool_]]:
+def _standing(edges: Ints, outcomes: Floats, told: Told) -> tuple[Floats, NDArray[np.bool_]]:
     """For each row the outcome that stands for its edge, and whether the row is the one that sets it."""
     if edges.size == 0:
         return outcomes, np.zeros(0, dtype=np.bool_)
@@ -250,13 +245,9 @@ def _standing(world: World, edges: Ints, outcomes: Floats, told: Told) -> tuple[
     first = np.zeros(edges.size, dtype=np.bool_)
     first[index] = True
     standing = outcomes[index[inverse]]
-    if told.sources.size:
-        # Keys and rows have one order, so that what comes by key is sorted by edge.
-        before = world.graph.edge_between(world.rows(told.sources), world.rows(told.targets))
-        at = np.minimum(np.searchsorted(before, edges), before.size - 1)
-        held = before[at] == edges
-        first &= ~held
-        standing = np.where(held, told.outcomes[at], standing)
+    before = told.outcomes[edges]
+    first &= before < 0
+    standing = np.where(before < 0, standing, before)
     return standing, first
 
 
