@@ -39,6 +39,12 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "reproduce",
         "Run the paper's tables and figures on a data set or a synthetic network.",
     ),
+    "compare": (
+        "tensorucb.cli.compare",
+        "compare",
+        "Our defaults beside every tuned baseline and a product-blind oracle, over a long campaign.",
+    ),
+    "tune": ("tensorucb.cli.tune", "tune", "Choose settings for a data set of your own, and say what was chosen."),
     "create": (
         "tensorucb.cli.create",
         "create",

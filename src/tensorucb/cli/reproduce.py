@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +15,7 @@ from tensorucb.cli._output import emit_json, print_to, progress_bar
 if TYPE_CHECKING:
     from tensorucb.experiments import Environment, WorldSettings
 
-__all__ = ["reproduce"]
+__all__ = ["Feedback", "Objective", "Synthetic", "environment_for", "reproduce"]
 
 
 class Target(StrEnum):
@@ -87,7 +88,7 @@ def reproduce(
     effort = Effort.quick() if quick else Effort()
     effort = replace(effort, rounds=rounds or effort.rounds, runs=runs or effort.runs)
     note = print_to(err=True)
-    environment = _environment(data, synthetic, scale, world, out, lambda line: note.print(f"[dim]{line} …[/dim]"))
+    environment = environment_for(data, synthetic, scale, world, out, lambda line: note.print(f"[dim]{line} …[/dim]"))
     grids = {} if settings is None else read_settings(settings)
     write_manifest(
         out / "manifest.json",
@@ -107,9 +108,17 @@ def reproduce(
         typer.echo(str(path))
 
 
-def _environment(
-    data: Path | None, synthetic: Synthetic | None, scale: float, world: WorldSettings, out: Path, tell: object
+def environment_for(
+    data: Path | None,
+    synthetic: Synthetic | None,
+    scale: float,
+    world: WorldSettings,
+    out: Path,
+    tell: Callable[[str], None],
+    *,
+    min_actions: int = 0,
 ) -> Environment:
+    """The world of a data set, features and truth kept under ``out``, or of a generated network."""
     from tensorucb.experiments import Environment, environment_from_dataset
 
     if synthetic is not None:
@@ -117,7 +126,10 @@ def _environment(
 
         make = digg_like if synthetic is Synthetic.digg else flixster_like
         return Environment.from_sandbox(make(scale), settings=world, name=f"{synthetic.value}-like")
-    from tensorucb.data import read_dataset
+    from tensorucb.data import prepare, read_dataset
 
     assert data is not None
-    return environment_from_dataset(read_dataset(data), settings=world, cache=out / "cache", tell=tell)  # type: ignore[arg-type]
+    dataset = read_dataset(data)
+    if min_actions:
+        dataset = prepare(dataset, min_interactions=min_actions)
+    return environment_from_dataset(dataset, settings=world, cache=out / "cache", tell=tell)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from tensorucb.experiments._ablations import Ablated, ablations
 from tensorucb.experiments._dataset import environment_from_dataset
+from tensorucb.experiments._decisions import Decisions, contestants, decision_table
 from tensorucb.experiments._environment import Environment, Optimum, WorldSettings
 from tensorucb.experiments._explain import Follower, SeedReason, explain_seeds
 from tensorucb.experiments._files import (
@@ -14,6 +16,7 @@ from tensorucb.experiments._files import (
     write_timings,
 )
 from tensorucb.experiments._paper import Effort, Reproduction, paper_policies, sampled
+from tensorucb.experiments._references import ProductBlind
 from tensorucb.experiments._regret import (
     ETA,
     average_regret,
@@ -38,6 +41,7 @@ from tensorucb.experiments._tuning import (
     default_grid,
     read_settings,
     tune,
+    write_settings,
 )
 
 __all__ = [
@@ -45,12 +49,15 @@ __all__ = [
     "EXPLORATION_GRID",
     "RANK_GRID",
     "REGRET_COLUMNS",
+    "Ablated",
+    "Decisions",
     "Effort",
     "Environment",
     "Experiment",
     "Follower",
     "Interval",
     "Optimum",
+    "ProductBlind",
     "Reproduction",
     "RunFiles",
     "RunResult",
@@ -58,7 +65,10 @@ __all__ = [
     "Trial",
     "Tuning",
     "WorldSettings",
+    "ablations",
     "average_regret",
+    "contestants",
+    "decision_table",
     "default_grid",
     "environment_from_dataset",
     "explain_seeds",
@@ -77,5 +87,6 @@ __all__ = [
     "write_csv",
     "write_manifest",
     "write_regret",
+    "write_settings",
     "write_timings",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,16 @@ from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._runner import Report, run_policy
 from tensorucb.policies import Policy
 
-__all__ = ["EXPLORATION_GRID", "RANK_GRID", "Trial", "Tuning", "default_grid", "read_settings", "tune"]
+__all__ = [
+    "EXPLORATION_GRID",
+    "RANK_GRID",
+    "Trial",
+    "Tuning",
+    "default_grid",
+    "read_settings",
+    "tune",
+    "write_settings",
+]
 
 EXPLORATION_GRID = (1e-3, 1e-2, 1e-1, 1.0)
 """The paper's candidates for c."""
@@ -136,6 +146,18 @@ def with_arguments(policy: Policy, arguments: Mapping[str, Any]) -> Policy:
         raise InputError(f"{policy.name} has no argument {unknown[0]!r}; it has {sorted(settings())}.")
     result: Policy = type(policy)(**{**settings(), **arguments})
     return result
+
+
+def write_settings(path: str | Path, tuning: Tuning) -> None:
+    """The chosen settings as a TOML file that :func:`read_settings` reads: a table a policy, a value an argument."""
+    from tensorucb.files import atomic_write
+
+    lines = []
+    for label, trials in tuning.trials.items():
+        lines += [f"[{json.dumps(label)}]", *(f"{name} = {value!r}" for name, value in best(trials).arguments.items())]
+        lines.append("")
+    with atomic_write(path) as file:
+        file.write("\n".join(lines).encode())
 
 
 def read_settings(path: str | Path) -> dict[str, dict[str, Sequence[Any]]]:

@@ -1,0 +1,93 @@
+"""``tensorucb compare``: how good the decisions are."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tensorucb.cli._output import emit_json, print_to, progress_bar
+from tensorucb.cli.reproduce import Feedback, Objective, Synthetic, environment_for
+
+__all__ = ["compare"]
+
+
+def compare(
+    data: Annotated[Path | None, typer.Option(help="Directory with a network and an action log.")] = None,
+    synthetic: Annotated[Synthetic | None, typer.Option(help="A generated network instead of --data.")] = None,
+    scale: Annotated[float, typer.Option(min=0.001, help="Factor on the size of the generated network.")] = 1.0,
+    min_actions: Annotated[
+        int, typer.Option(min=0, help="Leave out users with fewer actions, and then isolated ones.")
+    ] = 0,
+    ablation: Annotated[
+        bool, typer.Option("--ablation", help="Compare our defaults with one idea off at a time instead.")
+    ] = False,
+    objective: Annotated[
+        Objective, typer.Option(help="Users activated by the seeds, or the whole cascade.")
+    ] = Objective.direct,
+    feedback: Annotated[
+        Feedback, typer.Option(help="Out-edges of the seeds, or of every active user.")
+    ] = Feedback.one_hop,
+    runs: Annotated[int, typer.Option(min=1, help="Runs of each policy.")] = 10,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds a run.")] = 200,
+    validation_rounds: Annotated[int, typer.Option(min=1, help="Rounds on which the baselines are tuned.")] = 50,
+    seed: Annotated[int, typer.Option(min=0, help="Sets everything random.")] = 0,
+    out: Annotated[Path, typer.Option(help="Directory for CSV files and figures.")] = Path("comparison"),
+    json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+) -> None:
+    """Play a long campaign with our defaults, untouched, and with every baseline, tuned on validation rounds.
+
+    A killed command goes on where it stopped.
+    """
+    from tensorucb import plots
+    from tensorucb.experiments import Decisions, WorldSettings, decision_table, write_manifest
+
+    if (data is None) == (synthetic is None):
+        raise typer.BadParameter("give either --data DIR or --synthetic digg|flixster.")
+    world = WorldSettings(objective=objective.value, feedback=feedback.value, seed=seed)
+    note = print_to(err=True)
+    environment = environment_for(
+        data, synthetic, scale, world, out, lambda line: note.print(f"[dim]{line} …[/dim]"), min_actions=min_actions
+    )
+    write_manifest(
+        out / "manifest.json",
+        command=["tensorucb", *sys.argv[1:]],
+        seed=seed,
+        environment=environment.describe(),
+        settings={"rounds": rounds, "runs": runs, "validation_rounds": validation_rounds, "ablation": ablation},
+    )
+    with progress_bar("compare") as report:
+        work = Decisions(
+            environment,
+            out,
+            rounds=rounds,
+            runs=runs,
+            validation_rounds=validation_rounds,
+            seed=seed,
+            report=report,
+        )
+        experiment = work.ablation if ablation else work.comparison
+    plots.save_figure(plots.regret_curves(experiment), out, "ablation" if ablation else "decisions")
+    rows = decision_table(experiment)
+    if json:
+        emit_json({"environment": environment.describe(), "rows": rows})
+        return
+    _print(rows, environment.describe())
+    typer.echo(f"Tables and figures: {out}")
+
+
+def _print(rows: list[dict[str, Any]], described: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    console = print_to()
+    console.print(f"{described['name']}: {described['n_nodes']:,} users, {described['n_edges']:,} edges")
+    checkpoints = [name for name in rows[0] if name.startswith("T=") and "_" not in name]
+    table = Table("Average regret", *checkpoints, "last 20 rounds", "worst of first ten")
+    for row in rows:
+        late = f"{row['last20']:.1f} ({row['last20_low']:.1f} – {row['last20_high']:.1f})"
+        table.add_row(
+            row["policy"], *(f"{row[name]:.1f}" for name in checkpoints), late, f"{row['worst_of_first_ten']:.1f}"
+        )
+    console.print(table)

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tensorucb.cli import main
+from tensorucb.data import ActionLog, Dataset, make_sandbox, write_dataset
+from tensorucb.experiments import read_settings
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    box = make_sandbox(80, 500, 12, n_topics=3, base_rate=0.1, rng=1)
+    users, items, times = box.action_log(rng=2)
+    directory = tmp_path_factory.mktemp("data")
+    write_dataset(Dataset(box.graph, ActionLog.from_arrays(users, items, times, list(range(12))), "tiny"), directory)
+    return directory
+
+
+def run(*args: str) -> object:
+    with pytest.raises(SystemExit) as stop:
+        main(list(args))
+    return stop.value.code
+
+
+def test_tune_prints_and_keeps_its_choice(data, tmp_path, capsys):
+    out = tmp_path / "settings.toml"
+    assert not run("tune", "--data", str(data), "--policy", "LinUCB", "--rounds", "3", "--k", "3", "--out", str(out))
+    printed = capsys.readouterr().out
+    assert "chosen" in printed
+    assert "LinUCB" in printed
+    assert set(read_settings(out)) == {"LinUCB"}
+
+
+def test_tune_names_an_unknown_policy(data, capsys):
+    assert run("tune", "--data", str(data), "--policy", "Linucb") == 1
+    assert "no policy 'Linucb'" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_compare_prints_a_row_for_everybody(data, tmp_path, capsys):
+    sizes = ("--rounds", "12", "--runs", "2", "--validation-rounds", "2", "--json", "--out", str(tmp_path))
+    assert not run("compare", "--data", str(data), *sizes)
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert {"TensorUCB", "TensorUCB (paper)", "DILinUCB", "product-blind oracle"} <= {row["policy"] for row in rows}
+    assert (tmp_path / "decisions.png").stat().st_size > 1000
+    assert not run("compare", "--data", str(data), "--ablation", *sizes)
+    assert json.loads(capsys.readouterr().out)["rows"][0]["last20"] > 0
+
+
+def test_compare_demands_one_source_of_data(capsys):
+    assert run("compare") == 2
+    assert "--data" in capsys.readouterr().err
