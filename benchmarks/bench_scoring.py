@@ -1,4 +1,4 @@
-"""Scoring all edges: OnlineTensorUCB against the literal NumPy loop and against a kernel that only streams the same rows."""
+"""Scoring all edges: OnlineTensorUCB against the literal loop, and a kernel that only streams the same rows."""
 
 from __future__ import annotations
 

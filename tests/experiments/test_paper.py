@@ -75,13 +75,26 @@ def test_data_set_environment_holds_out_every_fifth_item(sandbox, tmp_path):
     env = environment_from_dataset(dataset, settings=settings, dim=3, n_topics=2, cache=tmp_path, tell=said.append)
     assert env.campaign.tolist() == [1, 2, 3, 4, 6, 7]
     assert env.users is not None
-    assert env.users.shape == (60, 3 + 2 + 1)
+    # Eigenmap, degrees and past response; activity and influence, overall and by topic.
+    assert env.users.shape == (60, 3 + 2 + 1 + 2 * (1 + 2))
+    assert {name: part.shape[1] for name, part in env.users.parts().items()} == {
+        "features": 3,
+        "taste": 2,
+        "credit": 2,
+        "exposure": 2,
+        "coordinates": 3,
+    }
     assert env.products.shape == (8, 2)
-    assert said == ["product-topics", "user-features", "truth"]
+    assert said == ["product-topics", "user-coordinates", "user-features", "truth"]
     again = environment_from_dataset(dataset, settings=settings, dim=3, n_topics=2, cache=tmp_path)
     assert again.describe() == env.describe()
-    # actions on the campaign's items leave the user features as they are
+    # Actions on the campaign's items leave what is known of users as it is (topics learned from all items apart).
     fewer = log.select(np.isin(log.items, [0, 5]) | (log.users % 2 == 0))
     changed = Dataset(sandbox.graph, ActionLog(fewer.users, fewer.items, fewer.times, log.item_ids), "tiny", window=1)
-    other = environment_from_dataset(changed, settings=settings, dim=3, n_topics=2)
-    np.testing.assert_array_equal(other.users, env.users)
+    strict, other = (
+        environment_from_dataset(data, settings=settings, dim=3, n_topics=2, topics_from="held_out")
+        for data in (dataset, changed)
+    )
+    for name, part in strict.users.parts().items():
+        np.testing.assert_array_equal(other.users.parts()[name], part)
+    np.testing.assert_allclose(env.users.credit.sum(axis=1), strict.users.credit.sum(axis=1))

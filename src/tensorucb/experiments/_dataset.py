@@ -1,7 +1,7 @@
 """An environment from a network with an action log, by the protocol of the paper's experiments.
 
-Every fifth item is held out: user activity is counted on those alone, and rounds draw from the other four fifths. The
-truth is a topic-aware cascade model fitted to the whole log.
+Every fifth item is held out: the users' past (activity, taste, influence) is counted on those alone, and rounds draw
+from the other four fifths. The truth is a topic-aware cascade model fitted to the whole log.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FEATURES", "environment_from_dataset"]
 
-FEATURES: tuple[FeatureKind, ...] = ("eigenmap", "degree", "activity")
+FEATURES: tuple[FeatureKind, ...] = ("eigenmap", "degree")
 _HOLD_OUT_EVERY = 5
 
 
@@ -43,7 +43,7 @@ def environment_from_dataset(
     Parameters
     ----------
     features
-        Kinds of user features, see :func:`tensorucb.features.user_features`.
+        Kinds of user features, see :func:`tensorucb.features.user_profile`.
     dim, n_topics
         Columns of the eigenmap and number of topics, 10 each in the paper.
     topics_from
@@ -55,7 +55,7 @@ def environment_from_dataset(
         Gets a line before each long step.
     """
     from tensorucb.data import checksum
-    from tensorucb.features import cached, topic_mixtures, user_features
+    from tensorucb.features import UserProfile, cached, laplacian_eigenmap, topic_mixtures, user_profile
     from tensorucb.truth import TopicAwareIC, fit_topic_aware_ic
 
     graph, log = dataset.graph, dataset.log
@@ -79,12 +79,22 @@ def environment_from_dataset(
             log, n_topics, held_out=None if topics_from == "all" else held_out, n_nodes=graph.n_nodes, rng=0
         ),
     )
-    users = keep(
-        "user-features",
-        {"kinds": list(features), "dim": dim, "n_topics": n_topics},
-        lambda: user_features(graph, log, held_out, kinds=features, dim=dim, n_topics=n_topics, rng=0),
+    kinds = [kind for kind in features if kind != "eigenmap"]
+    coordinates = (
+        keep("user-coordinates", {"dim": dim}, lambda: laplacian_eigenmap(graph, dim))
+        if "eigenmap" in features
+        else None
     )
+    # The rest as one array in the cache: features, then three blocks by topic.
     table = keep(
+        "user-features",
+        {**topics, "kinds": kinds},
+        lambda: np.hstack(list(user_profile(graph, log, held_out, mixtures, kinds=kinds).parts().values())),
+    )
+    split = table.shape[1] - 3 * n_topics
+    taste, credit, exposure = np.split(table[:, split:], 3, axis=1)
+    users = UserProfile(table[:, :split], taste, credit, exposure, coordinates)
+    edge_topics = keep(
         "truth",
         {**topics, "window": dataset.window},
         lambda: (
@@ -93,7 +103,7 @@ def environment_from_dataset(
             ).model.edge_topics
         ),
     )
-    truth = TopicAwareIC(table)
+    truth = TopicAwareIC(edge_topics)
     return Environment(
         graph,
         users,

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.errors import InputError, ShapeError
+from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Environment:
     Parameters
     ----------
     graph, users, products
-        The network, (n, d) user features (or None) and (P, d3) product features.
+        The network, (n, d) user features, a `UserProfile` or None, and (P, d3) product features.
     probabilities
         ``probabilities(product) -> (n_edges,)``, the truth for product number ``product``.
     settings
@@ -111,7 +112,9 @@ class Environment:
         self.name = name
         self.threads = threads
         self.products: Floats = np.ascontiguousarray(products, dtype=np.float64)
-        self.users = None if users is None else np.ascontiguousarray(users, dtype=np.float64)
+        self.users: UserProfile | Floats | None = None
+        if users is not None:
+            self.users = users if isinstance(users, UserProfile) else np.ascontiguousarray(users, dtype=np.float64)
         if self.products.ndim != 2:
             raise ShapeError(f"products must be (P, d3), one row a product; got {self.products.shape}.")
         if self.users is not None and self.users.shape[0] != graph.n_nodes:
@@ -189,7 +192,8 @@ class Environment:
     def describe(self) -> dict[str, Any]:
         """Sizes, settings and a checksum of the network and the features, for manifests and resume keys."""
         digest = hashlib.sha256()
-        arrays = (self.graph.sources, self.graph.targets, self.users, self.products, self.campaign)
+        users = self.users.parts().values() if isinstance(self.users, UserProfile) else (self.users,)
+        arrays = (self.graph.sources, self.graph.targets, *users, self.products, self.campaign)
         for array in arrays:
             digest.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
         digest.update(np.ascontiguousarray(self.probabilities(int(self.campaign[0]))).tobytes())

@@ -19,6 +19,7 @@ from tensorucb.experiments._files import write_csv, write_regret, write_timings
 from tensorucb.experiments._regret import exploration_condition, regret_bound
 from tensorucb.experiments._runner import Experiment, Report, run_experiment, run_policy
 from tensorucb.experiments._tuning import EXPLORATION_GRID, RANK_GRID, Tuning, default_grid, tune, with_arguments
+from tensorucb.features import UserProfile
 from tensorucb.policies import Policy
 
 __all__ = ["Effort", "Reproduction", "paper_policies", "sampled"]
@@ -271,6 +272,10 @@ def _single_product(environment: Environment, product: int) -> Environment:
     )
 
 
+def _rows(users: Any, keep: Any) -> Any:
+    return users.select(keep) if isinstance(users, UserProfile) else users[keep]
+
+
 def sampled(environment: Environment, size: int, *, seed: int = 0) -> Environment:
     """The environment on ``size`` users drawn at random, without those who lose all their edges."""
     graph = environment.graph
@@ -283,7 +288,7 @@ def sampled(environment: Environment, size: int, *, seed: int = 0) -> Environmen
     kept = np.flatnonzero(edges)
     return Environment(
         smaller,
-        None if environment.users is None else environment.users[joined],
+        None if environment.users is None else _rows(environment.users, joined),
         environment.products,
         lambda product: environment.probabilities(product)[kept],
         settings=replace(environment.settings, k=min(environment.settings.k, smaller.n_nodes)),

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.errors import InputError, ShapeError
+from tensorucb.features._eigenmap import laplacian_eigenmap
 from tensorucb.features._profile import UserProfile
 from tensorucb.features._scaling import standardise
 from tensorucb.features._users import FeatureKind, user_features
@@ -143,8 +144,8 @@ def user_profile(
     mixtures
         ``(items, k)`` mixture of every item: the features that products will have.
     kinds, dim
-        See `user_features`. The past response (`past_response`) is one column more; activity and taste are parts of
-        the profile anyhow.
+        See `user_features`. The eigenmap becomes the profile's coordinates. The past response (`past_response`) is one
+        feature more; activity and taste are parts of the profile anyhow.
 
     Returns
     -------
@@ -153,10 +154,14 @@ def user_profile(
     """
     numbers = item_numbers(log, held_out)
     shares = np.asarray(mixtures, dtype=np.float64)
-    features = user_features(graph, log, numbers, kinds=kinds, dim=dim)
     response = past_response(graph, log.users, log.items, log.times, numbers)
+    columns = [_HALF * standardise(response[:, None])]
+    plain = [kind for kind in kinds if kind != "eigenmap"]
+    if plain:
+        columns.insert(0, user_features(graph, log, numbers, kinds=plain, dim=dim))
     inside = np.isin(log.items, numbers)
     rows, mixes = np.asarray(log.users)[inside], shares[np.asarray(log.items)[inside]]
     taste: F64 = np.column_stack([np.bincount(rows, column, graph.n_nodes).astype(np.float64) for column in mixes.T])
     credit, exposure = past_influence(graph, log.users, log.items, log.times, shares, numbers)
-    return UserProfile(np.column_stack([features, _HALF * standardise(response[:, None])]), taste, credit, exposure)
+    coordinates = laplacian_eigenmap(graph, dim) if "eigenmap" in kinds else None
+    return UserProfile(np.hstack(columns), taste, credit, exposure, coordinates)

@@ -16,6 +16,7 @@ __all__ = ["UserProfile"]
 
 F64 = NDArray[np.float64]
 
+_PARTS = ("features", "taste", "credit", "exposure", "coordinates")
 _HALF = 0.5
 # Credits a user must have earned before the ratio to what was expected counts by half.
 _SMOOTHING = 2.0
@@ -36,16 +37,20 @@ class UserProfile:
         ``(n, k)`` number of past actions by topic. k must be the dimension of products.
     credit, exposure
         ``(n, k)`` responses credited to a user as a source, and chances to earn them, by topic: both or neither.
+    coordinates
+        ``(n, c)`` position in the network, such as an eigenmap: part of :meth:`matrix`. `TensorUCB` leaves it out: it
+        learns every source by itself, and such coordinates explain next to nothing of what is left.
     """
 
     features: F64
     taste: F64 | None = None
     credit: F64 | None = None
     exposure: F64 | None = None
+    coordinates: F64 | None = None
 
     def __post_init__(self) -> None:
         """Refuse what does not fit together."""
-        for name in ("features", "taste", "credit", "exposure"):
+        for name in _PARTS:
             value = getattr(self, name)
             if value is not None or name == "features":
                 # Past the frozen dataclass: what came in any form is kept as a read-only array.
@@ -53,6 +58,10 @@ class UserProfile:
         if (self.credit is None) != (self.exposure is None):
             raise InputError("credit and exposure belong together: pass both or neither.")
         shapes = {p.shape for p in (self.taste, self.credit, self.exposure) if p is not None}
+        if self.coordinates is not None and len(self.coordinates) != self.n:
+            raise ShapeError(
+                f"coordinates must have one row for each of the {self.n} users; got {len(self.coordinates)}."
+            )
         if len(shapes) > 1 or any(shape[0] != self.n for shape in shapes):
             raise ShapeError(
                 f"taste, credit and exposure must be of one shape ({self.n}, k), one row a user as in features; "
@@ -77,7 +86,7 @@ class UserProfile:
 
     def parts(self) -> dict[str, F64]:
         """The arrays that are there, by name."""
-        named = {name: getattr(self, name) for name in ("features", "taste", "credit", "exposure")}
+        named = {name: getattr(self, name) for name in _PARTS}
         return {name: array for name, array in named.items() if array is not None}
 
     def select(self, rows: ArrayLike) -> UserProfile:
@@ -88,9 +97,9 @@ class UserProfile:
     def matrix(self) -> F64:
         """Everything side by side, ``(n, D)``, read-only.
 
-        The features as they are; then, as far as they are there, log(1 + actions), log(1 + actions) by topic, the log
-        ratio of credit to what was expected, and the same by topic. Single columns have standard deviation ½, columns
-        by topic 1/√k.
+        Coordinates and features as they are; then, as far as they are there, log(1 + actions), log(1 + actions) by
+        topic, the log ratio of credit to what was expected, and the same by topic. Single columns have standard
+        deviation ½, columns by topic 1/√k.
         """
         return self._flat
 
@@ -101,7 +110,7 @@ class UserProfile:
 
     @cached_property
     def _flat(self) -> F64:
-        blocks = [self.features]
+        blocks = [part for part in (self.coordinates, self.features) if part is not None]
         if self.taste is not None:
             blocks.append(_HALF * standardise(np.log1p(self.taste.sum(axis=1, keepdims=True))))
             blocks.append(standardise(np.log1p(self.taste)) * float(self.taste.shape[1] ** -0.5))
@@ -129,7 +138,7 @@ def _matrix(name: str, values: Any) -> F64:
         raise ShapeError(f"{name} must be a matrix with a column or more, one row a user; got {matrix.shape}.")
     if not np.isfinite(matrix).all():
         raise InputError(f"{name} must be finite; got NaN or infinity. Clean or impute them first.")
-    if name != "features" and (matrix < 0.0).any():
+    if name in ("taste", "credit", "exposure") and (matrix < 0.0).any():
         raise InputError(f"{name} counts past events and cannot be negative; got {float(matrix.min())!r}.")
     matrix.setflags(write=False)
     return matrix

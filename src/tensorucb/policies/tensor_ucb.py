@@ -38,7 +38,8 @@ class TensorUCB(BasePolicy):
     deviation of a source's logit, times ``exploration``, is added to the logits of its out-edges.
 
     Users are an (n, d) array, or a `UserProfile` with the past by topic, whose k must be the size of the product's
-    first vector: past influence and taste for the product then count from the first round on.
+    first vector: past influence and taste for the product then count from the first round on. Degrees are added. A
+    profile's coordinates in the network are left out.
 
     Parameters
     ----------
