@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tensorucb import plots
 from tensorucb.errors import InputError
 from tensorucb.experiments import Experiment, Interval, RunResult
-from tensorucb.plots._lines import log_ticks, spread_apart
+from tensorucb.plots._lines import log_ticks, short_number, spread_apart
 from tensorucb.plots._theme import colours, sequential
 
 
@@ -56,9 +56,7 @@ def test_curves_name_every_policy_with_its_last_value(tmp_path):
     experiment = small_experiment()
     text = plots.save_figure(plots.regret_curves(experiment), tmp_path, "f")[1].read_text("utf-8")
     for policy in experiment.policies:
-        assert f"{policy}  {float(experiment.curve(policy).mean[-1]):,.3g}".replace("  ", " ") in text.replace(
-            "  ", " "
-        )
+        assert f"{policy} · {float(experiment.curve(policy).mean[-1]):.3g}" in text
 
 
 def test_policies_keep_their_colours():
@@ -81,6 +79,11 @@ def test_labels_are_pushed_apart_and_stay_inside(heights):
 
 def test_labels_far_apart_stay_where_they_are():
     assert spread_apart([300.0, 20.0, 100.0], 17, 360) == [300.0, 20.0, 100.0]
+
+
+def test_short_numbers():
+    values = (0.123456, 12.94, 999.4, 1290.0, 27_100, 164e6, 2.5e9, -3.0)
+    assert [short_number(v) for v in values] == ["0.123", "12.9", "999", "1,290", "27.1k", "164M", "2.5G", "-3"]
 
 
 def test_log_ticks():

@@ -142,6 +142,14 @@ def _range(rows: Sequence[Mapping[str, Any]], *, bands: bool, log_y: bool) -> tu
     return low, high + 0.06 * ((high - low) or 1.0)
 
 
+def short_number(value: float) -> str:
+    """Three digits; thousands and more with k, M, G."""
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= limit:
+            return f"{value / (1e3 if unit == 'k' else limit):,.3g}{unit}"
+    return f"{value:,.0f}" if abs(value) >= 1e3 else f"{value:.3g}"
+
+
 def log_ticks(low: float, high: float) -> list[float]:
     """1, 2, 5, 10 … between ``low`` and ``high``; powers of ten alone over more than three decades."""
     decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
@@ -161,7 +169,7 @@ def _end_labels(
     heights = [(float(bend(max(v, low) if log_y else v)) - bottom) / (top - bottom) * HEIGHT for v in lasts.values()]
     placed = spread_apart(heights, _LABEL_GAP, HEIGHT)
     rows = [
-        {"label": label, "text": f"{label}  {value:,.3g}", "offset": HEIGHT - place}
+        {"label": label, "text": f"{label} · {short_number(value)}", "offset": HEIGHT - place}
         for (label, value), place in zip(lasts.items(), placed, strict=True)
     ]
     return (
