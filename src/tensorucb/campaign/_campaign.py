@@ -15,7 +15,7 @@ from tensorucb.campaign._credit import check_credit
 from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, explain_round, explain_user
 from tensorucb.campaign._responses import read_responses
 from tensorucb.campaign._store import RoundRecord, Session
-from tensorucb.campaign._tell import TellReport, Told, apply_batch
+from tensorucb.campaign._tell import TellReport, Told, apply_batch, resolve
 from tensorucb.campaign._world import World, add_users, as_id_array
 from tensorucb.errors import InputError, StateError
 from tensorucb.policies._inputs import as_modes
@@ -262,7 +262,11 @@ class Campaign(CampaignCore):
             a malformed row refuses the whole batch.
         """
         with self._lock:
-            batch = read_responses(responses, strings=self._strings())
+            with self.store.read() as session:
+                world = self._current(session)
+                batch = read_responses(responses, strings=world.strings)
+                # Before the others have to wait: all that needs no lock.
+                resolved = resolve(world, self._found(session, round_id), batch)
             now = self.clock()
             with self.store.write() as session:
                 world = self._current(session)
@@ -272,19 +276,15 @@ class Campaign(CampaignCore):
                     raise StateError(f"round {round_id} was cancelled and takes no responses. Ask for a new round.")
                 if record.payload["kind"] == "history":
                     raise StateError(f"round {round_id} is imported history. Use import_history for more of it.")
+                if world.revision != resolved.revision:
+                    resolved = resolve(world, record, batch)
                 told = self._told_before(session, record.number, world)
-                applied = apply_batch(session, self._record.campaign, world, record, batch, told, now)
+                applied = apply_batch(session, self._record.campaign, world, record, batch, resolved, told, now)
             if applied.seq:
                 # On the next call the log says whether anybody else has told this round something since.
                 told.add(world, applied.edges, applied.nodes)
                 self._told = (record.number, (self._ledger.loads, applied.seq), told)
             return applied.report
-
-    def _strings(self) -> bool:
-        if self._world is None:
-            with self.store.read() as session:
-                return self._current(session).strings
-        return self._world.strings
 
     def _told_before(self, session: Session, number: int, world: World) -> Told:
         """What this round was told; remembered for the last one, so that many small tells stay quick."""
@@ -296,7 +296,7 @@ class Campaign(CampaignCore):
     def close(self, round_id: str) -> Ask:
         """Close a round: silence becomes "no", and the model learns it. Closing again changes nothing."""
         with self._lock:
-            with self.store.write() as session:
+            with self._prepared().write() as session:
                 world = self._current(session)
                 record = self._found(session, round_id)
                 if record.status == "cancelled":
@@ -309,7 +309,7 @@ class Campaign(CampaignCore):
 
     def cancel(self, round_id: str) -> Ask:
         """Cancel an open round: nobody counts as contacted, nothing is learned. Cancelling again changes nothing."""
-        with self._lock, self.store.write() as session:
+        with self._lock, self._prepared().write() as session:
             world = self._current(session)
             record = self._found(session, round_id)
             if record.status == "closed":

@@ -111,6 +111,12 @@ class CampaignCore:
             self._world = world_from_blob(data, *session.users(number))
         return self._world
 
+    def _prepared(self) -> Store:
+        """The store, with the world loaded already: no writer shall wait for that."""
+        with self.store.read() as session:
+            self._current(session)
+        return self.store
+
     def _products(self, session: Session) -> Catalogue:
         if self._catalogue[0] != self._ledger.catalogue:
             data = session.blob(self._record.campaign, "products")

@@ -15,7 +15,7 @@ from tensorucb.campaign._store import EdgeResponses, NodeEvents, RoundRecord, Se
 from tensorucb.campaign._world import World
 from tensorucb.errors import InputError, UnknownIdError
 
-__all__ = ["Applied", "Contradiction", "TellReport", "Told", "apply_batch"]
+__all__ = ["Applied", "Contradiction", "TellReport", "Told", "apply_batch", "resolve"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -120,16 +120,38 @@ class Applied:
     nodes: NodeEvents
 
 
+@dataclass(frozen=True)
+class Resolved:
+    """A checked batch in graph rows and edge numbers, valid for one revision of the world."""
+
+    revision: int
+    sources: Ints
+    targets: Ints
+    edges: Ints
+    users: Ints
+
+
+def resolve(world: World, record: RoundRecord, batch: Batch) -> Resolved:
+    """Look up users and edges; refuses a source that was not contacted and an edge that does not exist."""
+    s, t, edges = _checked_edges(world, record, batch.edges)
+    return Resolved(world.revision, s, t, edges, world.known(batch.nodes.users, batch.nodes.rows, "user"))
+
+
 def apply_batch(
-    session: Session, campaign: int, world: World, record: RoundRecord, batch: Batch, told: Told, now: float
+    session: Session,
+    campaign: int,
+    world: World,
+    record: RoundRecord,
+    batch: Batch,
+    resolved: Resolved,
+    told: Told,
+    now: float,
 ) -> Applied:
-    """Check the batch, write what is new, log it; inside a write transaction."""
-    s, t = _checked_edges(world, record, batch.edges)
-    users = world.known(batch.nodes.users, batch.nodes.rows, "user")
+    """Write what is new of a checked batch, and log it; inside a write transaction."""
     wanted = {e for e in (*batch.edges.event_ids, *batch.nodes.event_ids) if e is not None}
     sorting = _Sorting(world, record, session.known_event_ids(campaign, sorted(wanted)) if wanted else {})
-    edges = _new_edges(sorting, batch.edges, s, t, told)
-    nodes = _new_nodes(sorting, batch.nodes, users, told.acted)
+    edges = _new_edges(sorting, batch.edges, resolved, told)
+    nodes = _new_nodes(sorting, batch.nodes, resolved.users, told.acted)
     accepted = edges.sources.size + nodes.users.size
     late = accepted if record.status == "closed" else 0
     report = TellReport(accepted, sorting.duplicates, tuple(sorting.contradictions), late)
@@ -149,8 +171,8 @@ def apply_batch(
     return Applied(report, seq, edges, nodes)
 
 
-def _checked_edges(world: World, record: RoundRecord, edges: EdgeBatch) -> tuple[Ints, Ints]:
-    """Graph rows of both ends; refuses a source that was not contacted and an edge that does not exist."""
+def _checked_edges(world: World, record: RoundRecord, edges: EdgeBatch) -> tuple[Ints, Ints, Ints]:
+    """Graph rows of both ends, and edge numbers."""
     graph = world.graph
     s, t = world.known(edges.sources, edges.rows, "source"), world.known(edges.targets, edges.rows, "target")
     contacted = np.zeros(graph.n_nodes, dtype=np.bool_)
@@ -162,14 +184,15 @@ def _checked_edges(world: World, record: RoundRecord, edges: EdgeBatch) -> tuple
             f"row {edges.rows[at]}: source {graph.ids[s[at]].item()!r} was not contacted in round {record.id}. "
             f"Remove it ({strangers.size} such rows), or tell it to the round in which they were."
         )
-    missing = np.flatnonzero(graph.edge_between(s, t) < 0) if s.size else s
+    numbers = graph.edge_between(s, t)
+    missing = np.flatnonzero(numbers < 0)
     if missing.size:
         at = int(missing[0])
         raise UnknownIdError(
             f"row {edges.rows[at]}: there is no edge {graph.ids[s[at]].item()!r} -> {graph.ids[t[at]].item()!r} in the "
             f"network ({missing.size} such rows). Remove them, or add the edge with add_users first."
         )
-    return s, t
+    return s, t, numbers
 
 
 def _by_event_id(
@@ -211,9 +234,10 @@ def _moment(time: float) -> float | None:
     return None if math.isnan(time) else time
 
 
-def _new_edges(sorting: _Sorting, batch: EdgeBatch, s: Ints, t: Ints, told: Told) -> EdgeResponses:
+def _new_edges(sorting: _Sorting, batch: EdgeBatch, resolved: Resolved, told: Told) -> EdgeResponses:
     """The rows that are neither duplicates nor contradictions."""
     world, keys = sorting.world, sorting.world.keys
+    s, t = resolved.sources, resolved.targets
     fresh = np.ones(s.size, dtype=np.bool_)
     if any(event_id is not None for event_id in batch.event_ids):
         columns = (keys[s].tolist(), keys[t].tolist(), batch.outcomes.tolist(), batch.times.tolist())
@@ -222,8 +246,8 @@ def _new_edges(sorting: _Sorting, batch: EdgeBatch, s: Ints, t: Ints, told: Told
         ]
         fresh = _by_event_id(sorting, batch.rows, batch.event_ids, contents)
     at = np.flatnonzero(fresh)
-    edges, outcomes = world.graph.edge_between(s[at], t[at]), batch.outcomes[at]
-    standing, first = _standing(edges, outcomes, told)
+    outcomes = batch.outcomes[at]
+    standing, first = _standing(resolved.edges[at], outcomes, told)
     differs = outcomes != standing
     sorting.duplicates += int(np.count_nonzero(~first & ~differs))
     for i in np.flatnonzero(~first & differs).tolist():
