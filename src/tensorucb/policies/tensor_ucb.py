@@ -65,6 +65,7 @@ class TensorUCB(BasePolicy):
     tunable = ("exploration", "rank")
 
     _state: blocks.BlockState | None = None
+    _topics: int | None = None
 
     def __init__(
         self,
@@ -138,13 +139,17 @@ class TensorUCB(BasePolicy):
         generator = np.random.default_rng([key, zlib.crc32(b"start")])
         return blocks.start(self._model(), self._nodes, vectors, generator)
 
-    def _knowledge(self, modes: tuple[Floats, ...]) -> blocks.BlockState:
-        """What is known now; before the first round, the start for products like this one."""
+    def _modes(self, product: Product) -> tuple[Floats, ...]:
+        modes = super()._modes(product)
         if self._topics is not None and modes[0].size != self._topics:
             raise ShapeError(
                 f"the users' profile knows {self._topics} topics, so a product (or its first vector) must have "
                 f"{self._topics} features; got {modes[0].size}. Describe past items and products alike."
             )
+        return modes
+
+    def _knowledge(self, modes: tuple[Floats, ...]) -> blocks.BlockState:
+        """What is known now; before the first round, the start for products like this one."""
         return self._begin(self._key, modes) if self._state is None else self._state
 
     def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:

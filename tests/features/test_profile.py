@@ -1,0 +1,136 @@
+"""Profiles of users: checks, the flat matrix, and past influence against a plain count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tensorucb.errors import InputError, ShapeError
+from tensorucb.features import UserProfile, past_influence, past_response, user_profile
+from tensorucb.graph import Graph
+
+
+def plain_counts(graph, users, items, times, mixtures, held_out):
+    """Credit and exposure by topic, followed and exposed items, by loops over items and edges."""
+    n, k = graph.n_nodes, mixtures.shape[1]
+    credit, exposure, followed, exposed = np.zeros((n, k)), np.zeros((n, k)), np.zeros(n), np.zeros(n)
+    for item in held_out:
+        first = {}
+        for u, i, t in zip(users, items, times, strict=True):
+            if i == item:
+                first[u] = min(t, first.get(u, np.inf))
+        trials = [
+            (s, t)
+            for s, t in zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
+            if s in first and first.get(t, np.inf) > first[s]
+        ]
+        for s, t in trials:
+            exposure[s] += mixtures[item]
+            if t in first:
+                credit[s] += mixtures[item] / sum(other == t for _, other in trials)
+        for t in {t for _, t in trials}:
+            exposed[t] += 1
+            followed[t] += t in first
+    return credit, exposure, followed, exposed
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 10**6))
+def test_past_influence_is_the_plain_count(seed):
+    rng = np.random.default_rng(seed)
+    pairs = np.unique(rng.integers(0, 8, (20, 2)), axis=0)
+    pairs = np.vstack([pairs[pairs[:, 0] != pairs[:, 1]], [[0, 1]]])
+    graph = Graph.from_edges(pairs[:, 0], pairs[:, 1])
+    n, size = graph.n_nodes, int(rng.integers(0, 40))
+    users, items, times = rng.integers(0, n, size), rng.integers(0, 5, size), rng.integers(0, 6, size)
+    mixtures, held = rng.dirichlet(np.ones(3), 5), np.array([0, 3])
+    credit, exposure, followed, exposed = plain_counts(graph, users, items, times, mixtures, held)
+    got = past_influence(graph, users, items, times, mixtures, held)
+    np.testing.assert_allclose(got[0], credit, atol=1e-12)
+    np.testing.assert_allclose(got[1], exposure, atol=1e-12)
+    rate = followed.sum() / max(exposed.sum(), 1.0)
+    want = np.log((followed + 3.0) / (exposed * rate + 3.0))
+    np.testing.assert_allclose(past_response(graph, users, items, times, held), want, atol=1e-12)
+
+
+@dataclass
+class Log:
+    users: np.ndarray
+    items: np.ndarray
+    times: np.ndarray
+    n_items: int
+
+
+def test_a_profile_from_a_log_counts_held_out_items_alone():
+    rng = np.random.default_rng(0)
+    graph = Graph.from_edges(rng.integers(0, 20, 150), rng.integers(0, 20, 150), self_loops="drop")
+    users, items, times = rng.integers(0, graph.n_nodes, 200), rng.integers(0, 10, 200), rng.permutation(200)
+    mixtures, held = rng.dirichlet(np.ones(3), 10), np.array([0, 5])
+    found = user_profile(graph, Log(users, items, times, 10), held, mixtures, dim=4)
+    inside = np.isin(items, held)
+    alone = user_profile(graph, Log(users[inside], items[inside], times[inside], 10), held, mixtures, dim=4)
+    assert {name: part.shape[1] for name, part in found.parts().items()} == {
+        "features": 3,
+        "taste": 3,
+        "credit": 3,
+        "exposure": 3,
+        "coordinates": 4,
+    }
+    for name, part in found.parts().items():
+        np.testing.assert_array_equal(alone.parts()[name], part)
+    np.testing.assert_allclose(found.taste.sum(axis=1), np.bincount(users[inside], minlength=graph.n_nodes))
+
+
+def test_the_matrix_holds_everything():
+    rng = np.random.default_rng(1)
+    n, k = 30, 4
+    users = UserProfile(
+        rng.normal(size=(n, 2)), rng.poisson(2, (n, k)), rng.random((n, k)), rng.random((n, k)) * 5, rng.random((n, 3))
+    )
+    matrix = users.matrix()
+    assert matrix.shape == users.shape == (n, 3 + 2 + 1 + k + 1 + k)
+    assert (users.n, users.k) == (n, k)
+    np.testing.assert_array_equal(np.asarray(users), matrix)
+    np.testing.assert_array_equal(matrix[:, :3], users.coordinates)
+    np.testing.assert_array_equal(matrix[:, 3:5], users.features)
+    np.testing.assert_allclose(matrix[:, 5].std(), 0.5)
+    np.testing.assert_allclose(matrix[:, 6:10].std(axis=0), 0.5)
+    bare = UserProfile(users.features)
+    np.testing.assert_array_equal(bare.matrix(), users.features)
+    assert bare.k is None
+    some = users.select(np.arange(n) % 2 == 0)
+    np.testing.assert_array_equal(some.credit, users.credit[::2])
+    with pytest.raises(ValueError, match="read-only"):
+        matrix[0, 0] = 1.0
+
+
+@pytest.mark.parametrize(
+    ("parts", "error", "message"),
+    [
+        ({"features": np.ones(3)}, ShapeError, "features"),
+        ({"features": np.full((3, 1), np.nan)}, InputError, "finite"),
+        ({"features": "abc"}, InputError, "matrix of numbers"),
+        ({"taste": np.ones((2, 2))}, ShapeError, "one shape"),
+        ({"taste": -np.ones((3, 2))}, InputError, "negative"),
+        ({"credit": np.ones((3, 2))}, InputError, "both or neither"),
+        ({"taste": np.ones((3, 1)), "credit": np.ones((3, 2)), "exposure": np.ones((3, 2))}, ShapeError, "one shape"),
+        ({"coordinates": np.ones((4, 2))}, ShapeError, "coordinates"),
+    ],
+)
+def test_bad_profiles_are_refused(parts, error, message):
+    with pytest.raises(error, match=message):
+        UserProfile(**{"features": np.ones((3, 1)), **parts})
+
+
+def test_bad_logs_are_refused():
+    graph = Graph.from_edges([0], [1])
+    with pytest.raises(ShapeError, match="one length"):
+        past_influence(graph, [0, 1], [0], [0], np.ones((1, 2)), [0])
+    with pytest.raises(InputError, match="node rows"):
+        past_influence(graph, [7], [0], [0], np.ones((1, 2)), [0])
+    with pytest.raises(ShapeError, match="one row for each item"):
+        past_influence(graph, [0], [0], [0], np.ones((1, 2)), [1])

@@ -1,0 +1,249 @@
+"""TensorUCB: the protocol, the first round, exploration, profiles, state, and learning on a generated network."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+from tensorucb.data import make_sandbox
+from tensorucb.errors import InputError, ShapeError
+from tensorucb.experiments import Environment, WorldSettings, explain_seeds, run_policy
+from tensorucb.features import UserProfile
+from tensorucb.files import pack_state, unpack_state
+from tensorucb.graph import Graph
+from tensorucb.policies import HighDegree, LinUCB, OnlineTensorUCB, PolicyState, TensorUCB, check_policy
+
+
+def network(n=40, m=240, seed=0):
+    rng = np.random.default_rng(seed)
+    pairs = np.unique(np.column_stack([(n * rng.random(m) ** 2).astype(int), rng.integers(0, n, m)]), axis=0)
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    return Graph.from_edges(pairs[:, 0], pairs[:, 1]), rng
+
+
+def profile(n, k, rng):
+    return UserProfile(rng.normal(size=(n, 2)), rng.poisson(1.0, (n, k)), rng.random((n, k)), 9 * rng.random((n, k)))
+
+
+def taught(rounds=4, modes=1, users=None, **options):
+    graph, rng = network()
+    policy = TensorUCB(**options)
+    policy.bind(graph, rng.normal(size=(graph.n_nodes, 3)) if users is None else users, 1)
+    for _ in range(rounds):
+        tell(policy, graph, rng, modes)
+    return policy, graph, rng, [rng.random(3 + extra) for extra in range(modes)]
+
+
+def tell(policy, graph, rng, modes=1, rows=30):
+    product = [rng.random(3 + extra) for extra in range(modes)]
+    edges = rng.permutation(graph.n_edges)[:rows]
+    policy.update(product, edges, rng.integers(0, 2, rows))
+
+
+@pytest.mark.parametrize("modes", [1, 2])
+def test_follows_the_protocol(modes):
+    check_policy(TensorUCB, modes=modes)
+
+
+@pytest.mark.parametrize("options", [{"exploration_kind": "thompson", "rank": 1}, {"max_rows": 60, "rank": 3}])
+def test_other_settings_follow_the_protocol(options):
+    check_policy(lambda: TensorUCB(**options), rounds=4)
+
+
+def test_the_first_round_goes_by_degree():
+    policy, graph, _, product = taught(rounds=0)
+    p = policy.score(product)
+    reach = np.bincount(graph.sources, p, graph.n_nodes)
+    assert np.ptp(p) < 0.15 * p.mean()
+    far = np.subtract.outer(graph.out_degree, graph.out_degree) > 0.2 * graph.out_degree[:, None]
+    assert (np.subtract.outer(reach, reach)[far] > 0).all()
+
+
+def test_past_influence_counts_from_the_first_round():
+    graph, rng = network()
+    credit = np.ones((graph.n_nodes, 3))
+    credit[5], credit[6] = 9.0, (0.0, 9.0, 0.0)
+    users = UserProfile(rng.normal(size=(graph.n_nodes, 1)), None, credit, np.full((graph.n_nodes, 3), 20.0))
+    policy = TensorUCB()
+    policy.bind(graph, users, 0)
+    first, second = (
+        np.bincount(graph.sources, policy.mean(z), graph.n_nodes) / np.maximum(graph.out_degree, 1)
+        for z in np.eye(3)[:2]
+    )
+    assert first[5] > 1.3 * first[0]
+    assert second[6] > 1.3 * first[6]
+
+
+def test_exploration_adds_and_mean_leaves_out():
+    policy, _, _, product = taught()
+    mean, bold = policy.mean(product), policy.score(product)
+    assert (bold > mean).all()
+    for attributes in ({"exploration": 0.0}, {"exploration_kind": "greedy"}):
+        sober = copy.copy(policy)
+        for name, value in attributes.items():
+            setattr(sober, name, value)
+        np.testing.assert_array_equal(sober.score(product), mean)
+    np.testing.assert_array_equal(policy.score(product), bold)
+    reasons = explain_seeds(policy.graph, policy, product[0], [0, 1])
+    assert all(reason.explored > 0 for reason in reasons)
+
+
+def test_bonuses_are_one_number_per_source_and_bounded():
+    policy, graph, _, product = taught(exploration=1.0)
+    mean, bold = policy.mean(product), policy.score(product)
+    bonus = np.log(bold / (1 - bold)) - np.log(mean / (1 - mean))
+    cap = 0.35 * np.sqrt(product[0] @ product[0] + 1)
+    assert bonus.max() < cap + 1e-9
+    for source in np.unique(graph.sources):
+        assert np.ptp(bonus[graph.sources == source]) < 1e-8
+
+
+def test_tried_sources_are_explored_less():
+    graph, rng = network()
+    policy = TensorUCB()
+    policy.bind(graph, rng.normal(size=(graph.n_nodes, 2)), 0)
+    hub = int(np.argmax(graph.out_degree))
+    edges, z = np.flatnonzero(graph.sources == hub), np.ones(3) / 3
+    for _ in range(20):
+        policy.update(z, edges, rng.random(edges.size) < 0.3)
+    mean, bold = policy.mean(z), policy.score(z)
+    bonus = np.log(bold / (1 - bold)) - np.log(mean / (1 - mean))
+    assert bonus[edges].max() < 0.6 * bonus[graph.sources != hub].min()
+    assert mean[edges].mean() == pytest.approx(0.3, abs=0.07)
+
+
+def test_thompson_draws_differ_between_rounds_and_repeat_within_one():
+    policy, _, _, product = taught(exploration_kind="thompson")
+    first = policy.score(product)
+    assert (first == policy.score(product)).all()
+    policy.update(product, [], [])
+    assert (first != policy.score(product)).any()
+
+
+def test_a_saved_policy_goes_on_bit_for_bit():
+    graph, rng = network()
+    users = profile(graph.n_nodes, 3, rng)
+    one, two = TensorUCB(max_rows=150), TensorUCB(max_rows=150)
+    one.bind(graph, users, 1)
+    for _ in range(9):
+        tell(one, graph, rng)
+    saved = one.state()
+    two.bind(graph, users, 2)
+    two.restore(PolicyState(*unpack_state(pack_state("policy", saved.settings, saved.arrays), "policy")))
+    draws = [np.random.default_rng(5), np.random.default_rng(5)]
+    for _ in range(12):
+        for policy, draw in zip((one, two), draws, strict=True):
+            tell(policy, graph, draw)
+        assert one.score(np.ones(3)).tobytes() == two.score(np.ones(3)).tobytes()
+    assert one.state().arrays["log_outcomes"].size <= 150
+
+
+def test_threads_do_not_matter(monkeypatch):
+    monkeypatch.setattr("tensorucb.learner.blocks._score._CHUNK", 7)
+    scores = []
+    for threads in ("1", "3"):
+        monkeypatch.setenv("TENSORUCB_THREADS", threads)
+        policy, _, _, product = taught()
+        scores.append(policy.score(product).tobytes())
+    assert len(set(scores)) == 1
+
+
+def test_a_profile_must_know_the_products_topics():
+    graph, rng = network()
+    policy = TensorUCB()
+    policy.bind(graph, profile(graph.n_nodes, 4, rng), 0)
+    with pytest.raises(ShapeError, match="4 topics"):
+        policy.score(np.ones(3))
+    with pytest.raises(ShapeError, match="4 topics"):
+        policy.update(np.ones(3), [0], [1.0])
+    assert policy.score([np.ones(4), np.ones(2)]).shape == (graph.n_edges,)
+
+
+def test_other_policies_take_a_profile_as_its_matrix():
+    graph, rng = network()
+    users = profile(graph.n_nodes, 3, rng)
+    scores = []
+    for given in (users, users.matrix()):
+        policy = LinUCB()
+        policy.bind(graph, given, 0)
+        policy.update(np.ones(3), [0, 1, 2], [1.0, 0.0, 1.0])
+        scores.append(policy.score(np.ones(3)))
+    np.testing.assert_array_equal(*scores)
+
+
+def test_coordinates_change_nothing():
+    graph, rng = network()
+    base = profile(graph.n_nodes, 3, rng)
+    placed = UserProfile(**base.parts(), coordinates=rng.normal(size=(graph.n_nodes, 4)))
+    scores = []
+    for users in (base, placed):
+        policy, *_ = taught(users=users)
+        scores.append(policy.score(np.ones(3)))
+    np.testing.assert_array_equal(*scores)
+
+
+@pytest.mark.parametrize("constant", [0.0, 1.0])
+def test_one_sided_outcomes_for_many_rounds(constant):
+    policy, graph, rng, _ = taught(rounds=0)
+    for _ in range(30):
+        policy.update(rng.random(3), np.arange(graph.n_edges), np.full(graph.n_edges, constant))
+    p = policy.mean(np.ones(3) / 2)
+    assert abs(p - constant).max() < 0.05
+    assert ((p >= 0) & (p <= 1)).all()
+
+
+def test_products_of_any_scale():
+    graph, rng = network()
+    for scale in (1e-9, 1.0, 1e9):
+        policy = TensorUCB()
+        policy.bind(graph, rng.normal(size=(graph.n_nodes, 2)) * scale, 0)
+        for _ in range(5):
+            product = scale * rng.normal(size=2)
+            policy.update(product, np.arange(graph.n_edges), rng.random(graph.n_edges) < 0.2 + 0.3 * (product[0] > 0))
+        p = policy.mean(scale * np.array([1.0, 0.0])).mean(), policy.mean(scale * np.array([-1.0, 0.0])).mean()
+        assert p[0] > p[1] + 0.1
+
+
+def test_it_learns_interactions_with_every_mode():
+    graph, rng = network()
+    users = rng.normal(size=(graph.n_nodes, 2))
+    policy = TensorUCB()
+    policy.bind(graph, users, 0)
+    campaigns = np.eye(2)
+    for t in range(24):
+        p = 0.1 + 0.5 * (users[graph.sources, 0] > 0) * (t % 2) + 0.2 * (t % 3 == 0)
+        policy.update([np.eye(3)[t % 3], campaigns[t % 2]], np.arange(graph.n_edges), rng.random(graph.n_edges) < p)
+    high, low = (policy.mean([np.eye(3)[1], campaign]) for campaign in campaigns[::-1])
+    good = users[graph.sources, 0] > 0
+    assert high[good].mean() > low[good].mean() + 0.3
+    assert abs(high[~good].mean() - low[~good].mean()) < 0.15
+    assert policy.mean([np.eye(3)[0], campaigns[0]])[~good].mean() > low[~good].mean() + 0.1
+
+
+def test_regret_is_below_degrees_and_the_online_learners():
+    sandbox = make_sandbox(300, 4000, 12, n_topics=4, rng=3)
+    environment = Environment.from_sandbox(sandbox, settings=WorldSettings(k=5))
+    regret = {
+        name: float(np.mean(run_policy(environment, policy, rounds=40, run=0, seed=1).regret[20:]))
+        for name, policy in {"ours": TensorUCB(), "degree": HighDegree(), "online": OnlineTensorUCB()}.items()
+    }
+    assert regret["ours"] < 0.9 * regret["degree"]
+    assert regret["ours"] < regret["online"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rank": 0}, "rank"),
+        ({"exploration": -1.0}, "exploration"),
+        ({"exploration_kind": "variance"}, "exploration_kind"),
+        ({"effect_deviation": 0.0}, "effect_deviation"),
+        ({"base_logit": -99.0}, "base_logit"),
+        ({"max_rows": 0}, "max_rows"),
+    ],
+)
+def test_bad_settings_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        TensorUCB(**options)
