@@ -28,7 +28,7 @@ Algorithm = Literal["opim", "tim", "imm"]
 Objective = Literal["cascade", "direct"]
 
 _ALGORITHMS = {"opim": opim, "tim": tim, "imm": imm}
-QUALITY = 10.0
+QUALITY = 54.0
 _BYTES_PER_MEMBER = 12  # stored, reduced to candidates, and inverted
 _KEYS = 8
 
@@ -138,8 +138,8 @@ def select_seeds(
         one number for all. Groups that the mapping leaves out are not limited. Factor ``1/2``. Not together
         with a budget.
     quality
-        How far ``opim`` goes on sampling after the certificate, for better seeds than it demands; 0 stops at the
-        certificate.
+        ``opim`` goes on sampling until the noise of its choice is expected to cost at most ``1 / quality`` of the
+        coverage, by a cautious estimate; 0 stops at the certificate. The default comes within 2 % of TIM+'s seeds.
     max_memory
         Bytes for stored RR sets. When they are used up the run stops, and ``ratio`` tells what is certified by then.
     threads

@@ -25,11 +25,13 @@ __all__ = ["Cover", "greedy_cover"]
 class Cover:
     """A greedy choice: rows picked after the marked ones, sets each newly covered, and two counts of covered sets.
 
-    ``covered`` is by marked and picked nodes together; ``bound`` is at least what any admissible choice covers.
+    ``rivals`` is what the runner-up of each pick would have covered; ``covered`` is by marked and picked nodes
+    together; ``bound`` is at least what any admissible choice covers.
     """
 
     rows: NDArray[np.int64]
     gains: NDArray[np.int64]
+    rivals: NDArray[np.int64]
     covered: int
     bound: int
 
@@ -81,10 +83,13 @@ def _plain(collection: Collection, problem: Problem, allowed: NDArray[np.uint8],
     wanted = max(1024, 32 * problem.picks)
     while True:
         view = _reduce(collection, allowed, wanted)
-        chosen, gains, bound, exact = pick_uniform(*view.index, view.marginal.copy(), view.floor, picks, problem.picks)
+        chosen, gains, rivals, bound, exact = pick_uniform(
+            *view.index, view.marginal.copy(), view.floor, picks, problem.picks
+        )
         if exact or view.floor == 0:
             covered = collection.base + int(gains.sum())
-            return Cover(view.nodes[chosen], gains, covered, min(collection.sets, collection.base + int(bound)))
+            least = min(collection.sets, collection.base + int(bound))
+            return Cover(view.nodes[chosen], gains, rivals, covered, least)
         wanted *= 8
 
 
@@ -128,4 +133,4 @@ def _bounded(  # the least of the bounds before the first and after the last pic
     before = collection.base + problem.best_sum(view.nodes, view.marginal)
     after = covered + problem.best_sum(view.nodes, marginal)
     bound = min(collection.sets, int(np.floor(min(before, after) + 1e-6)))
-    return Cover(view.nodes[chosen], gains, covered, max(bound, covered))
+    return Cover(view.nodes[chosen], gains, gains, covered, max(bound, covered))

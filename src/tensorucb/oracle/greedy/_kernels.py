@@ -115,13 +115,16 @@ def _take(c, starts, sets, offsets, reduced, covered, marginal):  # type: ignore
 
 @numba.njit(**KERNEL)
 def pick_uniform(offsets, reduced, rows, starts, sets, marginal, floor, picks, bound_picks):  # type: ignore[no-untyped-def]
-    """Plain greedy: ``picks`` candidates, their gains, and the least prefix bound with ``bound_picks`` more nodes.
+    """Plain greedy: ``picks`` candidates, their gains, those of the runners-up, and the least prefix bound.
+
+    The bound is for ``bound_picks`` nodes more than a prefix.
 
     The last value tells whether every pick was certainly the best of all nodes, not only of the candidates.
     """
     covered = np.zeros(rows, np.uint8)
     chosen = np.empty(picks, np.int64)
     gains = np.zeros(picks, np.int64)
+    rivals = np.zeros(picks, np.int64)
     heap = np.empty(bound_picks, np.int64)
     bound = top_sum(marginal, floor, bound_picks, heap)
     total = 0
@@ -129,9 +132,13 @@ def pick_uniform(offsets, reduced, rows, starts, sets, marginal, floor, picks, b
     exact = True
     while found < picks:
         best = 0
+        rival = 0
         for c in range(1, marginal.size):
             if marginal[c] > marginal[best]:
+                rival = marginal[best]
                 best = c
+            elif marginal[c] > rival:
+                rival = marginal[c]
         if marginal.size == 0 or marginal[best] == 0:
             exact = exact and floor == 0
             break
@@ -139,11 +146,12 @@ def pick_uniform(offsets, reduced, rows, starts, sets, marginal, floor, picks, b
             exact = False
         chosen[found] = best
         gains[found] = marginal[best]
+        rivals[found] = max(rival, min(floor, marginal[best]))
         total += marginal[best]
         found += 1
         _take(best, starts, sets, offsets, reduced, covered, marginal)
         bound = min(bound, total + top_sum(marginal, floor, bound_picks, heap))
-    return chosen[:found], gains[:found], bound, exact
+    return chosen[:found], gains[:found], rivals[:found], bound, exact
 
 
 @numba.njit(**KERNEL)

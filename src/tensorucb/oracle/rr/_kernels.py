@@ -6,10 +6,10 @@ Glossary: ``p`` edge probabilities in the graph's order; ``peak[v]`` an upper bo
 ``plan[v] = (peak, 1 / log(1 - peak))``, the second 0 where edges are tossed one by one and not skipped geometrically;
 ``state[u]`` 0 free, 1 in the current set, 2 marked: a walk that meets a marked node stops there.
 
-Resolution: three ways decide an edge, by its target's peak. Below 0.48, eight edges share a draw: a byte each, and 53
-more bits for an edge whose byte lets it hope. From 0.48 on, two edges share a draw of 32 bits each, so ``p`` counts as
-rounded up to a multiple of 2**-32. Large in-degrees with small peaks are skipped over geometrically, with 53 bits.
-``p = 0`` is never live and ``p = 1`` always.
+Resolution: three ways decide an edge, by its target's peak. Below 0.48, eight edges share a draw: a byte each,
+and 53 more bits for an edge whose byte lets it hope. From 0.48 on, two edges share a draw of 32 bits each, so
+``p`` counts as rounded up to a multiple of 2**-32. Large in-degrees with small peaks are skipped over
+geometrically, with 53 bits. ``p = 0`` is never live and ``p = 1`` always.
 """
 
 from __future__ import annotations
