@@ -22,8 +22,7 @@ __all__ = ["DriftAlarm", "DriftState", "ForgetOnDrift", "expected_probabilities"
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# Bets λ on responses going up (+) or down (−): ln(1 + relative change) is the best bet on that change, so these serve
-# changes by about 10 % to a factor of 3.
+# Bets λ on responses going up or down: ln(1 + change) is the best one, so these serve changes of 10 % to a factor 2.
 _BETS: tuple[float, ...] = (0.1, 0.2, 0.4, 0.8, -0.1, -0.2, -0.4, -0.8)
 # Small enough to leave no bonus, and not 0, by which Thompson sampling divides its counts.
 _NO_EXPLORATION = 1e-9
@@ -32,9 +31,12 @@ _NO_EXPLORATION = 1e-9
 def expected_probabilities(policy: Policy, product: Product) -> Floats:
     """What a policy believes of every edge, without its bonus for exploration.
 
-    Every policy of this package that explores has a factor ``exploration``; a shallow copy with next to none is
-    asked. A policy without such an attribute is asked as it is.
+    That is ``policy.mean(product)`` where there is such a method. Otherwise a shallow copy with next to no
+    ``exploration`` is asked, and a policy without that attribute is asked as it is.
     """
+    mean = getattr(policy, "mean", None)
+    if callable(mean):
+        return np.asarray(mean(product), dtype=np.float64)
     if not getattr(policy, "exploration", None):
         return policy.score(product)
     sober = copy.copy(policy)
@@ -169,8 +171,7 @@ class ForgetOnDrift:
     and told the rounds since the estimated change once more, at most the last ``memory`` of them.
 
     The alarm's guarantee is about predictions that are right up to ``tolerance``; a policy that is still learning is
-    not, therefore ``warm_up``. Only changes on edges that are observed can be noticed: a user nobody seeds may become
-    influential unnoticed. One more `score` a round is the price.
+    not, therefore ``warm_up``. Only edges that are observed can be seen to change. It costs one more `score` a round.
 
     Parameters
     ----------
@@ -208,8 +209,7 @@ class ForgetOnDrift:
         self.memory = check_count("memory", memory, 1)
         self.familiar = check_count("familiar", familiar, 0)
         self.policy, self.name = policy, f"{policy.name} + drift alarm"
-        self.needs_users = bool(getattr(policy, "needs_users", False))
-        self.pure = bool(getattr(policy, "pure", True))
+        self.needs_users, self.pure = bool(getattr(policy, "needs_users", False)), bool(getattr(policy, "pure", True))
         self.uses_product = getattr(policy, "uses_product", None)
         self._bound: tuple[Graph, Any] | None = None
         self._clear(0)
