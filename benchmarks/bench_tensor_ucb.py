@@ -1,0 +1,130 @@
+"""A round of TensorUCB (score, learn) against OnlineTensorUCB, and its pass over the rows against NumPy."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+
+import numpy as np
+
+from tensorucb.features import UserProfile
+from tensorucb.graph import Graph
+from tensorucb.learner import blocks
+from tensorucb.learner.blocks._problem import load
+from tensorucb.policies.online_tensor_ucb import OnlineTensorUCB
+from tensorucb.policies.tensor_ucb import TensorUCB
+
+SIZES = {"2,500 / 76,000": (2_500, 76_000), "29,000 / 372,000": (29_000, 372_000)}
+TOPICS = 10
+
+
+def _network(rng, nodes, edges):
+    weights = (np.arange(nodes) + 3.0) ** -0.9
+    weights /= weights.sum()
+    ring = np.arange(nodes)
+    sources = np.concatenate([ring, rng.choice(nodes, edges, p=weights)])
+    targets = np.concatenate([(ring + 1) % nodes, rng.permutation(nodes)[rng.choice(nodes, edges, p=weights)]])
+    keep = sources != targets
+    return Graph.from_edges(sources[keep], targets[keep])
+
+
+def _profile(rng, n):
+    past = [rng.gamma(0.5, 2.0, (n, TOPICS)) for _ in range(2)]
+    return UserProfile(rng.normal(size=(n, 1)), past[0], past[1], 20.0 * rng.random((n, TOPICS)))
+
+
+def _sums(problem, point):
+    """The sums by pull in NumPy: one array operation after the other over all rows."""
+    q = np.repeat(np.arange(problem.place.size), np.diff(problem.ptr))
+    t, j = problem.pull_round[q], problem.target
+    A, B, C = problem.X @ point.weights[0].T, problem.T @ point.weights[1].T, problem.rest(point.weights)
+    offset = np.einsum("qk,qk->q", point.effects[problem.place], problem.Z[problem.pull_round])
+    f = B[j] * C[t]
+    u = (A[q] * f).sum(axis=1) + offset[q] + point.targets[problem.observed][j] + point.taste * problem.taste
+    p = 1.0 / (1.0 + np.exp(-u))
+    w, e, begins = p * (1.0 - p), problem.outcome - p, problem.ptr[:-1]
+    parts = (w[:, None, None] * f[:, :, None] * f[:, None, :], w[:, None] * f, w, e[:, None] * f, e)
+    return [np.add.reduceat(part, begins, axis=0) for part in parts]
+
+
+def _median(function, repeats):
+    function()
+    times = []
+    for _ in range(repeats):
+        begin = time.process_time()
+        function()
+        times.append((time.process_time() - begin) * 1e3)
+    return statistics.median(times)
+
+
+def _play(policy, graph, users, rounds, k=10):
+    """CPU milliseconds a round of scoring and of learning over a campaign, and edges observed a round."""
+    rng = np.random.default_rng(1)
+    policy.bind(graph, users, 0)
+    warm = rng.dirichlet(np.ones(TOPICS))
+    # Kernels are compiled outside the clock.
+    for _ in range(9):
+        policy.update(warm, np.arange(50), np.zeros(50))
+    policy.score(warm)
+    policy.bind(graph, users, 0)
+    hubs, scoring, learning, rows = np.argsort(-graph.out_degree)[: 4 * k], 0.0, 0.0, 0
+    for _ in range(rounds):
+        product = rng.dirichlet(np.full(TOPICS, 0.3))
+        begin = time.process_time()
+        p = policy.score(product)
+        scoring += time.process_time() - begin
+        seeds = rng.choice(hubs, k, replace=False)
+        edges = np.flatnonzero(np.isin(graph.sources, seeds))[:20_000]
+        outcomes = rng.random(edges.size) < p[edges]
+        begin = time.process_time()
+        policy.update(product, edges, outcomes)
+        learning += time.process_time() - begin
+        rows += edges.size
+    return scoring / rounds * 1e3, learning / rounds * 1e3, rows / rounds
+
+
+def run(quick: bool = False) -> list[dict[str, object]]:
+    os.environ["TENSORUCB_THREADS"] = "1"
+    rows: list[dict[str, object]] = []
+    for size, (nodes, edges) in SIZES.items():
+        if quick and nodes > 10_000:
+            continue
+        rng = np.random.default_rng(0)
+        graph = _network(rng, nodes, edges)
+        users = _profile(rng, graph.n_nodes)
+        rounds = 20 if quick else 100
+        policy = TensorUCB()
+        scoring, learning, observed = _play(policy, graph, users, rounds)
+        peer = _play(OnlineTensorUCB(rank=5), graph, users, 10)
+        state = policy._state
+        problem = load(policy._nodes, state.prior, state.seen, state.log, TOPICS)
+        reference = _median(lambda x=problem, s=state: _sums(x, s.point), 5)
+        ours = _median(lambda x=problem, s=state: x.sums(s.point, 0), 5)
+        got, want = problem.sums(state.point, 0), _sums(problem, state.point)
+        gap = float(abs(got.second - want[0]).max())
+        rows.append(_row(f"sums of a block, {problem.outcome.size:,} rows, {size}; gap {gap:.0e}", ours, reference))
+        what = f"score + learn against OnlineTensorUCB, mean of {rounds} rounds of {observed:,.0f} edges, {size}"
+        rows.append(
+            _row(f"{what}: scoring {scoring:.1f}, learning {learning:.1f}", scoring + learning, peer[0] + peer[1])
+        )
+        kept = sum(array.nbytes for array in blocks.state_to_arrays(state).values()) / 2**20
+        rows[-1]["what"] = f"{rows[-1]['what']}; state {kept:.0f} MiB"
+    del os.environ["TENSORUCB_THREADS"]
+    return rows
+
+
+def _row(what: str, ours: float, reference: float) -> dict[str, object]:
+    return {
+        "room": "tensor_ucb",
+        "what": what,
+        "ours": ours,
+        "reference": reference,
+        "ratio": reference / ours,
+        "unit": "ms CPU",
+    }
+
+
+if __name__ == "__main__":
+    for row in run():
+        print(row)
