@@ -134,15 +134,14 @@ def test_the_source_posterior_is_the_inverse_of_the_joint_precision():
     _, nodes, _, state, _ = world(sizes)
     problem, point = problem_of(nodes, state, sizes), state.point
     _, posterior = source_step(problem, point)
-    w, d = point.weights[0].size, point.effects.size
-    base = np.concatenate([point.weights[0].ravel(), point.effects.ravel()])
+    # Rank 0 and rank 2 have a constant source.
+    w, d = point.weights[0][[1, 3]].size, point.effects.size
+    base = np.concatenate([point.weights[0][[1, 3]].ravel(), point.effects.ravel()])
 
     def value(x):
-        moved = replace(
-            point,
-            weights=(x[:w].reshape(point.weights[0].shape), *point.weights[1:]),
-            effects=x[w:].reshape(point.effects.shape),
-        )
+        first = point.weights[0].copy()
+        first[[1, 3]] = x[:w].reshape(2, -1)
+        moved = replace(point, weights=(first, *point.weights[1:]), effects=x[w:].reshape(point.effects.shape))
         return problem.value(moved).total
 
     # The precision along random directions, by second differences, against the blocks the posterior implies.

@@ -92,6 +92,8 @@ def deviations(state, nodes, graph, product, sizes, p, cap):
             continue
         w = p[edges] * (1 - p[edges])
         f = (w[:, None] * (nodes.target[graph.targets[edges]] @ state.point.weights[1].T) * c).sum(0) / w.sum()
+        # Sources of ranks 0 and 2 are constants.
+        f = np.delete(f, [0, 2])
         psi = np.outer(f, nodes.pulls(np.array([i]), mix[None])[0]).ravel()
         V = np.diag(state.prior.variances)
         if i in state.seen:

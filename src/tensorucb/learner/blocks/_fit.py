@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tensorucb.learner.blocks._nodes import NodeFeatures
 from tensorucb.learner.blocks._problem import Problem, Sums, Value, load
 from tensorucb.learner.blocks._settings import BlockSettings
-from tensorucb.learner.blocks._state import BlockState, Point, with_sources
+from tensorucb.learner.blocks._state import BlockState, Point, free_ranks, with_sources
 
 __all__ = ["climb", "fit", "kronecker_sum", "product_step", "source_step", "target_step", "taste_step"]
 
@@ -80,7 +80,7 @@ def kronecker_sum(G: F64, X: F64) -> F64:
     total = np.zeros((R * R, d * d))
     for a in range(0, len(X), _CHUNK):
         x = X[a : a + _CHUNK]
-        total += G[a : a + _CHUNK].reshape(len(x), -1).T @ (x[:, :, None] * x[:, None, :]).reshape(len(x), -1)
+        total += G[a : a + _CHUNK].reshape(len(x), R * R).T @ (x[:, :, None] * x[:, None, :]).reshape(len(x), d * d)
     return total.reshape(R, R, d, d).transpose(0, 2, 1, 3).reshape(R * d, R * d)
 
 
@@ -102,9 +102,12 @@ def source_step(problem: Problem, point: Point) -> tuple[Move, SourcePosterior]:
     """Source weights and all d_i jointly, by the Schur complement over sources."""
     from tensorucb.learner.blocks._kernels import source_sums
 
-    prior, d, X = problem.prior, point.effects, problem.X
-    sums = problem.sums(point, 0)
-    L, h = _normal(problem, point, sums, 0, X)
+    prior, d, X, w = problem.prior, point.effects, problem.X, point.weights[0]
+    free, sums = free_ranks(len(w)), problem.sums(point, 0)
+    sums = replace(sums, second=sums.second[:, free][:, :, free], first=sums.first[:, free], score=sums.score[:, free])
+    at = (free[:, None] * w.shape[1] + np.arange(w.shape[1])).ravel()
+    L = kronecker_sum(sums.second, X) + prior.precisions[0][np.ix_(at, at)]
+    h = (sums.score.T @ X).ravel() + (prior.naturals[0] - prior.precisions[0] @ w.ravel())[at]
     Ldd = prior.effect_precisions + np.diag(1.0 / prior.variances)
     hd = prior.effect_naturals - np.einsum("ikl,il->ik", Ldd, d)
     Ldw = np.zeros((*d.shape, h.size))
@@ -113,12 +116,13 @@ def source_step(problem: Problem, point: Point) -> tuple[Move, SourcePosterior]:
     V = np.linalg.inv(Ldd)
     V = 0.5 * (V + V.transpose(0, 2, 1))
     K = V @ Ldw
-    flat = K.reshape(-1, h.size)
-    L = L - Ldw.reshape(-1, h.size).T @ flat
+    flat = K.reshape(d.size, h.size)
+    L = L - Ldw.reshape(d.size, h.size).T @ flat
     S = np.linalg.inv(0.5 * (L + L.T))
     S = 0.5 * (S + S.T)
-    dw = S @ (h - flat.T @ hd.ravel())
-    dd = np.einsum("ikl,il->ik", V, hd) - K @ dw
+    step = S @ (h - flat.T @ hd.ravel())
+    dw, dd = np.zeros(w.size), np.einsum("ikl,il->ik", V, hd) - K @ step
+    dw[at] = step
 
     def move(size: float) -> Point:
         return replace(point, weights=_changed(point, 0, size * dw), effects=d + size * dd)

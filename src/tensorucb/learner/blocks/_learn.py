@@ -12,7 +12,7 @@ from tensorucb.learner.blocks._fit import fit, kronecker_sum
 from tensorucb.learner.blocks._nodes import NodeFeatures
 from tensorucb.learner.blocks._problem import Problem, load
 from tensorucb.learner.blocks._settings import BlockSettings
-from tensorucb.learner.blocks._state import BlockState, Prior, Round, with_sources
+from tensorucb.learner.blocks._state import BlockState, Prior, Round, free_ranks, with_sources
 
 __all__ = ["absorb", "learn", "make_round", "quick_step"]
 
@@ -52,7 +52,8 @@ def quick_step(nodes: NodeFeatures, state: BlockState) -> BlockState:
     variance = h @ z
     gain = 1.0 / (1.0 + sums.weight * variance)
     limit = _LARGEST_STEP / variance
-    cross = (sums.first[:, :, None] * problem.X[:, None, :]).reshape(at.size, -1)
+    first = sums.first[:, free_ranks(sums.first.shape[1])]
+    cross = (first[:, :, None] * problem.X[:, None, :]).reshape(at.size, K.shape[2])
     effects, covariances, gains = state.point.effects.copy(), state.effect_covariances.copy(), state.gains.copy()
     effects[at] += h * np.clip(sums.residual * gain, -limit, limit)[:, None]
     covariances[at] = V - h[:, :, None] * h[:, None, :] * (sums.weight * gain)[:, None, None]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tensorucb.learner.blocks._nodes import NodeFeatures
 from tensorucb.learner.blocks._problem import mixture, mode_slices
 from tensorucb.learner.blocks._settings import BlockSettings
-from tensorucb.learner.blocks._state import BlockState
+from tensorucb.learner.blocks._state import BlockState, free_ranks
 from tensorucb.threads import map_chunks, thread_count
 
 __all__ = ["Scores", "raised", "score"]
@@ -72,10 +72,10 @@ def _deviations(settings: BlockSettings, state: BlockState, z: F64, X: F64, f: F
     variance = np.full(len(X), float(z**2 @ state.prior.variances))
     variance[state.seen] = (state.effect_covariances @ z) @ z
     shift = np.einsum("k,ikd->id", z, state.gains)
-    at = np.searchsorted(state.seen, _bounds(len(X)))
+    at, f = np.searchsorted(state.seen, _bounds(len(X))), f[:, free_ranks(f.shape[1])]
     for number, start in enumerate(range(0, len(X), _CHUNK)):
         stop = min(start + _CHUNK, len(X))
-        psi = (f[start:stop, :, None] * X[start:stop, None, :]).reshape(stop - start, -1)
+        psi = (f[start:stop, :, None] * X[start:stop, None, :]).reshape(stop - start, shift.shape[1])
         known = slice(at[number], at[number + 1])
         psi[state.seen[known] - start] -= shift[known]
         variance[start:stop] += np.einsum("nd,nd->n", psi @ state.weight_covariance, psi)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tensorucb.learner.blocks._nodes import NodeFeatures
 from tensorucb.learner.blocks._settings import BlockSettings
 
-__all__ = ["BlockState", "Point", "Prior", "Round", "scaled_product", "start", "with_sources"]
+__all__ = ["BlockState", "Point", "Prior", "Round", "free_ranks", "scaled_product", "start", "with_sources"]
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -104,7 +104,7 @@ class BlockState:
     seen
         Sources with an effect of their own, ascending.
     weight_covariance
-        ``(R·d_s, R·d_s)``: Σ of the source weights, effects integrated out.
+        ``(F·d_s, F·d_s)``: Σ of the source weights of the F free ranks, effects integrated out.
     effect_covariances, gains
         Of each source seen: V of d_i given the weights, and how d_i follows the weights, ``V L_dw``.
     log
@@ -123,6 +123,11 @@ class BlockState:
     log: tuple[Round, ...] = ()
     rounds: int = 0
     next_fit: int = 1
+
+
+def free_ranks(rank: int) -> I64:
+    """Ranks whose source weights are learned: those of the base rate and of targets have a constant source."""
+    return np.array([r for r in range(rank) if r not in (0, 2)], dtype=np.int64)
 
 
 def scaled_product(scales: tuple[float, ...], vectors: tuple[F64, ...]) -> F64:
@@ -190,9 +195,9 @@ def start(
         point=Point(tuple(means), np.zeros((0, k)), np.zeros(n), 0.0),
         prior=prior,
         seen=np.zeros(0, dtype=np.int64),
-        weight_covariance=np.diag(variances[0].ravel()),
+        weight_covariance=np.diag(variances[0][free_ranks(R)].ravel()),
         effect_covariances=np.zeros((0, k, k)),
-        gains=np.zeros((0, k, R * dims[0])),
+        gains=np.zeros((0, k, free_ranks(R).size * dims[0])),
     )
 
 
