@@ -17,7 +17,8 @@ from tensorucb.errors import InputError, StateError
 from tensorucb.experiments import Environment, WorldSettings
 from tensorucb.files import pack_state, unpack_state
 from tensorucb.policies import COIN, CUCB, LinUCB, PolicyState, TensorUCB, Thompson, check_policy
-from tensorucb.policies.drift import DriftAlarm, DriftState, ForgetOnDrift, expected_probabilities
+from tensorucb.policies.beliefs import expected_probabilities
+from tensorucb.policies.drift import DriftAlarm, DriftState, ForgetOnDrift
 
 CHANGE, ROUNDS = 120, 240
 

@@ -15,13 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from tensorucb.campaign._choice import Constraints, RoundOracle, check_choice, constrain
 from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, collect_evidence
 from tensorucb.campaign._ledger import Ledger
-from tensorucb.campaign._policy import believed
 from tensorucb.campaign._reach import Reach, direct_gains, expected_reach
 from tensorucb.campaign._store import RoundRecord
 from tensorucb.campaign._world import World
 from tensorucb.errors import InputError
 from tensorucb.policies import Policy
 from tensorucb.policies._inputs import check_count
+from tensorucb.policies.beliefs import expected_probabilities
 
 if TYPE_CHECKING:
     from tensorucb.campaign._campaign import Campaign
@@ -164,7 +164,7 @@ def propose(
     contacted = rows[~np.isin(rows, held)] if request.shadow is None else world.graph.rows(request.shadow)
     if np.unique(contacted).size < contacted.size:
         raise InputError("shadow names a user twice; name each once.")
-    mean = believed(policy, product)
+    mean = expected_probabilities(policy, product)
     ours = rows if request.shadow is not None else contacted
     reach = expected_reach(world.graph, mean, ours, request.objective, rng)
     evidence = collect_evidence(world, rules, np.asarray(policy.score(product)), rows)

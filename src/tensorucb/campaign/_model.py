@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from tensorucb.campaign._credit import credits
 from tensorucb.campaign._ledger import Ledger, canonical, prefix_hashes
-from tensorucb.campaign._policy import believed, state_hash
+from tensorucb.campaign._policy import state_hash
 from tensorucb.campaign._store import EdgeResponses, NodeEvents, RoundRecord, Session
 from tensorucb.campaign._world import World, seal, unseal
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.policies import Policy, PolicyState, Product
+from tensorucb.policies.beliefs import expected_probabilities
 
 __all__ = ["DamagedSnapshotWarning", "Model", "Snapshot", "as_product", "learned", "prunable"]
 
@@ -156,7 +157,7 @@ class Model:
             record,
             session.edge_responses(campaign, record.number),
             session.node_events(campaign, record.number),
-            lambda: believed(self.policy, product),
+            lambda: expected_probabilities(self.policy, product),
         )
         self.policy.update(product, edges, outcomes)
 

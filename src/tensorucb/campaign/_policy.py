@@ -1,22 +1,19 @@
-"""Policies in a campaign: stored by name and settings, rebuilt, and asked what they believe without exploring."""
+"""Policies in a campaign: stored by name and settings, and rebuilt."""
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tensorucb import policies
 from tensorucb.errors import InputError, StateError
-from tensorucb.policies import Policy, PolicyState, Product
-from tensorucb.policies.drift import expected_probabilities
+from tensorucb.policies import Policy, PolicyState
 
-__all__ = ["believed", "build_policy", "policy_spec", "state_hash"]
+__all__ = ["build_policy", "policy_spec", "state_hash"]
 
 
 def _own_name(policy: object) -> str | None:
@@ -57,21 +54,6 @@ def build_policy(spec: Mapping[str, Any], given: Policy | None) -> Policy:
         )
     built: Policy = getattr(policies, spec["type"])(**spec["arguments"])
     return built
-
-
-def believed(policy: Policy, product: Product) -> NDArray[np.float64]:
-    """What the policy believes of every edge, without exploration where it can be asked so.
-
-    A policy with a method ``mean(product)`` is asked for that, one with a factor ``exploration`` as if it were
-    (next to) nothing; of others it is what they score by.
-    """
-    mean = getattr(policy, "mean", None)
-    if callable(mean):
-        return np.asarray(mean(product), dtype=np.float64)
-    if hasattr(policy, "exploration_kind"):
-        policy = copy.copy(policy)
-        policy.exploration_kind = "greedy"
-    return np.asarray(expected_probabilities(policy, product), dtype=np.float64)
 
 
 def state_hash(state: PolicyState) -> str:

@@ -93,7 +93,9 @@ def environment_from_dataset(
     )
     split = table.shape[1] - 3 * n_topics
     taste, credit, exposure = np.split(table[:, split:], 3, axis=1)
-    users = UserProfile(table[:, :split], taste, credit, exposure, coordinates)
+    # Linear baselines have no intercept of their own; the constant gives them one.
+    features_and_constant = np.hstack([table[:, :split], np.ones((graph.n_nodes, 1))])
+    users = UserProfile(features_and_constant, taste, credit, exposure, coordinates)
     edge_topics = keep(
         "truth",
         {**topics, "window": dataset.window},

@@ -16,7 +16,7 @@ from tensorucb.experiments._files import write_csv, write_regret
 from tensorucb.experiments._references import ProductBlind
 from tensorucb.experiments._runner import Experiment, Report, run_experiment
 from tensorucb.experiments._summary import Interval, mean_interval
-from tensorucb.experiments._tuning import EXPLORATION_GRID, RANK_GRID, Tuning, default_grid, tune
+from tensorucb.experiments._tuning import EXPLORATION_GRID, Tuning, default_grid, tune
 from tensorucb.policies import Policy
 
 __all__ = ["Decisions", "contestants", "decision_table"]
@@ -64,7 +64,7 @@ class Decisions:
     runs: int = 10
     validation_rounds: int = 50
     explorations: Sequence[float] = EXPLORATION_GRID
-    ranks: Sequence[int] = RANK_GRID
+    ranks: Sequence[int] = (1, 5, 20)
     seed: int = 0
     policies: Mapping[str, Policy] = field(default_factory=contestants)
     report: Report | None = None

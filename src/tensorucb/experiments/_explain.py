@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.graph import Graph
 from tensorucb.policies import Policy
+from tensorucb.policies.beliefs import expected_probabilities
 
 __all__ = ["Follower", "SeedReason", "beliefs", "explain_seeds"]
 
@@ -60,13 +60,7 @@ class SeedReason:
 
 def beliefs(policy: Policy, product: ArrayLike) -> tuple[Floats, Floats]:
     """The believed probability of every edge, without and with exploration."""
-    bold = np.asarray(policy.score(product), dtype=np.float64)
-    if not getattr(policy, "exploration", None):
-        return bold, bold
-    # `exploration` is c of the bonus in every policy that has one; a shallow copy leaves the policy as it is.
-    sober = copy.copy(policy)
-    sober.exploration = 0.0  # type: ignore[attr-defined]
-    return np.asarray(sober.score(product), dtype=np.float64), bold
+    return expected_probabilities(policy, product), np.asarray(policy.score(product), dtype=np.float64)
 
 
 def explain_seeds(

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 from tensorucb.policies._base import BasePolicy, Oracle, Policy, PolicyState, Product
 
 if TYPE_CHECKING:
+    from tensorucb.policies.beliefs import expected_probabilities as expected_probabilities
     from tensorucb.policies.check import check_policy as check_policy
     from tensorucb.policies.coin import COIN as COIN
     from tensorucb.policies.cucb import CUCB as CUCB
     from tensorucb.policies.dilinucb import DILinUCB as DILinUCB
     from tensorucb.policies.dilinucb_original import DILinUCBOriginal as DILinUCBOriginal
+    from tensorucb.policies.drift import DriftAlarm as DriftAlarm
+    from tensorucb.policies.drift import DriftState as DriftState
+    from tensorucb.policies.drift import ForgetOnDrift as ForgetOnDrift
     from tensorucb.policies.high_degree import HighDegree as HighDegree
     from tensorucb.policies.imfb import IMFB as IMFB
     from tensorucb.policies.imlinucb import IMLinUCB as IMLinUCB
@@ -26,6 +30,9 @@ if TYPE_CHECKING:
 _EXPORTS: dict[str, str] = {
     "COIN": "coin",
     "CUCB": "cucb",
+    "DriftAlarm": "drift",
+    "DriftState": "drift",
+    "ForgetOnDrift": "drift",
     "IMFB": "imfb",
     "DILinUCB": "dilinucb",
     "DILinUCBOriginal": "dilinucb_original",
@@ -37,6 +44,7 @@ _EXPORTS: dict[str, str] = {
     "TensorUCB": "tensor_ucb",
     "Thompson": "thompson",
     "check_policy": "check",
+    "expected_probabilities": "beliefs",
 }
 
 __all__ = [
@@ -46,6 +54,9 @@ __all__ = [
     "BasePolicy",
     "DILinUCB",
     "DILinUCBOriginal",
+    "DriftAlarm",
+    "DriftState",
+    "ForgetOnDrift",
     "HighDegree",
     "IMLinUCB",
     "LinUCB",
@@ -58,6 +69,7 @@ __all__ = [
     "TensorUCB",
     "Thompson",
     "check_policy",
+    "expected_probabilities",
 ]
 
 

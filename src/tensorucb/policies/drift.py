@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -15,33 +14,16 @@ from tensorucb.errors import InputError, ShapeError, StateError
 from tensorucb.graph import Graph
 from tensorucb.policies._base import Oracle, Policy, PolicyState, Product
 from tensorucb.policies._inputs import as_modes, as_observations, check_count, check_number
+from tensorucb.policies.beliefs import expected_probabilities
 from tensorucb.rng import RngLike, as_generator, stream_key
 
-__all__ = ["DriftAlarm", "DriftState", "ForgetOnDrift", "expected_probabilities"]
+__all__ = ["DriftAlarm", "DriftState", "ForgetOnDrift"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 # Bets λ on responses going up or down: ln(1 + change) is the best one, so these serve changes of 10 % to a factor 2.
 _BETS: tuple[float, ...] = (0.1, 0.2, 0.4, 0.8, -0.1, -0.2, -0.4, -0.8)
-# Small enough to leave no bonus, and not 0, by which Thompson sampling divides its counts.
-_NO_EXPLORATION = 1e-9
-
-
-def expected_probabilities(policy: Policy, product: Product) -> Floats:
-    """What a policy believes of every edge, without its bonus for exploration.
-
-    That is ``policy.mean(product)`` where there is such a method. Otherwise a shallow copy with next to no
-    ``exploration`` is asked, and a policy without that attribute is asked as it is.
-    """
-    mean = getattr(policy, "mean", None)
-    if callable(mean):
-        return np.asarray(mean(product), dtype=np.float64)
-    if not getattr(policy, "exploration", None):
-        return policy.score(product)
-    sober = copy.copy(policy)
-    sober.exploration = _NO_EXPLORATION  # type: ignore[attr-defined]
-    return sober.score(product)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from tensorucb.errors import InputError, ShapeError
 from tensorucb.experiments.offline._campaign import LoggedCampaign
 from tensorucb.experiments.offline._rounds import Baseline
 from tensorucb.policies import Policy
-from tensorucb.policies.drift import expected_probabilities
+from tensorucb.policies.beliefs import expected_probabilities
 from tensorucb.rng import RngLike, as_generator
 
 __all__ = ["Model", "as_baseline", "cross_fitted_model", "train"]

@@ -12,7 +12,7 @@ from tensorucb.errors import InputError
 from tensorucb.experiments.offline._campaign import LoggedCampaign
 from tensorucb.experiments.offline._estimate import Count, Estimate, Estimator, How, summarise
 from tensorucb.policies import Oracle, Policy
-from tensorucb.policies.drift import expected_probabilities
+from tensorucb.policies.beliefs import expected_probabilities
 from tensorucb.rng import RngLike, as_generator
 
 __all__ = ["Replay", "replay"]

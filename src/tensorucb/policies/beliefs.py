@@ -1,0 +1,32 @@
+"""What a policy believes of every edge, without its bonus for exploration."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.policies._base import Policy, Product
+
+__all__ = ["expected_probabilities"]
+
+# Small enough to leave no bonus, and not 0, by which Thompson sampling divides its counts.
+_NO_EXPLORATION = 1e-9
+
+
+def expected_probabilities(policy: Policy, product: Product) -> NDArray[np.float64]:
+    """The believed probability of every edge, exploration left out.
+
+    That is ``policy.mean(product)`` where there is such a method. Otherwise a shallow copy is asked, with
+    ``exploration_kind="greedy"`` or next to no ``exploration`` where it has these attributes.
+    """
+    mean = getattr(policy, "mean", None)
+    if callable(mean):
+        return np.asarray(mean(product), dtype=np.float64)
+    sober = copy.copy(policy)
+    if hasattr(policy, "exploration_kind"):
+        sober.exploration_kind = "greedy"  # type: ignore[attr-defined]
+    elif getattr(policy, "exploration", None):
+        sober.exploration = _NO_EXPLORATION  # type: ignore[attr-defined]
+    return np.asarray(sober.score(product), dtype=np.float64)
