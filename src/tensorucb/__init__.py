@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tensorucb.learner import TensorRegression
     from tensorucb.oracle import SeedOracle, Selection, select_seeds
     from tensorucb.policies import TensorUCB
+    from tensorucb.store.campaigns import copy_campaign, create_campaign, list_campaigns, load_campaign
 
 __version__ = "0.1.0"
 
@@ -20,10 +21,15 @@ _EXPORTS: dict[str, str] = {
     "Selection": "tensorucb.oracle",
     "TensorRegression": "tensorucb.learner",
     "TensorUCB": "tensorucb.policies",
+    "copy_campaign": "tensorucb.store.campaigns",
+    "create_campaign": "tensorucb.store.campaigns",
+    "list_campaigns": "tensorucb.store.campaigns",
+    "load_campaign": "tensorucb.store.campaigns",
     "select_seeds": "tensorucb.oracle",
 }
 _ROOMS: frozenset[str] = frozenset(
     {
+        "campaign",
         "data",
         "diffusion",
         "errors",
@@ -35,11 +41,23 @@ _ROOMS: frozenset[str] = frozenset(
         "plots",
         "policies",
         "rng",
+        "store",
         "truth",
     }
 )
 
-__all__ = ["Graph", "SeedOracle", "Selection", "TensorRegression", "TensorUCB", "select_seeds"]
+__all__ = [
+    "Graph",
+    "SeedOracle",
+    "Selection",
+    "TensorRegression",
+    "TensorUCB",
+    "copy_campaign",
+    "create_campaign",
+    "list_campaigns",
+    "load_campaign",
+    "select_seeds",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -49,6 +49,14 @@ def test_compare_prints_a_row_for_everybody(data, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["rows"][0]["last20"] > 0
 
 
+@pytest.mark.slow
+def test_compare_cold_start_shows_who_reaches_newcomers(data, tmp_path, capsys):
+    sizes = ("--rounds", "8", "--runs", "2", "--validation-rounds", "2", "--out", str(tmp_path))
+    assert not run("compare", "--data", str(data), "--cold-start", *sizes)
+    assert "newcomers" in capsys.readouterr().out
+    assert (tmp_path / "cold-start.csv").exists()
+
+
 def test_compare_demands_one_source_of_data(capsys):
     assert run("compare") == 2
     assert "--data" in capsys.readouterr().err

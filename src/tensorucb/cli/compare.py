@@ -24,6 +24,9 @@ def compare(
     ablation: Annotated[
         bool, typer.Option("--ablation", help="Compare our defaults with one idea off at a time instead.")
     ] = False,
+    cold_start: Annotated[
+        bool, typer.Option("--cold-start", help="Let half of the users and products arrive in mid-campaign instead.")
+    ] = False,
     objective: Annotated[
         Objective, typer.Option(help="Users activated by the seeds, or the whole cascade.")
     ] = Objective.direct,
@@ -68,26 +71,33 @@ def compare(
             seed=seed,
             report=report,
         )
-        experiment = work.ablation if ablation else work.comparison
-    plots.save_figure(plots.regret_curves(experiment), out, "ablation" if ablation else "decisions")
-    rows = decision_table(experiment)
-    if json:
-        emit_json({"environment": environment.describe(), "rows": rows})
+        arrival = work.arrival if cold_start else None
+        experiment = None if cold_start else work.ablation if ablation else work.comparison
+    if arrival is not None:
+        _show(arrival, environment.describe(), json=json, out=out)
         return
-    _print(rows, environment.describe())
+    assert experiment is not None
+    plots.save_figure(plots.regret_curves(experiment), out, "ablation" if ablation else "decisions")
+    _show(decision_table(experiment), environment.describe(), json=json, out=out)
+
+
+def _show(rows: list[dict[str, Any]], described: dict[str, Any], *, json: bool, out: Path) -> None:
+    from rich.table import Table
+
+    if json:
+        emit_json({"environment": described, "rows": rows})
+        return
+    console = print_to()
+    console.print(f"{described['name']}: {described['n_nodes']:,} users, {described['n_edges']:,} edges")
+    # Ends of intervals follow their mean in the table's cells.
+    names = [name for name in rows[0] if name != "policy" and not name.endswith(("low", "high"))]
+    table = Table("Scaled regret", *(name.replace("_", " ") for name in names))
+    for row in rows:
+        table.add_row(row["policy"], *(_cell(row, name) for name in names))
+    console.print(table)
     typer.echo(f"Tables and figures: {out}")
 
 
-def _print(rows: list[dict[str, Any]], described: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    console = print_to()
-    console.print(f"{described['name']}: {described['n_nodes']:,} users, {described['n_edges']:,} edges")
-    checkpoints = [name for name in rows[0] if name.startswith("T=") and "_" not in name]
-    table = Table("Average regret", *checkpoints, "last 20 rounds", "worst of first ten")
-    for row in rows:
-        late = f"{row['last20']:.1f} ({row['last20_low']:.1f} – {row['last20_high']:.1f})"
-        table.add_row(
-            row["policy"], *(f"{row[name]:.1f}" for name in checkpoints), late, f"{row['worst_of_first_ten']:.1f}"
-        )
-    console.print(table)
+def _cell(row: dict[str, Any], name: str) -> str:
+    ends = row.get(f"{name}_low"), row.get(f"{name}_high")
+    return f"{row[name]:.1f}" + (f" ({ends[0]:.1f} – {ends[1]:.1f})" if None not in ends else "")

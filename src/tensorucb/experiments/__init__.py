@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tensorucb.experiments._ablations import Ablated, ablations
+from tensorucb.experiments._cold_start import Arrival, cold_start
 from tensorucb.experiments._dataset import environment_from_dataset
 from tensorucb.experiments._decisions import Decisions, contestants, decision_table
 from tensorucb.experiments._environment import Environment, Optimum, WorldSettings
@@ -50,6 +51,7 @@ __all__ = [
     "RANK_GRID",
     "REGRET_COLUMNS",
     "Ablated",
+    "Arrival",
     "Decisions",
     "Effort",
     "Environment",
@@ -67,6 +69,7 @@ __all__ = [
     "WorldSettings",
     "ablations",
     "average_regret",
+    "cold_start",
     "contestants",
     "decision_table",
     "default_grid",

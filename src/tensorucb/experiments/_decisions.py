@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensorucb.experiments._ablations import ablations
+from tensorucb.experiments._cold_start import cold_start
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._files import write_csv, write_regret
 from tensorucb.experiments._references import ProductBlind
@@ -102,6 +103,34 @@ class Decisions:
         found = self._run(ablations(), "ablation")
         self._write("ablation.csv", found)
         return found
+
+    @cached_property
+    def arrival(self) -> list[dict[str, Any]]:
+        """Half of the users and products come after a quarter of the rounds: regret in the next 20, best first."""
+        found = cold_start(
+            self.environment,
+            self.tuning.policies,
+            rounds_before=max(1, self.rounds // 4),
+            rounds_after=LAST,
+            runs=self.runs,
+            seed=self.seed,
+        )
+        rows = []
+        for policy, arrived in found.items():
+            regret = mean_interval(arrived.regret.mean(axis=1))
+            rows.append(
+                {
+                    "policy": policy,
+                    "first_round": float(arrived.regret[:, 0].mean()),
+                    "rounds_1_to_20": float(regret.mean),
+                    "low": float(regret.low),
+                    "high": float(regret.high),
+                    "newcomers_seeded": float(arrived.newcomers_seeded.mean()),
+                }
+            )
+        rows.sort(key=lambda row: float(row["rounds_1_to_20"]))
+        write_csv(self.directory / "cold-start.csv", list(rows[0]), ([*row.values()] for row in rows))
+        return rows
 
     def _run(self, policies: Mapping[str, Policy], stage: str) -> Experiment:
         return run_experiment(

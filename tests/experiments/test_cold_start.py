@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorucb.data import make_sandbox
+from tensorucb.errors import InputError
+from tensorucb.experiments import Environment, WorldSettings, cold_start
+from tensorucb.policies import CUCB, DILinUCB, HighDegree, Random, TensorUCB
+
+
+class Recorder(Random):
+    """Remembers every round's seeds and products."""
+
+    name = "Recorder"
+
+    def __init__(self):
+        self.rounds = []
+
+    def settings(self):
+        return {}
+
+    def choose(self, product, k, oracle):
+        rows = super().choose(product, k, oracle)
+        self.rounds.append((tuple(product), rows))
+        return rows
+
+
+@pytest.fixture(scope="module")
+def world():
+    box = make_sandbox(400, 6000, 30, n_topics=5, rng=2)
+    return Environment.from_sandbox(box, settings=WorldSettings(k=5))
+
+
+def test_nobody_and_nothing_new_is_seen_before_the_arrival(world):
+    policy = Recorder()
+    cold_start(world, {"spy": policy}, share=0.5, rounds_before=40, rounds_after=40, runs=1)
+    before, after = policy.rounds[:40], policy.rounds[40:]
+    assert not {p for p, _ in before} & {p for p, _ in after}
+    seeded_before = np.unique(np.concatenate([rows for _, rows in before]))
+    seeded_after = np.unique(np.concatenate([rows for _, rows in after]))
+    assert np.setdiff1d(seeded_after, seeded_before).size > 0.3 * seeded_after.size
+
+
+def test_features_carry_over_to_newcomers_and_node_wise_learning_does_not(world):
+    policies = {
+        "tensor": TensorUCB(),
+        "per source": DILinUCB(exploration=0.1),
+        "per edge": CUCB(),
+        "degree": HighDegree(),
+    }
+    found = cold_start(world, {"tensor": TensorUCB(), **others}, rounds_before=40, rounds_after=10, runs=3)
+    regret = {label: arrival.regret.mean() for label, arrival in found.items()}
+    # Seed 0, 3 runs of 10 rounds after the arrival: the tensor at most half of what any of the others loses.
+    assert all(regret["tensor"] < 0.5 * regret[label] for label in others)
+    assert found["tensor"].newcomers_seeded.mean() >= 1.0
+
+
+def test_share_is_checked(world):
+    with pytest.raises(InputError, match="share must lie"):
+        cold_start(world, {"degree": HighDegree()}, share=1.0)
