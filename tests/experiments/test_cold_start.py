@@ -43,8 +43,7 @@ def test_nobody_and_nothing_new_is_seen_before_the_arrival(world):
 
 
 def test_features_carry_over_to_newcomers_and_node_wise_learning_does_not(world):
-    policies = {
-        "tensor": TensorUCB(),
+    others = {
         "per source": DILinUCB(exploration=0.1),
         "per edge": CUCB(),
         "degree": HighDegree(),

@@ -115,7 +115,7 @@ class Decisions:
             runs=self.runs,
             seed=self.seed,
         )
-        rows = []
+        rows: list[dict[str, Any]] = []
         for policy, arrived in found.items():
             regret = mean_interval(arrived.regret.mean(axis=1))
             rows.append(
