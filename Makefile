@@ -30,7 +30,7 @@ bench: $(VENV)/.dev
 
 # Resolve the pins anew (needs pip-tools in the virtual environment).
 LOCK := $(BIN)/pip-compile --quiet --generate-hashes --no-annotate --no-header --strip-extras --allow-unsafe \
-	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host pyproject.toml
+	--no-emit-options pyproject.toml
 lock: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet pip-tools
 	$(LOCK) --extra postgres --extra dev --output-file requirements/dev.txt
