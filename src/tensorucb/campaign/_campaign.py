@@ -339,7 +339,8 @@ class Campaign(CampaignCore):
         """Add users (possibly none) and edges ``sources → targets`` between any users.
 
         The model is learned again on the new network. Rounds that were asked before do not take a new edge's silence
-        for a "no".
+        for a "no". In a campaign with a `UserProfile`, ``features`` are those of the profile, or a profile: what it
+        leaves out of taste, credit, exposure and coordinates is zero.
         """
         with self._lock, self.store.write() as session:
             world, campaign = self._current(session), self._record.campaign

@@ -165,7 +165,8 @@ def _table(name: str, ids: list[Any], features: Any, strings: bool) -> pl.DataFr
     import polars as pl
 
     columns: dict[str, Any] = {name: pl.Series(name, ids, dtype=pl.String if strings else pl.Int64)}
-    width = 0 if features is None else features.shape[1]
-    for i in range(width):
-        columns[f"feature_{i}"] = np.ascontiguousarray(features[:, i])
+    # A profile goes out flat, as most policies see it.
+    matrix = np.empty((len(ids), 0)) if features is None else np.asarray(features)
+    for i in range(matrix.shape[1]):
+        columns[f"feature_{i}"] = np.ascontiguousarray(matrix[:, i])
     return pl.DataFrame(columns)

@@ -15,6 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.campaign._users import (
+    Users,
+    as_users,
+    grown_users,
+    joined,
+    some_users,
+    users_from_arrays,
+    users_to_arrays,
+)
 from tensorucb.errors import FileFormatError, InputError, ShapeError, UnknownIdError
 from tensorucb.files import pack_state, unpack_state
 from tensorucb.graph import Graph
@@ -64,7 +73,7 @@ class World:
     graph
         The network with the caller's ids.
     users
-        Features, one row a user.
+        Features, one row a user; or a profile with the past by topic, whose parts policies may use.
     costs, groups
         What contacting each user costs, and a label for each.
     born
@@ -75,7 +84,7 @@ class World:
     next_key: int
     keys: NDArray[np.int64]
     graph: Graph
-    users: NDArray[np.float64] | None
+    users: Users | None
     costs: NDArray[np.float64] | None
     groups: NDArray[Any] | None
     born: NDArray[np.int64]
@@ -142,17 +151,6 @@ def _costs(values: ArrayLike | None, n: int) -> NDArray[np.float64] | None:
     return array.astype(np.float64)
 
 
-def _features(values: ArrayLike | None, n: int) -> NDArray[np.float64] | None:
-    if values is None:
-        return None
-    array = np.ascontiguousarray(values, dtype=np.float64)
-    if array.ndim != 2 or array.shape[0] != n:
-        raise ShapeError(f"user features must have one row for each of the {n} users; got shape {array.shape}.")
-    if not np.isfinite(array).all():
-        raise InputError("user features must be finite; got NaN or infinity. Clean or impute them first.")
-    return array
-
-
 def make_world(graph: Graph, users: ArrayLike | None, costs: ArrayLike | None, groups: ArrayLike | None) -> World:
     """The world at the start: keys are graph rows."""
     n = graph.n_nodes
@@ -162,7 +160,7 @@ def make_world(graph: Graph, users: ArrayLike | None, costs: ArrayLike | None, g
         n,
         np.arange(n, dtype=np.int64),
         plain,
-        _features(users, n),
+        as_users(users, n),
         _costs(costs, n),
         _per_user("groups", groups, n),
         np.zeros(graph.n_edges, dtype=np.int64),
@@ -176,8 +174,9 @@ def world_to_blob(world: World) -> bytes:
         "sources": world.graph.sources,
         "targets": world.graph.targets,
         "born": world.born,
+        **users_to_arrays(world.users),
     }
-    for name in ("users", "costs", "groups"):
+    for name in ("costs", "groups"):
         value = getattr(world, name)
         if value is not None:
             arrays[name] = value
@@ -197,7 +196,7 @@ def world_from_blob(data: bytes, keys: NDArray[np.int64], ids: Sequence[int | st
         int(settings["next_key"]),
         arrays["keys"],
         graph,
-        arrays.get("users"),
+        users_from_arrays(arrays),
         arrays.get("costs"),
         arrays.get("groups"),
         arrays["born"],
@@ -224,13 +223,16 @@ def add_users(
     _check_edges(held, s, t)
     keys = np.concatenate([world.keys, np.arange(world.next_key, world.next_key + m, dtype=np.int64)])
     graph, borns = _with_edges(world, held, s, t, born)
-    parts = {
-        "users": (world.users, _features(features, m)),
-        "costs": (world.costs, _costs(costs, m)),
-        "groups": (world.groups, _per_user("groups", groups, m)),
-    }
-    joined = {name: _joined(name, old, new, m) for name, (old, new) in parts.items()}
-    return World(world.revision + 1, world.next_key + m, keys, graph, born=borns, **joined)
+    return World(
+        world.revision + 1,
+        world.next_key + m,
+        keys,
+        graph,
+        grown_users(world.users, features, m),
+        joined("costs", world.costs, _costs(costs, m), m),
+        joined("groups", world.groups, _per_user("groups", groups, m), m),
+        borns,
+    )
 
 
 def _check_fresh(world: World, fresh: NDArray[Any]) -> None:
@@ -266,20 +268,6 @@ def _with_edges(
     return Graph(n, (codes // n).astype(np.int32), (codes % n).astype(np.int32), held.ids), borns[order]
 
 
-def _joined(name: str, old: NDArray[Any] | None, new: NDArray[Any] | None, m: int) -> NDArray[Any] | None:
-    if old is None:
-        if new is not None and m:
-            raise InputError(f"the campaign has no {name}, so new users cannot have them.")
-        return None
-    if m == 0:
-        return old
-    if new is None:
-        raise InputError(f"the campaign has {name}, so new users need them; got none.")
-    if new.ndim == 2 and new.shape[1] != old.shape[1]:
-        raise ShapeError(f"new users must have {old.shape[1]} features; got {new.shape[1]}.")
-    return np.concatenate([old, new])
-
-
 def drop_user(world: World, row: int) -> World:
     """The world without this user and all edges that touch them."""
     keep = np.ones(world.keys.size, dtype=np.bool_)
@@ -294,7 +282,7 @@ def drop_user(world: World, row: int) -> World:
         revision=world.revision + 1,
         keys=world.keys[keep],
         graph=Graph(int(keep.sum()), shift[graph.sources[edges]], shift[graph.targets[edges]], graph.ids[keep]),
-        users=None if world.users is None else world.users[keep],
+        users=some_users(world.users, keep),
         costs=None if world.costs is None else world.costs[keep],
         groups=None if world.groups is None else world.groups[keep],
         born=world.born[edges],

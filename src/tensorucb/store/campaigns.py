@@ -54,7 +54,8 @@ def create_campaign(
     name
         How it is called there.
     graph, users
-        The network, and features of one row a user in the order of ``graph.ids``. Both are stored.
+        The network, and features of one row a user in the order of ``graph.ids``: an (n, d) array or a
+        :class:`~tensorucb.features.UserProfile`. Both are stored.
     policy
         The policy; one of this package is stored by its settings, another must be passed to ``load_campaign`` again.
     storage
