@@ -12,7 +12,6 @@ import numpy as np
 import tensorucb as tu
 from tensorucb.data import make_sandbox
 from tensorucb.diffusion import direct_spread, observe
-from tensorucb.store.campaigns import create_campaign, load_campaign
 
 ROUNDS = 30
 
@@ -36,7 +35,7 @@ def quality(sandbox, product: int, seeds) -> float:
 def main() -> None:
     sandbox = make_sandbox(n_users=300, n_edges=3000, n_products=20, rng=0)
     storage = f"sqlite:///{tempfile.mkdtemp()}/campaigns.db"
-    campaign = create_campaign(
+    campaign = tu.create_campaign(
         "spring",
         graph=sandbox.graph,
         users=sandbox.users,
@@ -59,7 +58,7 @@ def main() -> None:
 
     # Tomorrow, in another process: the address is all it needs.
     campaign.disconnect()
-    with load_campaign("spring", storage=storage) as campaign:
+    with tu.load_campaign("spring", storage=storage) as campaign:
         ask = campaign.ask(sandbox.names[0], k=5)
         print(f"\nround {ask.id}: contact {', '.join(map(str, ask.seeds))}")
         print(f"expected reach {ask.reach.mean:.1f}, 90 % between {ask.reach.low:.1f} and {ask.reach.high:.1f}")

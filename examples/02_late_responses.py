@@ -6,16 +6,16 @@ import tempfile
 
 import numpy as np
 
+import tensorucb as tu
 from tensorucb.data import make_sandbox
 from tensorucb.diffusion import observe
 from tensorucb.policies import LinUCB
-from tensorucb.store.campaigns import create_campaign
 
 DAY = 86_400.0
 
 
 def new_campaign(sandbox, name: str, storage: str, clock):
-    return create_campaign(
+    return tu.create_campaign(
         name,
         graph=sandbox.graph,
         users=sandbox.users,

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import numpy as np
 
+import tensorucb as tu
 from tensorucb.data import make_sandbox
 from tensorucb.policies import LinUCB
-from tensorucb.store.campaigns import create_campaign
 
 DAY = 86_400.0
 
@@ -17,7 +17,7 @@ def main() -> None:
     sandbox = make_sandbox(n_users=300, n_edges=3000, n_products=5, rng=0)
     rng = np.random.default_rng(0)
     now = [1_800_000_000.0]
-    campaign = create_campaign(
+    campaign = tu.create_campaign(
         "launch",
         graph=sandbox.graph,
         users=sandbox.users,
