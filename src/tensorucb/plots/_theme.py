@@ -14,6 +14,7 @@ FONT = "Inter, 'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', sans-serif
 # Okabe and Ito's palette, shifted where it would vanish on white or on black. A policy keeps its colour everywhere.
 _KNOWN = {
     "TensorUCB": "#1477c0",
+    "OnlineTensorUCB": "#0f6480",
     "TensorUCB (paper)": "#4fb3e8",
     "DILinUCB": "#d55e00",
     "IMLinUCB": "#009e73",
@@ -24,10 +25,11 @@ _KNOWN = {
     "Thompson": "#b8423a",
     "HighDegree": "#6b7280",
     "Random": "#9ca3af",
+    "product-blind oracle": "#8c3181",
 }
 _SPARE = ("#117733", "#882255", "#44aa99", "#999933", "#aa4499", "#332288", "#ddaa33", "#661100")
-# Baselines that do not learn are dashed, so that grey need not carry the meaning alone.
-_DASHED = {"HighDegree": [7, 4], "Random": [2, 3], "TensorUCB (paper)": [10, 3]}
+# Those that do not learn are dashed, so that grey need not carry the meaning alone.
+_DASHED = {"HighDegree": [7, 4], "Random": [2, 3], "TensorUCB (paper)": [10, 3], "product-blind oracle": [4, 2]}
 _INKS = {
     "light": {"ink": "#1f2937", "soft": "#6b7280", "grid": "#e5e7eb", "axis": "#9ca3af", "paper": "#ffffff"},
     "dark": {"ink": "#e5e7eb", "soft": "#9ca3af", "grid": "#2b303b", "axis": "#6b7280", "paper": "#161a22"},
