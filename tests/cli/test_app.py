@@ -84,6 +84,40 @@ def test_an_error_is_one_sentence_on_stderr(monkeypatch, capsys):
     assert captured.out == ""
 
 
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["demo", "--quick"],
+        ["reproduce", "table-network", "--synthetic", "digg"],
+        ["compare", "--synthetic", "digg"],
+        ["tune", "--data", "absent"],
+        ["datasets", "make", "sandbox"],
+    ],
+)
+def test_out_that_cannot_be_written_is_refused_before_anything_is_computed(args, tmp_path, capsys):
+    (tmp_path / "file").write_text("kept")
+    with pytest.raises(SystemExit) as stop:
+        main([*args, "--out", str(tmp_path / "file" / "deeper")])
+    assert stop.value.code == 1
+    error = capsys.readouterr().err
+    assert error.startswith("tensorucb: --out ")
+    assert error.count("\n") == 1
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_a_full_disk_is_one_sentence(monkeypatch, capsys, tmp_path):
+    import tensorucb.cli._demo
+
+    def fail(*args: object, **options: object) -> None:
+        raise OSError(28, "No space left on device", "x.csv")
+
+    monkeypatch.setattr(tensorucb.cli._demo, "demo_environment", fail)
+    with pytest.raises(SystemExit) as stop:
+        main(["demo", "--out", str(tmp_path)])
+    assert stop.value.code == 1
+    assert capsys.readouterr().err == "tensorucb: No space left on device: 'x.csv'.\n"
+
+
 def test_interrupt_exits_with_130(tmp_path):
     with subprocess.Popen(
         [*LAUNCH, "demo", "--out", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -13,6 +13,7 @@ import typer
 import typer.core
 import typer.main
 
+from tensorucb.cli._output import error_text
 from tensorucb.errors import TensorUCBError
 
 __all__ = ["app", "main"]
@@ -32,7 +33,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "datasets": (
         "tensorucb.cli.datasets",
         "app",
-        "Look at, check and convert networks and action logs; generate synthetic ones.",
+        "Look at and check networks and action logs; generate synthetic ones.",
     ),
     "reproduce": (
         "tensorucb.cli.reproduce",
@@ -127,8 +128,8 @@ def main(args: list[str] | None = None) -> None:
     """Run the command line; exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted."""
     try:
         app(args=args, prog_name="tensorucb")
-    except TensorUCBError as error:
-        typer.echo(f"tensorucb: {error}", err=True)
+    except (TensorUCBError, OSError) as error:
+        typer.echo(f"tensorucb: {error_text(error)}", err=True)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)

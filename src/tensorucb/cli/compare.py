@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tensorucb.cli._output import emit_json, print_to, progress_bar
+from tensorucb.cli._output import check_output_directory, emit_json, print_to, progress_bar
 from tensorucb.cli.reproduce import Feedback, Objective, Synthetic, environment_for
 
 __all__ = ["compare"]
@@ -49,6 +49,7 @@ def compare(
 
     if (data is None) == (synthetic is None):
         raise typer.BadParameter("give either --data DIR or --synthetic digg|flixster.")
+    check_output_directory(out)
     world = WorldSettings(objective=objective.value, feedback=feedback.value, seed=seed)
     note = print_to(err=True)
     environment = environment_for(

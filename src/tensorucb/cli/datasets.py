@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorucb.cli._output import emit_json, print_to
+from tensorucb.cli._output import check_output_directory, emit_json, error_text, print_to
 from tensorucb.errors import TensorUCBError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ __all__ = ["app"]
 
 app = typer.Typer(
     name="datasets",
-    help="Look at, check and convert networks and action logs; generate synthetic ones.",
+    help="Look at and check networks and action logs; generate synthetic ones.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -32,7 +32,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def _fail(error: TensorUCBError | OSError) -> typer.Exit:
-    typer.echo(f"tensorucb: {error}", err=True)
+    typer.echo(f"tensorucb: {error_text(error)}", err=True)
     return typer.Exit(1)
 
 
@@ -129,6 +129,7 @@ def make_dataset(
     try:
         from tensorucb.data import checksum, generate_dataset, write_dataset
 
+        check_output_directory(out)
         dataset = generate_dataset(name, scale=scale, rng=seed)
         files = write_dataset(dataset, out, form="csv" if csv else "parquet")
         written: dict[str, Any] = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorucb.cli._output import emit_json, print_to, progress_bar
+from tensorucb.cli._output import check_output_directory, emit_json, print_to, progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,6 +34,7 @@ def demo(
     from tensorucb.cli._demo_report import write_report
     from tensorucb.experiments import run_experiment
 
+    check_output_directory(out)
     environment = demo_environment(seed, quick=quick)
     policies = demo_policies()
     rounds, runs = rounds or (15 if quick else 80), runs or (2 if quick else 5)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tensorucb.cli._output import emit_json, print_to, progress_bar
+from tensorucb.cli._output import check_output_directory, emit_json, print_to, progress_bar
 
 if TYPE_CHECKING:
     from tensorucb.experiments import Environment, WorldSettings
@@ -84,6 +84,7 @@ def reproduce(
 
     if (data is None) == (synthetic is None):
         raise typer.BadParameter("give either --data DIR or --synthetic digg|flixster.")
+    check_output_directory(out)
     world = WorldSettings(objective=objective.value, feedback=feedback.value, seed=seed)
     effort = Effort.quick() if quick else Effort()
     effort = replace(effort, rounds=rounds or effort.rounds, runs=runs or effort.runs)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorucb.cli._output import emit_json, print_to, progress_bar
+from tensorucb.cli._output import check_output_file, emit_json, print_to, progress_bar
 from tensorucb.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def tune(
     unknown = [name for name in wanted if name not in contestants]
     if unknown:
         raise InputError(f"there is no policy {unknown[0]!r} to tune. Known: {', '.join(contestants)}.")
+    check_output_file(out)
     note = print_to(err=True)
     environment = experiments.environment_from_dataset(
         read_dataset(data),
