@@ -192,11 +192,69 @@ def test_bad_input_is_refused_and_nothing_is_learned(spoil, error, message):
         ({"tolerance": 0.0}, "tolerance"),
         ({"max_sweeps": 0}, "max_sweeps"),
         ({"rng": -1}, "rng"),
+        ({"dims": 5}, "dims must be a sequence"),
+        ({"dims": "abc"}, "dims must be a sequence"),
+        ({"dims": (2, 3.0)}, "dims must be made of whole numbers"),
+        ({"rank": "a"}, "rank"),
+        ({"likelihood": np.ones(2)}, "likelihood"),
+        ({"noise_variance": "a"}, "noise_variance"),
+        ({"prior_variance": "a"}, "prior_variance"),
+        ({"prior_variance": ["a", "b"]}, "prior_variance"),
+        ({"prior_variance": np.ones(3)}, "prior_variance must be one number or one for each of the 2"),
+        ({"forgetting": "a"}, "forgetting must be a number"),
+        ({"init": 5}, "init must be"),
+        ({"init": ["a", "b"]}, "init must be"),
+        ({"init_scale": -1}, "init_scale"),
+        ({"init_scale": "a"}, "init_scale"),
+        ({"feature_scales": 5}, "feature_scales must be a sequence"),
+        ({"feature_scales": ["a", 1.0]}, r"feature_scales\[0\]"),
+        ({"feature_scales": [1.0, np.nan]}, r"feature_scales\[1\]"),
+        ({"intercepts": 5}, "intercepts must be a sequence"),
+        ({"intercepts": "ab"}, "intercepts must be a sequence"),
     ],
 )
 def test_bad_settings_are_refused(options, message):
     with pytest.raises(InputError, match=message):
         TensorRegression(**{"dims": (2, 3), "rank": 2, **options})
+
+
+def test_settings_may_be_arrays(tmp_path):
+    options = {"prior_variance": np.array([1.0, 2.0]), "rank": np.int64(2), "noise_variance": np.float32(0.5)}
+    learner = TensorRegression(dims=np.array([2, 3]), feature_scales=np.array([1.0, 0.5]), rng=0, **options)
+    assert learner.settings.prior_variance == (1.0, 2.0)
+    assert np.array_equal(np.diagonal(learner.state.covariances[1][0]), [2.0, 2.0, 2.0])
+    learner.save(tmp_path / "a.npz")
+    assert TensorRegression.load(tmp_path / "a.npz").settings == learner.settings
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((5, 1), "features must be a sequence"),
+        (("ab", [1.0]), "features must be a sequence"),
+        (([1.0, 1.0], [1.0]), "features of mode 0"),
+        (([[["a", "b"]], np.ones((1, 3))], [1.0]), "features of mode 0 must be numbers"),
+        (([np.ones((1, 2)), np.ones((1, 3))], "a"), "y must be numbers"),
+        (([np.ones((1, 2)), np.ones((1, 3))], [1.0], 5), "groups must be a sequence"),
+    ],
+)
+def test_samples_that_are_no_arrays_are_refused(arguments, message):
+    learner = TensorRegression((2, 3), 1, rng=0)
+    before = learner.state
+    with pytest.raises(InputError, match=message):
+        learner.update(*arguments)
+    assert learner.state is before
+
+
+def test_a_path_that_cannot_be_written_is_named(tmp_path):
+    learner = TensorRegression((2, 3), 1, rng=0)
+    (tmp_path / "file").write_text("in the way")
+    for path in (tmp_path / "file" / "a.npz", tmp_path):
+        with pytest.raises(FileFormatError, match="cannot write"):
+            learner.save(path)
+    for call in (learner.save, TensorRegression.load):
+        with pytest.raises(InputError, match="path must be"):
+            call(5)
 
 
 def test_groups_are_checked():

@@ -29,6 +29,8 @@ def _numbers(value: ArrayLike, what: str) -> F64:
 def check_features(settings: TensorSettings, features: Sequence[ArrayLike]) -> list[F64]:
     """One finite ``(N, d_l)`` array a mode, all of one length."""
     modes = len(settings.dims)
+    if isinstance(features, str) or not np.iterable(features) or not hasattr(features, "__len__"):
+        raise InputError(f"features must be a sequence of {modes} arrays, one a mode; got {features!r:.80}.")
     if len(features) != modes:
         raise ShapeError(f"features must be a sequence of {modes} arrays, one a mode; got {len(features)}.")
     arrays = [_numbers(x, f"features of mode {mode}") for mode, x in enumerate(features)]
@@ -57,6 +59,8 @@ def check_outcomes(settings: TensorSettings, y: ArrayLike, length: int) -> F64:
 def check_groups(settings: TensorSettings, groups: Sequence[ArrayLike] | None, length: int) -> NDArray[np.int64]:
     """``(N, G)`` members of the groups of intercepts, one column a group."""
     sizes = settings.intercepts
+    if groups is not None and not np.iterable(groups):
+        raise InputError(f"groups must be a sequence of {len(sizes)} arrays, one a group; got {groups!r:.80}.")
     given = () if groups is None else tuple(groups)
     if len(given) != len(sizes):
         raise ShapeError(

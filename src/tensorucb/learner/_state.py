@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.errors import FileFormatError, InputError, ShapeError
-from tensorucb.learner._settings import TensorSettings
+from tensorucb.learner._settings import TensorSettings, as_entries, check_positive
 from tensorucb.rng import RngLike, as_generator
 
 __all__ = ["TensorState", "init", "state_from_arrays", "state_to_arrays"]
@@ -72,6 +72,7 @@ def _starting_means(
     settings: TensorSettings, start: str | Sequence[ArrayLike], init_scale: float, rng: RngLike
 ) -> tuple[F64, ...]:
     shapes = [(settings.rank, d) for d in settings.dims]
+    check_positive("init_scale", init_scale, zero=True)
     if isinstance(start, str):
         if start in ("paper", "ones"):
             return tuple(np.ones(shape) for shape in shapes)
@@ -79,7 +80,12 @@ def _starting_means(
             generator = as_generator(rng)
             return tuple(generator.normal(0.0, init_scale, shape) for shape in shapes)
         raise InputError(f"init must be 'random', 'ones', 'paper' or one (R, d_l) array a mode; got {start!r}.")
-    arrays = tuple(np.array(w, dtype=np.float64) for w in start)
+    try:
+        arrays = tuple(np.array(w, dtype=np.float64) for w in start)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"init must be 'random', 'ones', 'paper' or one (R, d_l) array of numbers a mode; got {start!r:.80}."
+        ) from error
     if [w.shape for w in arrays] != shapes:
         raise ShapeError(f"init arrays must have shapes {shapes}; got {[w.shape for w in arrays]}.")
     if not all(np.isfinite(w).all() for w in arrays):
@@ -100,10 +106,10 @@ def _starting_scales(settings: TensorSettings, scales: Sequence[float] | None) -
         return (1.0,) * modes if settings.scale == "none" else None
     if settings.scale != "none":
         raise InputError(f"feature_scales are given, so scale must be 'none'; got scale={settings.scale!r}.")
-    values = tuple(float(x) for x in scales)
-    if len(values) != modes or not all(0.0 < x < np.inf for x in values):
-        raise InputError(f"feature_scales must be {modes} positive finite numbers; got {list(scales)!r}.")
-    return values
+    values = as_entries("feature_scales", scales, "feature_scales=(1.0, 0.5), one factor for each mode")
+    if len(values) != modes:
+        raise InputError(f"feature_scales must be {modes} positive finite numbers, one a mode; got {len(values)}.")
+    return tuple(check_positive(f"feature_scales[{mode}]", value) for mode, value in enumerate(values))
 
 
 _GROUPED = ("means", "covariances", "prior_means", "intercept_means", "intercept_variances")
