@@ -95,8 +95,12 @@ def test_other_formats_and_column_names(tmp_path: Path) -> None:
         (["--k", "99"], 1, "only 14 nodes"),
         (["--probability", "weight"], 1, "weight"),
         (["--exclude", "nobody"], 1, "nobody"),
-        (["--algorithm", "celf"], 1, "algorithm must be one of"),
-        (["--epsilon", "0"], 1, "epsilon"),
+        (["--algorithm", "celf"], 2, "--algorithm"),
+        (["--objective", "foo"], 2, "--objective"),
+        (["--objective", "direct", "--algorithm", "tim"], 2, "--algorithm tim"),
+        (["--epsilon", "0"], 2, "--epsilon"),
+        (["--epsilon", "-1"], 2, "--epsilon"),
+        (["--epsilon", "0.9"], 2, "--epsilon"),
         (["--k", "0"], 2, "--k"),
         (["--uniform", "2"], 2, "--uniform"),
         (["--uniform", "0.1", "--weighted-cascade"], 2, "exclude each"),
@@ -122,10 +126,19 @@ def test_absent_file_and_bad_numbers(tmp_path: Path) -> None:
     wrong = run(tmp_path / "bad.csv", "--k", 1, "--exclude", "ann")
     assert wrong.exit_code == 1
     assert "'ann' is neither a file nor an id" in wrong.stderr
+    dashes = run(tmp_path / "bad.csv", "--k", 1, "--exclude=--5")
+    assert dashes.exit_code == 1
+    assert "'--5' is neither a file nor an id" in dashes.stderr
+    (tmp_path / "latin.txt").write_bytes("Zoë\n".encode("latin-1"))
+    latin = run(tmp_path / "bad.csv", "--k", 1, "--exclude", tmp_path / "latin.txt")
+    assert latin.exit_code == 1
+    assert "is not a UTF-8 text file" in latin.stderr
 
 
-def test_self_loops_are_left_out_and_counted(tmp_path: Path) -> None:
-    (tmp_path / "loops.csv").write_text("source,target\n1,2\n2,2\n1,3\n")
+def test_self_loops_and_repeats_are_left_out_and_counted(tmp_path: Path) -> None:
+    (tmp_path / "loops.csv").write_text("source,target\n1,2\n2,2\n1,3\n1,3\n1,2\n")
     told = json.loads(run(tmp_path / "loops.csv", "--k", 1, "--json").stdout)
     assert told["dropped_self_loops"] == 1
+    assert told["merged_edges"] == 2
+    assert "1 self-loops and 2 repeats of an edge" in run(tmp_path / "loops.csv", "--k", 1).stdout
     assert np.isclose(told["spread"], 3.0)

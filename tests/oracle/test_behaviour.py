@@ -136,7 +136,16 @@ def test_gains_and_order():
     assert np.all(np.diff(pick.gains) <= 1e-9)
     assert pick.gains.sum() == pytest.approx(pick.spread, rel=0.35)
     assert np.array_equal(graph.ids[pick.rows], pick.seeds)
-    assert "1 - 1/e" in pick.guarantee
+    assert "(wanted: 1 - 1/e - 0.1 = 0.532)" in pick.guarantee
+
+
+def test_no_negative_share_is_promised():
+    graph, rng = random_graph(50, 200, 3)
+    p = rng.random(graph.n_edges) * 0.1
+    for algorithm in ("opim", "tim"):
+        told = select_seeds(graph, p, 2, epsilon=0.9, algorithm=algorithm, rng=0).guarantee
+        assert "nothing, since epsilon 0.9 is not below 1 - 1/e = 0.632" in told
+        assert "-0." not in told
 
 
 def test_memory_is_bounded_when_every_edge_is_certain():

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorucb.cli._output import emit_json, print_to
-from tensorucb.errors import InputError, TensorUCBError
+from tensorucb.cli._output import emit_json, error_text, print_to
+from tensorucb.errors import FileFormatError, InputError, TensorUCBError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,6 +19,30 @@ if TYPE_CHECKING:
     from tensorucb.oracle import Selection
 
 __all__ = ["select"]
+
+
+class Objective(StrEnum):
+    """What seeds are worth."""
+
+    cascade = "cascade"
+    direct = "direct"
+
+
+class Algorithm(StrEnum):
+    """How the cascade's seeds are found."""
+
+    opim = "opim"
+    tim = "tim"
+    imm = "imm"
+
+
+def _epsilon(value: float) -> float:
+    factor = 1.0 - 1.0 / math.e
+    if not 0.0 < value < factor:
+        raise typer.BadParameter(
+            f"{value:g} is not between 0 and 1 - 1/e = {factor:.3f}, the factor it is taken from. Usual is 0.1."
+        )
+    return value
 
 
 def select(
@@ -30,10 +56,13 @@ def select(
     source: Annotated[str, typer.Option(help="Column of the users who influence.")] = "source",
     target: Annotated[str, typer.Option(help="Column of the users who are influenced.")] = "target",
     objective: Annotated[
-        str, typer.Option(help="cascade: all who are reached; direct: by the seeds alone.")
-    ] = "cascade",
-    algorithm: Annotated[str, typer.Option(help="opim, tim or imm.")] = "opim",
-    epsilon: Annotated[float, typer.Option(help="What sampling may cost of the guarantee.")] = 0.1,
+        Objective, typer.Option(help="cascade: all who are reached; direct: by the seeds alone.")
+    ] = Objective.cascade,
+    algorithm: Annotated[
+        Algorithm | None,
+        typer.Option(help="For the cascade; direct is solved by exact greedy.", show_default="opim"),
+    ] = None,
+    epsilon: Annotated[float, typer.Option(help="What sampling may cost of the guarantee.", callback=_epsilon)] = 0.1,
     exclude: Annotated[
         list[str] | None, typer.Option(help="Who must not be a seed: an id, or a file with one a line. Repeatable.")
     ] = None,
@@ -45,12 +74,28 @@ def select(
     ways = [name for name, given in _ways(probability, weighted_cascade, uniform) if given]
     if len(ways) > 1:
         raise typer.BadParameter(f"{' and '.join(ways)} exclude each other; give one.")
+    if objective is Objective.direct and algorithm is not None:
+        raise typer.BadParameter(
+            f"--algorithm {algorithm.value} is for --objective cascade; direct is solved by exact greedy. Leave it out."
+        )
     try:
         _run(
-            edges, k, probability, uniform, source, target, objective, algorithm, epsilon, exclude, seed, threads, json
+            edges,
+            k,
+            probability,
+            uniform,
+            source,
+            target,
+            objective.value,
+            (algorithm or Algorithm.opim).value,
+            epsilon,
+            exclude,
+            seed,
+            threads,
+            json,
         )
     except (TensorUCBError, OSError) as error:
-        typer.echo(f"tensorucb: {error}", err=True)
+        typer.echo(f"tensorucb: {error_text(error)}", err=True)
         raise typer.Exit(1) from None
 
 
@@ -98,6 +143,11 @@ def _run(
         return
     console = print_to()
     console.print(_table(graph, pick))
+    if graph.dropped_self_loops or graph.merged_edges:
+        console.print(
+            f"Left out: {graph.dropped_self_loops:,} self-loops and {graph.merged_edges:,} repeats of an edge.",
+            soft_wrap=True,
+        )
     console.print(_certificate(pick), soft_wrap=True)
 
 
@@ -120,19 +170,30 @@ def _excluded(graph: Graph, given: list[str]) -> list[Any] | None:
     for item in given:
         path = Path(item)
         if path.is_file():
-            names += [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+            names += _lines(path)
         else:
             names.append(item)
     if not names:
         return None
     if graph.ids.dtype.kind == "U":
         return names
+    return [_whole_number(name) for name in names]
+
+
+def _lines(path: Path) -> list[str]:
     try:
-        return [int(name) for name in names]
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"--exclude {str(path)!r} is not a UTF-8 text file: {error.reason}.") from error
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _whole_number(name: str) -> int:
+    try:
+        return int(name)
     except ValueError:
-        wrong = next(name for name in names if not name.lstrip("-").isdigit())
         raise InputError(
-            f"--exclude {wrong!r} is neither a file nor an id of the network, whose ids are whole numbers."
+            f"--exclude {name!r} is neither a file nor an id of the network, whose ids are whole numbers."
         ) from None
 
 
@@ -152,6 +213,7 @@ def _document(graph: Graph, pick: Selection, objective: str) -> dict[str, Any]:
         "nodes": graph.n_nodes,
         "edges": graph.n_edges,
         "dropped_self_loops": graph.dropped_self_loops,
+        "merged_edges": graph.merged_edges,
     }
 
 

@@ -59,17 +59,22 @@ def _rows(graph: Graph, ids: ArrayLike | None) -> NDArray[np.int64] | None:
 
 def _guarantee(problem: Problem, outcome: Outcome, settings: Settings, algorithm: str) -> str:
     confidence = f"with probability at least {1.0 - settings.delta:.6g}"
-    wanted = f"({problem.rule} - {settings.epsilon:g})"
+    share = problem.factor - settings.epsilon
+    wanted = f"{problem.rule} - {settings.epsilon:g} = {share:.3f}"
+    if share <= 0.0:
+        wanted = f"nothing, since epsilon {settings.epsilon:g} is not below {problem.rule} = {problem.factor:.3f}"
     ratio = outcome.lower / outcome.upper if outcome.upper > 0.0 else 1.0
     if outcome.stopped:
         return (
             f"stopped at the memory limit: the seeds reach at least {ratio:.3f} of the best admissible choice, "
             f"{confidence}; "
-            f"the wanted {wanted} may need a larger max_memory."
+            f"more may need a larger max_memory (wanted: {wanted})."
         )
     if algorithm == "opim":
         return f"the seeds reach at least {ratio:.3f} of the best admissible choice, {confidence} (wanted: {wanted})."
-    return f"the seeds reach at least {wanted} of the best admissible choice, {confidence}."
+    if share <= 0.0:
+        return f"{wanted}, is promised of these seeds; choose a smaller epsilon."
+    return f"the seeds reach at least ({wanted}) of the best admissible choice, {confidence}."
 
 
 def _cascade(
