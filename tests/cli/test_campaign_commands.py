@@ -62,7 +62,7 @@ def test_a_whole_campaign_through_files_and_json(folder):
     assert (made["users"], made["products"], made["policy"]) == (12, 2, "LinUCB")
     assert (folder / "campaigns.db").exists()
     (folder / "out.txt").write_text("01-member\n02-member\n")
-    ask = run_json("ask", "spring", "--product", "tea", "-k", 3, "--exclude", "out.txt", "--exclude", "03-member")
+    ask = run_json("ask", "spring", "--product", "tea", "-k", 3, "--exclude", "@out.txt", "--exclude", "03-member")
     assert len(ask["seeds"]) == 3
     assert not {"01-member", "02-member", "03-member"} & set(ask["seeds"])
     assert ask["explanation"]["left_out"]["opt_out"] == 3
@@ -101,6 +101,19 @@ def test_a_whole_campaign_through_files_and_json(folder):
     assert gone["model_after"] == gone["replay"]
 
 
+def test_a_file_named_like_a_user_is_never_read_in_their_place(folder):
+    make()
+    (folder / "05-member").write_text("07-member\n")
+    run_json("forget", "spring", "05-member", "--yes")
+    run_json("export", "spring", "--out", "exported")
+    left = pl.read_parquet("exported/users.parquet")["user"].to_list()
+    assert "05-member" not in left
+    assert "07-member" in left
+    (folder / "06-member").write_text("07-member\n")
+    ask = run_json("ask", "spring", "--product", "tea", "-k", 1, "--candidates", "06-member")
+    assert ask["seeds"] == ["06-member"]
+
+
 def test_tables_for_people(folder):
     make("--window", "3600")
     text = run("ask", "spring", "--product", "soap", "-k", 4, "--holdout", "0.25").stdout
@@ -132,6 +145,8 @@ def test_tables_for_people(folder):
         (("ask", "spring", "--features", "a,b", "-k", 1), 2, "numbers with commas"),
         (("ask", "spring", "--product", "gin", "-k", 1), 1, "'gin'"),
         (("ask", "spring", "--product", "tea", "-k", 1, "--quota", "a"), 2, "north=3"),
+        (("ask", "spring", "--product", "tea", "-k", 1, "--exclude", "@none.txt"), 1, "none.txt"),
+        (("ask", "spring", "--product", "tea", "-k", 1, "--exclude", "@latin.txt"), 1, "not UTF-8"),
         (("tell", "spring", "000001-x", "none.csv"), 1, "cannot read"),
         (("close", "spring", "000001-x"), 1, "no round"),
         (("forget", "spring", "99", "--yes"), 1, "99"),
@@ -145,6 +160,7 @@ def test_tables_for_people(folder):
 )
 def test_errors_are_one_line(folder, arguments, code, message):
     make()
+    (folder / "latin.txt").write_bytes(b"Zo\xeb\n")
     result = run(*arguments, code=code)
     assert message in " ".join(result.stderr.split())
     assert "Traceback" not in result.output

@@ -16,7 +16,18 @@ if TYPE_CHECKING:
     from tensorucb.campaign import Ask, Campaign
     from tensorucb.graph import Graph
 
-__all__ = ["Json", "Name", "Storage", "as_ids", "ask_document", "campaign_at", "failing", "fields", "read_table"]
+__all__ = [
+    "Json",
+    "Name",
+    "Storage",
+    "as_id",
+    "as_ids",
+    "ask_document",
+    "campaign_at",
+    "failing",
+    "fields",
+    "read_table",
+]
 
 Name = Annotated[str, typer.Argument(help="The campaign's name.", metavar="NAME", show_default=False)]
 Storage = Annotated[
@@ -46,21 +57,31 @@ def campaign_at(storage: str, name: str) -> Iterator[Campaign]:
         yield campaign
 
 
+def as_id(graph: Graph, text: str) -> int | str:
+    """One id from the command line, in the type of the campaign's ids."""
+    if graph.ids.dtype.kind == "U":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(f"ids of this campaign are integers; got {text!r}.") from None
+
+
 def as_ids(graph: Graph, given: Sequence[str] | None) -> list[int | str] | None:
-    """Ids from the command line: each an id, or a file with one a line."""
+    """Ids from the command line: each an id, or ``@`` and a file with one a line."""
     if not given:
         return None
     texts: list[str] = []
     for value in given:
-        path = Path(value)
-        texts += path.read_text().split("\n") if path.is_file() else [value]
-    texts = [text.strip() for text in texts if text.strip()]
-    if graph.ids.dtype.kind == "U":
-        return list(texts)
+        texts += _lines(Path(value[1:])) if value.startswith("@") else [value]
+    return [as_id(graph, text.strip()) for text in texts if text.strip()]
+
+
+def _lines(path: Path) -> list[str]:
     try:
-        return [int(text) for text in texts]
-    except ValueError as error:
-        raise InputError(f"ids of this campaign are integers ({error}).") from None
+        return path.read_text(encoding="utf-8-sig").split("\n")
+    except UnicodeDecodeError:
+        raise FileFormatError(f"{str(path)!r} is not UTF-8 text; save it as UTF-8 with one id a line.") from None
 
 
 def read_table(path: Path, key: str, *, strings: bool) -> tuple[list[Any], dict[str, Any]]:

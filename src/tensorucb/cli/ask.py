@@ -22,7 +22,7 @@ def ask(
     product: Annotated[str | None, typer.Option(help="The product's id in the catalogue.")] = None,
     features: Annotated[str | None, typer.Option(help="Its features instead, with commas between them.")] = None,
     k: Annotated[int | None, typer.Option("--k", "-k", min=1, help="How many users.")] = None,
-    exclude: Annotated[Users, typer.Option(help="Opt-outs: an id, or a file with one a line. Repeatable.")] = None,
+    exclude: Annotated[Users, typer.Option(help="Opt-outs: an id, or @FILE with one a line. Repeatable.")] = None,
     candidates: Annotated[Users, typer.Option(help="The only ones who may be chosen; likewise.")] = None,
     must_include: Annotated[Users, typer.Option(help="Who has to be chosen; likewise.")] = None,
     shadow: Annotated[Users, typer.Option(help="Whom somebody else chose; likewise.")] = None,

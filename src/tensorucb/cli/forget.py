@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tensorucb.cli._campaign import STORAGE, Json, Name, Storage, as_ids, campaign_at, fields
+from tensorucb.cli._campaign import STORAGE, Json, Name, Storage, as_id, campaign_at, fields
 from tensorucb.cli._output import emit_json
 
 __all__ = ["forget"]
@@ -23,8 +23,7 @@ def forget(
     if not yes:
         typer.confirm(f"Remove {user} from {name} for ever?", abort=True, err=True)
     with campaign_at(storage, name) as campaign:
-        (known,) = as_ids(campaign.graph, [user]) or [user]
-        report = campaign.forget(known)
+        report = campaign.forget(as_id(campaign.graph, user))
         if json:
             emit_json(fields(report))
         else:
