@@ -23,6 +23,21 @@ def test_a_bad_probability_names_its_edge(bad, objective):
         select_seeds(GRAPH, p, 1, objective=objective)
 
 
+@pytest.mark.parametrize("bad", ["a", list("abcd"), [[1.0], 2.0, 3.0, 4.0], [None] * 4, {}, object()])
+def test_probabilities_must_be_numbers(bad):
+    # NumPy reads None as NaN, which the range check names by its edge.
+    with pytest.raises(InputError, match="probabilities must be"):
+        select_seeds(GRAPH, bad, 1)
+    with pytest.raises(InputError, match="probabilities must be"):
+        SeedOracle(GRAPH)(bad, 1)
+
+
+@pytest.mark.parametrize("call", [lambda: select_seeds("g", P, 1), lambda: SeedOracle(None)])
+def test_the_graph_must_be_one(call):
+    with pytest.raises(InputError, match="graph must be"):
+        call()
+
+
 def test_wrong_number_of_probabilities():
     with pytest.raises(ShapeError, match="4 edges"):
         select_seeds(GRAPH, P[:3], 1)
@@ -62,6 +77,20 @@ def test_wrong_number_of_probabilities():
         ({"k": 1, "groups": ONES, "quotas": 1, "costs": ONES, "budget": 2.0}, "not supported"),
         ({"k": 1, "groups": ONES, "quotas": 1, "algorithm": "tim"}, "neither quotas nor a budget"),
         ({"k": 1, "threads": 0}, "threads"),
+        ({"k": "a"}, "k must be"),
+        ({"k": 1, "epsilon": "a"}, "epsilon must be a number"),
+        ({"k": 1, "epsilon": None}, "epsilon must be a number"),
+        ({"k": 1, "delta": "a"}, "delta must be a number"),
+        ({"k": 1, "quality": [1.0]}, "quality must be a number"),
+        ({"k": 1, "max_memory": "a"}, "max_memory must be a number"),
+        ({"k": 1, "values": "a"}, "values must hold one number"),
+        ({"k": 1, "values": list("abcd")}, "values must hold one number"),
+        ({"k": 1, "costs": list("abcd"), "budget": 1.0}, "costs must hold one number"),
+        ({"k": 1, "costs": [[1.0], 2.0, 3.0, 4.0], "budget": 1.0}, "costs must hold one number"),
+        ({"k": 1, "costs": ONES, "budget": "a"}, "budget must be a number"),
+        ({"k": 1, "costs": ONES, "budget": True}, "budget must be a number"),
+        ({"k": 1, "groups": [0, 0, 1, 1], "quotas": "a"}, "quota of group 0"),
+        ({"k": 1, "objective": ["cascade"]}, "objective must be one of"),
     ],
 )
 def test_impossible_requests_are_refused(arguments, message):

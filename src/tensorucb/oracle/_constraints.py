@@ -33,7 +33,7 @@ from tensorucb.errors import InputError, ShapeError
 from tensorucb.graph import Graph
 from tensorucb.oracle._bounds import log_binomial
 
-__all__ = ["Problem", "make_problem"]
+__all__ = ["Problem", "check_number", "make_problem"]
 
 Rows = NDArray[np.int64]
 
@@ -129,8 +129,19 @@ def _knapsack(marginals: NDArray[Any], costs: NDArray[np.float64], budget: float
     return total
 
 
+def check_number(name: str, value: object) -> None:
+    """An error unless ``value`` is a number."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InputError(f"{name} must be a number; got {value!r:.80}. Pass a single float.")
+
+
 def _per_node(name: str, numbers: ArrayLike, graph: Graph) -> NDArray[np.float64]:
-    array = np.ascontiguousarray(numbers, dtype=np.float64)
+    try:
+        array = np.ascontiguousarray(numbers, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{name} must hold one number for each node (in the order of graph.ids); got {numbers!r:.80}."
+        ) from error
     if array.shape != (graph.n_nodes,):
         raise ShapeError(
             f"{name} must hold one number for each of the {graph.n_nodes} nodes (in the order of graph.ids); "
@@ -220,6 +231,7 @@ def _priced(
     costs: NDArray[np.float64],
     budget: float,
 ) -> Problem:
+    check_number("budget", budget)
     if not (math.isfinite(budget) and budget > 0.0):
         raise InputError(f"budget must be a positive number; got {budget!r}.")
     free = np.flatnonzero((costs <= 0.0) & (allowed > 0))

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
-from tensorucb.oracle._constraints import Problem, make_problem
+from tensorucb.oracle._constraints import Problem, check_number, make_problem
 from tensorucb.oracle._direct import direct
 from tensorucb.oracle._imm import imm
 from tensorucb.oracle._opim import Outcome, Settings, opim
@@ -34,12 +34,22 @@ _KEYS = 8
 
 
 def _choice(name: str, given: object, known: tuple[str, ...]) -> str:
-    if given not in known:
+    if not isinstance(given, str) or given not in known:
         raise InputError(f"{name} must be one of {', '.join(known)}; got {given!r}.")
     return str(given)
 
 
+def _check_graph(graph: object) -> None:
+    if not isinstance(graph, Graph):
+        raise InputError(
+            f"graph must be a tensorucb Graph; got {graph!r:.80}. Make one with Graph.from_edges(sources, targets)."
+        )
+
+
 def _settings(epsilon: float, delta: float | None, quality: float, max_memory: float, n: int) -> Settings:
+    given = {"epsilon": epsilon, "delta": 0.5 if delta is None else delta, "quality": quality, "max_memory": max_memory}
+    for name, value in given.items():
+        check_number(name, value)
     if not 0.0 < epsilon < 1.0:
         raise InputError(f"epsilon must be between 0 and 1; got {epsilon!r}. The usual value is 0.1.")
     if delta is None:
@@ -160,6 +170,7 @@ def select_seeds(
     >>> pick.seeds.tolist(), pick.spread
     (['hub'], 4.0)
     """
+    _check_graph(graph)
     wanted = _choice("objective", objective, ("cascade", "direct"))
     name = _choice("algorithm", algorithm, ("opim", "tim", "imm"))
     settings = _settings(epsilon, delta, quality, max_memory, graph.n_nodes)
@@ -230,6 +241,7 @@ class SeedOracle:
         threads: int | None = None,
         rng: RngLike = None,
     ) -> None:
+        _check_graph(graph)
         self.graph = graph
         self.objective = _choice("objective", objective, ("cascade", "direct"))
         self.algorithm = _choice("algorithm", algorithm, ("opim", "tim", "imm"))

@@ -32,7 +32,13 @@ class Batch:
 
 def check_probabilities(graph: Graph, probabilities: object) -> NDArray[np.float64]:
     """Probabilities as a contiguous float64 array of the graph's length; their range is checked while scanning."""
-    p = np.ascontiguousarray(probabilities, dtype=np.float64).view()
+    try:
+        p = np.ascontiguousarray(probabilities, dtype=np.float64).view()
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"probabilities must be one number for each of the {graph.n_edges} edges; got {probabilities!r:.80}. "
+            "Give an array in the graph's edge order (graph.sources, graph.targets)."
+        ) from error
     p.flags.writeable = False  # one array type, one compiled kernel
     if p.shape != (graph.n_edges,):
         raise ShapeError(
