@@ -111,9 +111,18 @@ def test_tiny_graph_with_free_dimension() -> None:
 
 def test_bad_input() -> None:
     graph = random_graph(10, 10, 7)
-    for dim in (0, 10, True):
-        with pytest.raises(InputError, match="dim"):
-            laplacian_eigenmap(graph, dim)
+    for dim in (0, 10, True, "a", 2.5, [2]):
+        with pytest.raises(InputError, match="dim must be"):
+            laplacian_eigenmap(graph, dim)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="graph must be"):
+        laplacian_eigenmap("g", 2)  # type: ignore[arg-type]
+    for name in ("tolerance", "min_component_share"):
+        with pytest.raises(InputError, match=name):
+            laplacian_eigenmap(graph, 2, **{name: "a"})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="eigenvalues must be"):
+        eigengap(["a", "b"])
+    with pytest.raises(InputError, match="min_dim"):
+        eigengap([0.1, 0.2, 0.3], min_dim="a")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="tolerance"):
         laplacian_eigenmap(graph, 2, tolerance=0.0)
     with pytest.raises(InputError, match="min_component_share"):

@@ -118,6 +118,10 @@ def _fix_signs(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     return vectors * np.where(signs == 0, 1.0, signs)
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
 def eigenmap(
     graph: Graph, dim: int | None = 10, *, min_component_share: float = 0.01, tolerance: float = _TOLERANCE
 ) -> Eigenmap:
@@ -125,12 +129,14 @@ def eigenmap(
 
     See `laplacian_eigenmap` for the parameters.
     """
-    if dim is not None and (isinstance(dim, bool) or dim < 1):
-        raise InputError(f"dim must be 1 or more; got {dim!r}.")
-    if not 0 <= min_component_share <= 1:
-        raise InputError(f"min_component_share must lie in [0, 1]; got {min_component_share!r}.")
-    if not tolerance > 0:
-        raise InputError(f"tolerance must be positive; got {tolerance!r}.")
+    if not isinstance(graph, Graph):
+        raise InputError(f"graph must be a tensorucb Graph; got {type(graph).__name__}. Graph.from_edges makes one.")
+    if dim is not None and (isinstance(dim, bool) or not isinstance(dim, int | np.integer) or dim < 1):
+        raise InputError(f"dim must be a whole number, 1 or more, or None for the eigengap; got {dim!r}.")
+    if not _is_number(min_component_share) or not 0 <= min_component_share <= 1:
+        raise InputError(f"min_component_share must be a number in [0, 1]; got {min_component_share!r}.")
+    if not _is_number(tolerance) or not tolerance > 0:
+        raise InputError(f"tolerance must be a positive number; got {tolerance!r}.")
     from scipy.sparse import diags_array
 
     with single_threaded_blas():
@@ -173,7 +179,12 @@ def eigengap(eigenvalues: ArrayLike, min_dim: int = 2) -> int:
     int
         ``d`` from ``min_dim`` to one less than the eigenvalues given; the smallest of equal gaps.
     """
-    spectrum = np.asarray(eigenvalues, dtype=np.float64)
+    try:
+        spectrum = np.asarray(eigenvalues, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"eigenvalues must be a list of numbers; got {eigenvalues!r:.80}.") from error
+    if isinstance(min_dim, bool) or not isinstance(min_dim, int | np.integer):
+        raise InputError(f"min_dim must be a whole number, 1 or more; got {min_dim!r}.")
     if spectrum.ndim != 1 or not 1 <= min_dim < spectrum.size:
         raise InputError(f"need more than min_dim = {min_dim!r} eigenvalues in a list; got shape {spectrum.shape}.")
     return min_dim + int(np.argmax(np.diff(spectrum)[min_dim - 1 :]))
