@@ -102,6 +102,27 @@ def test_a_state_of_other_settings_or_another_graph_is_refused():
         smaller.restore(policy.state())
 
 
+POLICIES = [name for name in policies.__all__ if hasattr(getattr(policies, name), "uses_product")]
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("graph", ["g", None, np.ones((3, 3))])
+def test_the_graph_must_be_one(name, graph):
+    with pytest.raises(InputError, match="graph must be"):
+        getattr(policies, name)().bind(graph, np.ones((3, 2)), 0)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize(
+    "state", [{}, None, 5, policies.PolicyState({}, {}), policies.PolicyState(None, {}), policies.PolicyState({}, None)]
+)
+def test_what_is_no_state_is_refused(name, state):
+    policy = getattr(policies, name)()
+    policy.bind(GRAPH, np.eye(3), 0)
+    with pytest.raises(InputError, match="state"):
+        policy.restore(state)
+
+
 def test_products_keep_their_dimensions():
     policy = policies.COIN()
     policy.bind(GRAPH, None, 0)

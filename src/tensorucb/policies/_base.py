@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.errors import InputError, ShapeError, StateError
 from tensorucb.graph import Graph
-from tensorucb.policies._inputs import as_modes, as_observations, as_users, check_count
+from tensorucb.policies._inputs import as_modes, as_observations, as_users, check_count, check_graph
 from tensorucb.rng import RngLike, as_generator, stream_key
 
 __all__ = ["BasePolicy", "Oracle", "Policy", "PolicyState", "Product"]
@@ -140,6 +140,7 @@ class BasePolicy:
 
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
         """Start anew on this graph, with (n, d) user features (or None) and a seed."""
+        check_graph(graph)
         self._users = as_users(graph, users, needed=self.needs_users, name=self.name)
         self._graph = graph
         self._key = int(stream_key(as_generator(rng)))
@@ -184,7 +185,15 @@ class BasePolicy:
 
     def restore(self, state: PolicyState) -> None:
         """Go on from ``state``; the policy must be bound to the same graph and have the same settings."""
-        graph, saved = self.graph, state.settings
+        graph = self.graph
+        if not isinstance(state, PolicyState):
+            raise InputError(
+                f"state must be a PolicyState, as policy.state() gives it; got {type(state).__name__}. "
+                "PolicyState(settings, arrays) makes one of a file's content."
+            )
+        saved = state.settings
+        if not isinstance(saved, Mapping) or not isinstance(state.arrays, Mapping):
+            raise InputError("a PolicyState must hold a mapping of settings and one of arrays; take policy.state().")
         expected = {
             "policy": self.name,
             "arguments": self.settings(),
@@ -260,7 +269,7 @@ class BasePolicy:
         if set(expected) != set(arrays):
             raise InputError(f"the state of {self.name} must hold arrays {sorted(expected)}; got {sorted(arrays)}.")
         for name, array in expected.items():
-            given = arrays[name]
+            given = np.asarray(arrays[name])
             if given.shape != array.shape or given.dtype != array.dtype:
                 raise ShapeError(
                     f"array {name!r} of {self.name}'s state must be {array.dtype} {array.shape}; "

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.graph import Graph
 
-__all__ = ["as_modes", "as_observations", "as_users", "check_count", "check_number"]
+__all__ = ["as_modes", "as_observations", "as_users", "check_count", "check_graph", "check_number"]
 
 
 def as_modes(product: Any) -> tuple[NDArray[np.float64], ...]:
@@ -86,6 +86,14 @@ def as_observations(
     if not ((values >= 0.0) & (values <= 1.0)).all():
         raise InputError("outcomes must lie in [0, 1]; got values outside it, or NaN.")
     return np.ascontiguousarray(rows, dtype=np.int64), values
+
+
+def check_graph(graph: Any) -> None:
+    """An error unless ``graph`` is one."""
+    if not isinstance(graph, Graph):
+        raise InputError(
+            f"graph must be a tensorucb Graph; got {graph!r:.80}. Make one with Graph.from_edges(sources, targets)."
+        )
 
 
 def check_count(name: str, value: Any, low: int, high: int | None = None) -> int:
