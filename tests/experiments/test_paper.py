@@ -3,12 +3,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tensorucb.errors import InputError
 from tensorucb.experiments import (
     Effort,
     Environment,
     Reproduction,
     WorldSettings,
     environment_from_dataset,
+    paper_policies,
     sampled,
 )
 from tensorucb.policies import LinUCB, Random, TensorUCB
@@ -38,6 +40,23 @@ def test_every_policy_that_can_is_tuned(work):
         "TensorUCB (paper)": 4,
         "LinUCB": 2,
     }
+
+
+def test_paper_policies_hold_every_variant_of_coin():
+    found = paper_policies()
+    assert [found[label].name for label in ("COIN", "COIN-HD", "COIN+")] == ["COIN", "COIN-HD", "COIN+"]
+
+
+def test_grids_of_unknown_policies_are_refused(work, tmp_path):
+    with pytest.raises(InputError, match="no policy 'TensorUBC'"):
+        Reproduction(work.environment, tmp_path, grids={"TensorUBC": {"rank": [2]}})
+
+
+def test_tables_written_are_named(work):
+    assert work.network[0][:2] == ("users", 60)
+    assert work.degrees.sum() == work.environment.graph.n_edges
+    assert {"network.csv", "degrees.csv"} <= {path.name for path in work.written}
+    assert all(path.is_file() for path in work.written)
 
 
 def test_rank_figure_plays_one_product(work):

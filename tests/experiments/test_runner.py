@@ -22,6 +22,7 @@ from tensorucb.experiments import (
     write_regret,
     write_timings,
 )
+from tensorucb.experiments._files import code_digest
 from tensorucb.policies import BasePolicy, HighDegree, LinUCB, Random
 
 
@@ -187,6 +188,8 @@ def test_grids_from_toml(tmp_path):
 
 
 def test_wrong_arguments_are_named(world):
+    with pytest.raises(InputError, match="no policy 'LinUBC' to set"):
+        tune(world, {"LinUCB": LinUCB()}, rounds=1, grids={"LinUBC": {"exploration": [1, 2]}})
     with pytest.raises(InputError, match="no argument 'colour'"):
         tune(world, {"LinUCB": LinUCB()}, rounds=1, grids={"LinUCB": {"colour": [1, 2]}})
     with pytest.raises(InputError, match="rounds"):
@@ -207,3 +210,11 @@ def test_manifest_says_what_ran(world, tmp_path):
     assert '"seed": 4' in text
     assert world.describe()["sha256"] in text
     assert '"numpy"' in text
+    assert code_digest() in text
+
+
+def test_runs_of_other_code_are_not_reused(world, monkeypatch):
+    before = RunFiles("x", world, rounds=3, seed=0).path("LinUCB", LinUCB(), 0)
+    assert RunFiles("x", world, rounds=3, seed=0).path("LinUCB", LinUCB(), 0) == before
+    monkeypatch.setattr("tensorucb.experiments._files.code_digest", lambda: "changed")
+    assert RunFiles("x", world, rounds=3, seed=0).path("LinUCB", LinUCB(), 0) != before

@@ -14,6 +14,7 @@ import platform
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,19 @@ from tensorucb.experiments._runner import Experiment, RunResult, policy_settings
 from tensorucb.files import atomic_write, read_state, write_state
 from tensorucb.policies import Policy
 
-__all__ = ["REGRET_COLUMNS", "RunFiles", "write_csv", "write_manifest", "write_regret", "write_timings"]
+__all__ = [
+    "REGRET_COLUMNS",
+    "RunFiles",
+    "code_digest",
+    "write_csv",
+    "write_manifest",
+    "write_regret",
+    "write_timings",
+]
 
 REGRET_COLUMNS = ("policy", "run", "round", "product", "spread", "regret", "average_regret")
 _KIND = "experiment run"
+_ROOMS = ("diffusion", "experiments", "features", "graph", "learner", "oracle", "policies", "truth")
 
 
 class RunFiles:
@@ -46,6 +56,7 @@ class RunFiles:
             "rounds": rounds,
             "seed": seed,
             "version": _version("tensorucb"),
+            "code": code_digest(),
         }
 
     def path(self, label: str, policy: Policy, run: int) -> Path:
@@ -112,20 +123,42 @@ def write_manifest(
     seed: int,
     environment: Mapping[str, Any],
     settings: Mapping[str, Any],
+    data: Mapping[str, Any] | None = None,
 ) -> Path:
-    """``manifest.json``: what ran, on what, with which versions; enough to run it again."""
+    """``manifest.json``: what ran, on what, with which versions; enough to run it again.
+
+    Parameters
+    ----------
+    data
+        Where the network came from: a data set's checksum, or a generator's arguments.
+    """
     packages = ("tensorucb", "numpy", "numba", "scipy", "scikit-learn", "polars", "altair")
     content = {
         "command": list(command),
         "seed": seed,
         "environment": dict(environment),
         "settings": dict(settings),
+        "data": dict(data or {}),
+        "code_sha256": code_digest(),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in packages}},
         "platform": f"{sys.platform} {platform.machine()}",
     }
     with atomic_write(path) as file:
         file.write((json.dumps(content, indent=2, sort_keys=True, default=repr) + "\n").encode())
     return Path(path)
+
+
+@cache
+def code_digest() -> str:
+    """SHA-256 of the source files on which a run's numbers depend, so that runs of other code are never reused."""
+    root = Path(__file__).parents[1]
+    files = [root / name for name in ("_kernels.py", "rng.py")]
+    files += [path for room in _ROOMS for path in (root / room).rglob("*.py")]
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(root).as_posix()} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
 
 
 def _version(package: str) -> str:

@@ -5,7 +5,7 @@ Finished runs are kept under ``runs/`` of the output directory, so that targets 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,9 +16,18 @@ from numpy.typing import NDArray
 
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._files import write_csv, write_regret, write_timings
+from tensorucb.experiments._network import NetworkTables
 from tensorucb.experiments._regret import exploration_condition, regret_bound
 from tensorucb.experiments._runner import Experiment, Report, run_experiment, run_policy
-from tensorucb.experiments._tuning import EXPLORATION_GRID, RANK_GRID, Tuning, default_grid, tune, with_arguments
+from tensorucb.experiments._tuning import (
+    EXPLORATION_GRID,
+    RANK_GRID,
+    Tuning,
+    check_labels,
+    default_grid,
+    tune,
+    with_arguments,
+)
 from tensorucb.features import UserProfile
 from tensorucb.policies import Policy
 
@@ -26,11 +35,6 @@ __all__ = ["Effort", "Reproduction", "paper_policies", "sampled"]
 
 Floats = NDArray[np.float64]
 
-# The paper's table of network statistics; its text has 2,843 users for Digg.
-PAPER_NETWORKS: Mapping[str, Mapping[str, int]] = {
-    "Digg": {"users": 2_483, "edges": 75_895, "out-degree 50": 1, "out-degree 90": 8, "out-degree 99": 101},
-    "Flixster": {"users": 29_384, "edges": 371_722, "out-degree 50": 9, "out-degree 90": 154, "out-degree 99": 2_064},
-}
 _SIZES = (15 / 29, 20 / 29, 25 / 29, 1.0)  # the paper's |V| of about 15, 20, 25 and 29 thousand
 
 
@@ -60,6 +64,8 @@ def paper_policies() -> dict[str, Policy]:
         "TensorUCB": p.TensorUCB(),
         "TensorUCB (paper)": p.TensorUCB.paper(),
         "COIN": p.COIN(),
+        "COIN-HD": p.COIN(variant="hd"),
+        "COIN+": p.COIN(variant="plus"),
         "IMFB": p.IMFB(),
         "IMLinUCB": p.IMLinUCB(),
         "DILinUCB": p.DILinUCB(),
@@ -81,6 +87,8 @@ class Reproduction:
         Candidates by policy and argument, instead of the paper's grids.
     report
         ``report(done, total, what)``.
+    written
+        Gets the path of every table that is written.
     """
 
     environment: Environment
@@ -90,33 +98,30 @@ class Reproduction:
     grids: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
     policies: Mapping[str, Policy] = field(default_factory=paper_policies)
     report: Report | None = None
+    written: list[Path] = field(default_factory=list)
 
     @property
     def _runs(self) -> Path:
         return self.directory / "runs"
 
-    @cached_property
-    def network(self) -> list[tuple[str, float, int, int]]:
-        """table-network: (quantity, here, the paper's Digg, the paper's Flixster)."""
-        degree = self.environment.graph.out_degree
-        here = dict(zip((50, 90, 99), np.percentile(degree, (50, 90, 99)).tolist(), strict=True))
-        values: dict[str, float] = {
-            "users": self.environment.graph.n_nodes,
-            "edges": self.environment.graph.n_edges,
-            **{f"out-degree {m}": value for m, value in here.items()},
-        }
-        rows = [(name, value, *(PAPER_NETWORKS[n][name] for n in PAPER_NETWORKS)) for name, value in values.items()]
-        write_csv(self.directory / "network.csv", ("quantity", "here", "paper_digg", "paper_flixster"), rows)
-        return rows  # type: ignore[return-value]
+    def __post_init__(self) -> None:
+        """Refuse grids of policies that do not take part."""
+        check_labels(self.grids, self.policies)
 
     @cached_property
+    def tables(self) -> NetworkTables:
+        """What the network alone tells."""
+        return NetworkTables(self.environment.name, self.environment.graph, self.directory, self.written)
+
+    @property
+    def network(self) -> list[tuple[str, float, int, int]]:
+        """table-network: (quantity, here, the paper's Digg, the paper's Flixster)."""
+        return self.tables.network
+
+    @property
     def degrees(self) -> NDArray[np.int64]:
         """fig-degrees: the out-degree of every user."""
-        values, counts = np.unique(self.environment.graph.out_degree, return_counts=True)
-        share = np.cumsum(counts[::-1])[::-1] / counts.sum()
-        rows = zip(values.tolist(), counts.tolist(), share.tolist(), strict=True)
-        write_csv(self.directory / "degrees.csv", ("out_degree", "users", "share_at_least"), rows)
-        return self.environment.graph.out_degree
+        return self.tables.degrees
 
     @cached_property
     def tuning(self) -> Tuning:
@@ -135,7 +140,7 @@ class Reproduction:
             directory=self._runs,
             report=self._staged("validation"),
         )
-        write_csv(self.directory / "validation.csv", ("policy", "setting", "average_regret", "chosen"), found.rows())
+        self._table("validation", ("policy", "setting", "average_regret", "chosen"), found.rows())
         return found
 
     @cached_property
@@ -150,8 +155,10 @@ class Reproduction:
             directory=self._runs,
             report=self._staged("fig-regret"),
         )
-        write_regret(self.directory / "regret.csv", experiment)
-        write_timings(self.directory / "regret-timings.csv", experiment)
+        self.written += [
+            write_regret(self.directory / "regret.csv", experiment),
+            write_timings(self.directory / "regret-timings.csv", experiment),
+        ]
         return experiment
 
     @cached_property
@@ -179,7 +186,7 @@ class Reproduction:
             for r in experiment.results
             for t in range(r.regret.size)
         ]
-        write_csv(self.directory / "rank.csv", ("policy", "rank", "run", "round", "regret", "average_regret"), rows)
+        self._table("rank", ("policy", "rank", "run", "round", "regret", "average_regret"), rows)
         return found
 
     @cached_property
@@ -206,7 +213,7 @@ class Reproduction:
                 if self.report:
                     self.report(done, total, f"fig-runtime: {label}")
         columns = ("policy", "users", "edges", "milliseconds", "score", "select", "update")
-        write_csv(self.directory / "runtime-timings.csv", columns, rows)
+        self._table("runtime-timings", columns, rows)
         return measured, times
 
     @cached_property
@@ -242,11 +249,7 @@ class Reproduction:
         columns = ("round", "c_used", "c_needed", "bound_at_c_used", "bound_at_c_needed", *measured)
         used = np.full(rounds.size, float(policy.exploration))
         table = np.column_stack([used, needed, bounds["used"], bounds["needed"], *measured.values()])
-        write_csv(
-            self.directory / "bound.csv",
-            columns,
-            ((t, *row) for t, row in zip(rounds.tolist(), table.tolist(), strict=True)),
-        )
+        self._table("bound", columns, ((t, *row) for t, row in zip(rounds.tolist(), table.tolist(), strict=True)))
         return {
             "rounds": rounds,
             "needed": needed,
@@ -254,6 +257,9 @@ class Reproduction:
             "bounds": bounds,
             "measured": measured,
         }
+
+    def _table(self, name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        self.written.append(write_csv(self.directory / f"{name}.csv", columns, rows))
 
     def _staged(self, stage: str) -> Report | None:
         report = self.report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -20,6 +20,7 @@ __all__ = [
     "RANK_GRID",
     "Trial",
     "Tuning",
+    "check_labels",
     "default_grid",
     "read_settings",
     "tune",
@@ -105,6 +106,7 @@ def tune(
     """
     from tensorucb.experiments._files import RunFiles
 
+    check_labels(grids or {}, policies)
     chosen = {label: (grids or {}).get(label, default_grid(policy, ranks=ranks)) for label, policy in policies.items()}
     combinations = {label: list(product(*grid.values())) for label, grid in chosen.items()}
     total = rounds * sum(len(c) for c in combinations.values() if len(c) > 1)
@@ -132,6 +134,14 @@ def tune(
         trials[label] = tried
         kept[label] = with_arguments(policy, best(tried).arguments)
     return Tuning(kept, trials)
+
+
+def check_labels(grids: Mapping[str, Any], policies: Iterable[str]) -> None:
+    """Refuse grids of policies that nobody knows."""
+    known = list(policies)
+    unknown = [label for label in grids if label not in known]
+    if unknown:
+        raise InputError(f"there is no policy {unknown[0]!r} to set. Known: {', '.join(known)}.")
 
 
 def with_arguments(policy: Policy, arguments: Mapping[str, Any]) -> Policy:
