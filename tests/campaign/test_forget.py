@@ -3,10 +3,11 @@ from __future__ import annotations
 import sqlite3
 
 import numpy as np
+import psycopg
 import pytest
 
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
-from tensorucb.errors import InputError, UnknownIdError
+from tensorucb.errors import InputError, StoreError, UnknownIdError
 from tensorucb.graph import Graph
 from tensorucb.policies import Thompson
 from tensorucb.store import open_store
@@ -125,3 +126,73 @@ def test_the_last_edge_cannot_be_forgotten():
     with pytest.raises(InputError, match="no edge left"):
         campaign.forget("a")
     assert campaign.model_hash() == before
+
+
+def test_a_purge_that_a_reader_stopped_is_finished_by_the_next_call(tmp_path):
+    victim, path = "person-004", tmp_path / "c.db"
+    with open_store(f"sqlite:///{path}", timeout=0.3) as store:
+        campaign = used(store, victim)
+        with store.read() as reader:
+            reader.campaigns()
+            with pytest.raises(StoreError, match=r"person-004.*forget the same id again"):
+                campaign.forget(victim)
+        assert any(victim.encode() in file.read_bytes() for file in tmp_path.iterdir())
+    with load_campaign("spring", storage=f"sqlite:///{path}", clock=Clock()) as again:
+        report = again.forget(victim)
+        assert (report.completed, report.proven, report.bytes_absent, report.responses) == (True, True, True, 0)
+        assert report.model_before == report.model_after == report.replay
+        for file in tmp_path.iterdir():
+            assert victim.encode() not in file.read_bytes(), file
+        with pytest.raises(UnknownIdError):
+            again.forget(victim)
+        assert not again.forget("person-005").completed
+
+
+def test_a_process_that_died_before_the_purge_is_completed(tmp_path, monkeypatch):
+    url = f"sqlite:///{tmp_path}/c.db"
+    with used(url, "person-004") as campaign:
+        monkeypatch.setattr(campaign.store, "purge", lambda: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            campaign.forget("person-004")
+    with load_campaign("spring", storage=url, clock=Clock()) as again:
+        # Whoever is forgotten next, the files are rewritten for both.
+        assert again.forget("person-005").proven
+        for file in tmp_path.iterdir():
+            assert b"person-004" not in file.read_bytes(), file
+
+
+@pytest.mark.parametrize("strings", [True, False])
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
+def test_other_campaigns_that_know_the_person_are_named(tmp_path, request, kind, strings):
+    url = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/c.db"}.get(kind)
+    victim = "person-003" if strings else 3
+    with open_store(url or request.getfixturevalue("fresh_postgres_url")) as store:
+        for name in ("autumn", "winter"):
+            small_campaign(store, name=name, graph=small_graph(strings=strings))
+        campaign = small_campaign(store, graph=small_graph(strings=strings))
+        load_campaign("winter", storage=store).forget(victim)
+        assert campaign.forget(victim).elsewhere == ("autumn",)
+
+
+def test_postgresql_claims_nothing_of_its_files_and_its_statistics_are_renewed(fresh_postgres_url):
+    victim = "person-004"
+
+    def quoted():
+        query = "SELECT count(*) FROM pg_stats WHERE schemaname = current_schema() AND tablename = 'tensorucb_user'"
+        listed = " AND (most_common_vals::text LIKE %s OR histogram_bounds::text LIKE %s)"
+        with psycopg.connect(fresh_postgres_url) as connection:
+            return connection.execute(query + listed, [f"%{victim}%"] * 2).fetchone()[0]
+
+    with open_store(fresh_postgres_url, timeout=1.0) as store:
+        campaign = used(store, victim)
+        with psycopg.connect(fresh_postgres_url, autocommit=True) as connection:
+            connection.execute("ANALYZE tensorucb_user")
+        assert quoted()
+        # A session that reads the tables keeps them from being rewritten; it must not be waited for without end.
+        with store.read() as reader:
+            reader.users(campaign._record.campaign)
+            with pytest.raises(StoreError, match="forget the same id again"):
+                campaign.forget(victim)
+        report = campaign.forget(victim)
+        assert (report.completed, report.proven, report.bytes_absent, report.files) == (True, True, None, ())
+        assert not quoted()

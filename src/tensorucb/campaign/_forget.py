@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 from tensorucb.campaign._explain import Evidence
 from tensorucb.campaign._store import RoundRecord, Session
 from tensorucb.campaign._world import World, drop_user
+from tensorucb.errors import StoreError, UnknownIdError
 
 if TYPE_CHECKING:
     from tensorucb.campaign._campaign import Campaign
 
 __all__ = ["ForgetReport", "forget"]
 
+_PENDING = "purge-pending"
 _TELLING = 6  # bytes; shorter ids turn up in any file by chance
 
 
@@ -34,12 +36,20 @@ class ForgetReport:
     replay
         Hash of a second model, learned independently from the whole remaining log.
     proven
-        Whether ``replay`` equals ``model_after`` and no file holds the id.
+        Whether ``replay`` equals ``model_after``, no row of the campaign's table of users holds the id, and no searched
+        file does (``bytes_absent`` is not False). Where ``bytes_absent`` is None, as always on PostgreSQL, this is a
+        proof of the model and of the live rows alone.
     files
         Files searched for the id's bytes.
     bytes_absent
         Whether none of them holds the id. None where that cannot be told: the id is a number, shorter than six bytes,
-        or part of another user's id, or the store has no files of its own to read.
+        or part of another user's id, or the store has no files of its own to read: a PostgreSQL server keeps old rows
+        for sessions with an older view, a log and statistics.
+    elsewhere
+        Names of other campaigns in the same store that know a user of this id; they are left as they are.
+    completed
+        Whether the id was gone already, and this call only finished the purge of a :meth:`Campaign.forget` that had
+        been interrupted or kept from the files by a reader.
     """
 
     responses: int
@@ -50,23 +60,60 @@ class ForgetReport:
     proven: bool
     files: tuple[str, ...]
     bytes_absent: bool | None
+    elsewhere: tuple[str, ...] = ()
+    completed: bool = False
 
 
 def forget(campaign: Campaign, user: int | str) -> ForgetReport:
     """Remove a person from the log and the model, and prove it by replay."""
     with campaign._lock:
         before = campaign.model_hash()
-        with campaign.store.write() as session:
-            world = campaign._current(session)
-            row = int(world.graph.rows([user])[0])
-            responses, rounds = _remove(campaign, session, world, row)
+        removed = _erase(campaign, user)
         campaign._world, campaign._model = None, campaign._fresh_model()
-        campaign.store.purge()
+        _purge(campaign, user)
         after, replay = campaign.model_hash(), campaign.replay_hash()
-        ids = campaign.graph.ids.tolist()
+        with campaign.store.read() as session:
+            ids = session.users(campaign._record.campaign)[1]
+            elsewhere = _elsewhere(session, campaign._record.campaign, user)
     files, absent = _search(campaign.store.url, user, ids)
-    return ForgetReport(
-        responses, rounds, before, after, replay, after == replay and absent is not False, files, absent
+    proven = after == replay and user not in ids and absent is not False
+    counts = (0, 0) if removed is None else removed
+    return ForgetReport(*counts, before, after, replay, proven, files, absent, elsewhere, removed is None)
+
+
+def _erase(campaign: Campaign, user: int | str) -> tuple[int, int] | None:
+    """Numbers of responses and rounds that named the user; None if only a purge is left to do."""
+    number = campaign._record.campaign
+    with campaign.store.write() as session:
+        world = campaign._current(session)
+        try:
+            row = int(world.graph.rows([user])[0])
+        except UnknownIdError:
+            if session.blob(number, _PENDING) is None:
+                raise
+            return None
+        # In the same transaction: whoever comes after a crash can see that the files still hold somebody.
+        session.put_blob(number, _PENDING, b"")
+        return _remove(campaign, session, world, row)
+
+
+def _purge(campaign: Campaign, user: int | str) -> None:
+    try:
+        campaign.store.purge()
+    except StoreError as error:
+        raise StoreError(
+            f"{user!r} is gone from the log and the model, but the store's files may still hold the id ({error}) "
+            "Then forget the same id again: that finishes it."
+        ) from error
+    with campaign.store.write() as session:
+        session.delete_blobs(campaign._record.campaign, [_PENDING])
+
+
+def _elsewhere(session: Session, number: int, user: int | str) -> tuple[str, ...]:
+    """Other campaigns with a user of this id; as text, since one file's 7 is another's "7"."""
+    others = [record for record in session.campaigns() if record.campaign != number]
+    return tuple(
+        record.name for record in others if any(str(known) == str(user) for known in session.users(record.campaign)[1])
     )
 
 

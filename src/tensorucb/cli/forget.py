@@ -27,6 +27,8 @@ def forget(
         if json:
             emit_json(fields(report))
         else:
+            if report.completed:
+                typer.echo(f"{user} was gone already; the files of an earlier forget are now rewritten.")
             typer.echo(f"{report.responses} responses and {report.rounds} rounds no longer name the user.")
             typer.echo(f"Model learned again: {report.model_after[:16]}, by a second replay: {report.replay[:16]}.")
             searched = {
@@ -35,5 +37,7 @@ def forget(
                 None: "were not searched for it",
             }
             typer.echo(f"The store's files {searched[report.bytes_absent]}.")
+            if report.elsewhere:
+                typer.echo(f"A user of this id is also in: {', '.join(report.elsewhere)}. Forget them there as well.")
     if not report.proven:
         raise typer.Exit(1)

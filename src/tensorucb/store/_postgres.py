@@ -72,10 +72,25 @@ class PostgresBackend:
         return column == sa.any_(sa.literal(list(texts), postgresql.ARRAY(sa.Text)))
 
     def purge(self, engine: sa.Engine) -> None:
-        """Rewrite the tables; the server's own log and backups stay with whoever runs it."""
+        """Rewrite the tables and the planner's statistics, which quote values.
+
+        Rows that an older snapshot of another session can still see are kept by the server, as are its own log and its
+        backups: nothing is claimed of its files.
+        """
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            for table in metadata.sorted_tables:
-                connection.exec_driver_sql(f"VACUUM (FULL) {table.name}")
+            connection.exec_driver_sql(f"SET lock_timeout = {round(self.timeout * 1000)}")
+            try:
+                for table in metadata.sorted_tables:
+                    connection.exec_driver_sql(f"VACUUM (FULL, ANALYZE) {table.name}")
+            except sa.exc.OperationalError as error:
+                if not isinstance(error.orig, psycopg.errors.LockNotAvailable):
+                    raise
+                raise StoreError(
+                    f"{self.url}: its tables could not be rewritten within {self.timeout:g} s because somebody uses "
+                    "them. End the other sessions and purge again; until then deleted content may still be there."
+                ) from error
+            finally:
+                connection.exec_driver_sql("RESET lock_timeout")
 
     def explain(self, error: Exception) -> TensorUCBError | None:
         """The server's error, in words."""
