@@ -8,7 +8,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from tensorucb.cli.datasets import app
-from tensorucb.data import checksum, read_dataset
+from tensorucb.data import checksum, prepare, read_dataset
 
 runner = CliRunner()
 
@@ -37,6 +37,8 @@ def test_make_then_describe(tmp_path: Path) -> None:
     table = runner.invoke(app, ["describe", out])
     assert table.exit_code == 0
     assert "edges |E|" in table.stdout
+    fewer = json.loads(runner.invoke(app, ["describe", out, "--min-actions", "3", "--json"]).stdout)
+    assert fewer["checksum"] == checksum(prepare(read_dataset(out), min_interactions=3)) != told["checksum"]
     again = runner.invoke(
         app, ["make", "sandbox", "--out", str(tmp_path / "b"), "--scale", "0.2", "--seed", "3", "--csv", "--json"]
     )

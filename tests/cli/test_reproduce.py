@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from tensorucb.cli import main
-from tensorucb.data import make_sandbox, write_dataset
+from tensorucb.cli._world import Preparation, Synthetic, load_world
+from tensorucb.data import checksum, digg_like, make_sandbox, prepare, read_dataset, write_dataset
 
 ARGS = ("--synthetic", "digg", "--scale", "0.03", "--quick", "--rounds", "6", "--runs", "2")
 LAUNCH = [sys.executable, "-c", "from tensorucb.cli import main; main()"]
@@ -36,7 +39,7 @@ def finished(tmp_path_factory):
 @pytest.mark.slow
 def test_all_writes_every_table_and_figure(finished):
     names = {path.name for path in finished.iterdir()}
-    for stem in ("degrees", "regret", "regret-final", "rank", "rank-paper", "runtime", "bound"):
+    for stem in ("network", "degrees", "regret", "regret-final", "rank", "rank-paper", "runtime", "bound"):
         assert {f"{stem}.png", f"{stem}.svg"} <= names
     assert set(tables(finished)) == {
         "network.csv",
@@ -55,7 +58,17 @@ def test_regret_table_has_the_promised_columns_and_rows(finished):
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == ["policy", "run", "round", "product", "spread", "regret", "average_regret"]
     policies = {row["policy"] for row in rows}
-    assert {"TensorUCB", "TensorUCB (paper)", "COIN", "IMFB", "IMLinUCB", "DILinUCB", "Random"} <= policies
+    assert {
+        "TensorUCB",
+        "TensorUCB (paper)",
+        "COIN",
+        "COIN-HD",
+        "COIN+",
+        "IMFB",
+        "IMLinUCB",
+        "DILinUCB",
+        "Random",
+    } <= policies
     assert len(rows) == len(policies) * 2 * 6
     products = {(row["run"], row["round"]): row["product"] for row in rows}
     assert all(products[row["run"], row["round"]] == row["product"] for row in rows)
@@ -104,6 +117,67 @@ def test_settings_from_a_file(tmp_path):
     command("reproduce", "fig-regret", *ARGS, "--settings", str(tmp_path / "grid.toml"), "--out", str(tmp_path / "out"))
     with (tmp_path / "out" / "validation.csv").open() as file:
         assert all(row["policy"] != "TensorUCB" for row in csv.DictReader(file))
+
+
+def written(capsys, *args: str) -> set[str]:
+    command("reproduce", *args, "--json")
+    return {Path(name).name for name in json.loads(capsys.readouterr().out)["files"]}
+
+
+def test_network_targets_need_no_log_and_list_their_own_files(tmp_path, capsys):
+    (tmp_path / "edges.csv").write_text("source,target\n1,2\n1,3\n2,3\n")
+    where = ("--data", str(tmp_path), "--out", str(tmp_path / "out"))
+    always = {"report.html", "manifest.json"}
+    assert written(capsys, "table-network", *where) == always | {"network.csv", "network.png", "network.svg"}
+    assert written(capsys, "fig-degrees", *where) == always | {"degrees.csv", "degrees.png", "degrees.svg"}
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["data"]["checksum"] == checksum(read_dataset(tmp_path))
+    assert len(manifest["code_sha256"]) == 64
+
+
+def test_data_are_prepared_as_asked(tmp_path, capsys):
+    from tensorucb.data import ActionLog, Dataset
+
+    box = make_sandbox(80, 500, 12, n_topics=3, base_rate=0.1, rng=1)
+    users, items, times = box.action_log(rng=2)
+    dataset = Dataset(box.graph, ActionLog.from_arrays(users, items, times, list(range(12))), "tiny")
+    write_dataset(dataset, tmp_path / "data")
+    dataset = read_dataset(tmp_path / "data")
+    options = ("--min-actions", "3", "--products", "8", "--window", "2")
+    written(capsys, "table-network", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "out"), *options)
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    expected = prepare(dataset, min_interactions=3, n_products=8, window=2 * 86_400, rng=0)
+    assert manifest["data"]["checksum"] == checksum(expected)
+    assert expected.graph.n_nodes == manifest["environment"]["n_nodes"] < 80
+    assert Preparation()(dataset) is dataset
+    assert Preparation(window=0)(dataset).window is None
+
+
+def test_seed_sets_the_generated_network(tmp_path):
+    today = digg_like(0.03).graph
+    for seed, same in ((0, True), (1, False)):
+        world = load_world(None, Synthetic.digg, 0.03, seed, Preparation())
+        assert (world.graph.targets.tolist() == today.targets.tolist()) is same
+    args = ("--synthetic", "digg", "--scale", "0.03", "--seed", "1", "--out", str(tmp_path))
+    command("reproduce", "table-network", *args)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert manifest["data"] == {"generator": "digg_like", "scale": 0.03, "seed": 1}
+
+
+def test_unknown_policies_in_settings_are_named(tmp_path, capsys):
+    (tmp_path / "grid.toml").write_text("[TensorUBC]\nrank = 3\n")
+    with pytest.raises(SystemExit) as stop:
+        main(["reproduce", "all", *ARGS, "--settings", str(tmp_path / "grid.toml"), "--out", str(tmp_path / "out")])
+    assert stop.value.code == 1
+    assert "'TensorUBC'" in (told := capsys.readouterr().err)
+    assert "TensorUCB (paper)" in told
+
+
+def test_preparation_is_for_data(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["reproduce", "all", *ARGS, "--min-actions", "5"])
+    assert stop.value.code == 2
+    assert "--data" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("args", [[], ["--data", "x", "--synthetic", "digg"]])

@@ -10,62 +10,99 @@ import numpy as np
 
 from tensorucb import __version__, plots
 from tensorucb.experiments import Experiment, Reproduction
+from tensorucb.experiments._network import NetworkTables
 from tensorucb.plots import Block, Code, Figure, Report, Section, Table, Text
 
-__all__ = ["write_target_files"]
+__all__ = ["write_network_files", "write_target_files"]
 
 Part = tuple[Section, dict[str, Any]]
 
 
 def write_target_files(work: Reproduction, targets: Sequence[str], *, quick: bool = False) -> list[Path]:
     """Compute the targets and write CSV, PNG, SVG and ``report.html``; the paths, the report first."""
-    sections, files = [], []
-    for target in targets:
-        section, charts = _PARTS[target](work)
-        sections.append(section)
-        for name, chart in charts.items():
-            files += plots.save_figure(chart, work.directory, name)
     environment, effort = work.environment, work.effort
     world = environment.settings
-    report = Report(
-        f"TensorUCB on {environment.name}",
-        lede="A rehearsal with few rounds: it shows that everything runs, and is nothing to quote."
+    parts = [_NETWORK[t](work.tables) if t in _NETWORK else _PARTS[t](work) for t in targets]
+    lede = (
+        "A rehearsal with few rounds: it shows that everything runs, and is nothing to quote."
         if quick
         else "The paper's tables and figures, computed anew. Every policy had the same products, coins, features and "
-        "oracle, and its settings were chosen on the same validation rounds.",
-        facts=[
-            ("users", f"{environment.graph.n_nodes:,}"),
-            ("edges", f"{environment.graph.n_edges:,}"),
-            ("products", f"{environment.campaign.size:,}"),
-            ("K", f"{world.k}"),
-            ("objective", world.objective),
-            ("feedback", world.feedback),
-            ("rounds", f"{effort.rounds}"),
-            ("runs", f"{effort.runs}"),
-            ("seed", f"{work.seed}"),
-        ],
-        sections=sections,
+        "oracle, and its settings were chosen on the same validation rounds."
+    )
+    facts = [
+        ("products", f"{environment.campaign.size:,}"),
+        ("K", f"{world.k}"),
+        ("objective", world.objective),
+        ("feedback", world.feedback),
+        ("rounds", f"{effort.rounds}"),
+        ("runs", f"{effort.runs}"),
+        ("seed", f"{work.seed}"),
+    ]
+    return _write(work.tables, parts, lede, facts)
+
+
+def write_network_files(tables: NetworkTables, targets: Sequence[str]) -> list[Path]:
+    """The same for targets which need the network alone."""
+    lede = "The paper's statistics of networks, computed anew."
+    return _write(tables, [_NETWORK[target](tables) for target in targets], lede, [])
+
+
+def _write(tables: NetworkTables, parts: Sequence[Part], lede: str, facts: Sequence[tuple[str, str]]) -> list[Path]:
+    figures = [
+        path
+        for _, charts in parts
+        for name, chart in charts.items()
+        for path in plots.save_figure(chart, tables.directory, name)
+    ]
+    report = Report(
+        f"TensorUCB on {tables.name}",
+        lede=lede,
+        facts=[("users", f"{tables.graph.n_nodes:,}"), ("edges", f"{tables.graph.n_edges:,}"), *facts],
+        sections=[section for section, _ in parts],
         footer=f"tensorucb {__version__}",
     )
-    tables = sorted(path for path in work.directory.glob("*.csv"))
-    return [report.save(work.directory / "report.html"), *tables, work.directory / "manifest.json", *files]
+    page = report.save(tables.directory / "report.html")
+    return [page, *sorted(tables.written), tables.directory / "manifest.json", *figures]
 
 
-def _network(work: Reproduction) -> Part:
+def _network(tables: NetworkTables) -> Part:
     rows = [
         (name, f"{here:,.4g}" if here < 1e3 else f"{here:,.0f}", f"{digg:,}", f"{flix:,}")
-        for name, here, digg, flix in work.network
+        for name, here, digg, flix in tables.network
     ]
-    table = Table(("Quantity", work.environment.name, "Paper, Digg", "Paper, Flixster"), rows)
+    columns = ("Quantity", tables.name, "Paper, Digg", "Paper, Flixster")
     note = (
         "The paper's text has 2,843 users for Digg, its table 2,483. Its percentiles cannot hold beside its own "
         "numbers of edges: they leave most edges to a handful of users."
     )
-    return Section("Network statistics", [table, Text(note)]), {}
+    section = Section("Network statistics", [Table(columns, rows), Text(note)])
+    return section, {"network": _drawn_table(columns, rows, "Network statistics")}
 
 
-def _degrees(work: Reproduction) -> Part:
-    chart = plots.degree_distribution({work.environment.name: work.degrees})
+def _drawn_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> Any:
+    """A table as a figure, the first column as its row labels."""
+    import altair as alt
+
+    cells = [
+        {"row": row[0], "column": column, "text": text}
+        for row in rows
+        for column, text in zip(columns[1:], row[1:], strict=True)
+    ]
+    quiet: dict[str, Any] = {"domain": False, "ticks": False, "grid": False, "labelFontSize": 13, "labelLimit": 220}
+    return (
+        alt.Chart(alt.Data(values=cells))
+        .mark_text(fontSize=13)
+        .encode(
+            x=alt.X("column:N", sort=list(columns[1:]), title=None, axis=alt.Axis(orient="top", labelAngle=0, **quiet)),
+            y=alt.Y("row:N", sort=[row[0] for row in rows], title=None, axis=alt.Axis(**quiet)),
+            text="text:N",
+        )
+        .properties(width=160 * (len(columns) - 1), height=30 * len(rows), title=alt.TitleParams(title))
+    )
+
+
+def _degrees(tables: NetworkTables) -> Part:
+    chart = plots.degree_distribution({tables.name: tables.degrees})
     return Section("Out-degrees", [Figure(chart)]), {"degrees": chart}
 
 
@@ -142,9 +179,8 @@ def _bound(work: Reproduction) -> Part:
     return Section("The bound (Theorem 1)", [Figure(chart), Text(note), Code("bound.csv")]), {"bound": chart}
 
 
+_NETWORK: dict[str, Callable[[NetworkTables], Part]] = {"table-network": _network, "fig-degrees": _degrees}
 _PARTS: dict[str, Callable[[Reproduction], Part]] = {
-    "table-network": _network,
-    "fig-degrees": _degrees,
     "fig-regret": _regret,
     "fig-rank": _rank,
     "fig-runtime": _runtime,

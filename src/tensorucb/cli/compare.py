@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from tensorucb.cli._output import check_output_directory, emit_json, print_to, progress_bar
-from tensorucb.cli.reproduce import Feedback, Objective, Synthetic, environment_for
+from tensorucb.cli._world import MinActions, Preparation, Synthetic, load_world
+from tensorucb.cli.reproduce import Feedback, Objective
 
 __all__ = ["compare"]
 
@@ -18,9 +19,7 @@ def compare(
     data: Annotated[Path | None, typer.Option(help="Directory with a network and an action log.")] = None,
     synthetic: Annotated[Synthetic | None, typer.Option(help="A generated network instead of --data.")] = None,
     scale: Annotated[float, typer.Option(min=0.001, help="Factor on the size of the generated network.")] = 1.0,
-    min_actions: Annotated[
-        int, typer.Option(min=0, help="Leave out users with fewer actions, and then isolated ones.")
-    ] = 0,
+    min_actions: MinActions = 0,
     ablation: Annotated[
         bool, typer.Option("--ablation", help="Compare our defaults with one idea off at a time instead.")
     ] = False,
@@ -47,20 +46,18 @@ def compare(
     from tensorucb import plots
     from tensorucb.experiments import Decisions, WorldSettings, decision_table, write_manifest
 
-    if (data is None) == (synthetic is None):
-        raise typer.BadParameter("give either --data DIR or --synthetic digg|flixster.")
     check_output_directory(out)
-    world = WorldSettings(objective=objective.value, feedback=feedback.value, seed=seed)
+    world = load_world(data, synthetic, scale, seed, Preparation(min_actions))
     note = print_to(err=True)
-    environment = environment_for(
-        data, synthetic, scale, world, out, lambda line: note.print(f"[dim]{line} …[/dim]"), min_actions=min_actions
-    )
+    rules = WorldSettings(objective=objective.value, feedback=feedback.value, seed=seed)
+    environment = world.environment(rules, out / "cache", lambda line: note.print(f"[dim]{line} …[/dim]"))
     write_manifest(
         out / "manifest.json",
         command=["tensorucb", *sys.argv[1:]],
         seed=seed,
         environment=environment.describe(),
         settings={"rounds": rounds, "runs": runs, "validation_rounds": validation_rounds, "ablation": ablation},
+        data=world.about,
     )
     with progress_bar("compare") as report:
         work = Decisions(

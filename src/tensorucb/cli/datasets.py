@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tensorucb.cli._output import check_output_directory, emit_json, error_text, print_to
+from tensorucb.cli._world import MinActions, Preparation
 from tensorucb.errors import TensorUCBError
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def list_datasets(as_json: Json = False) -> None:
 @app.command("describe")
 def describe_dataset(
     directory: Annotated[Path, typer.Argument(help="The directory with the files.", metavar="DIR")],
+    min_actions: MinActions = 0,
     strict: Annotated[bool, typer.Option("--strict", help="Fail at the first malformed row.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -92,7 +94,7 @@ def describe_dataset(
     try:
         from tensorucb.data import checksum, describe, read_dataset
 
-        dataset = read_dataset(directory, strict=strict)
+        dataset = Preparation(min_actions)(read_dataset(directory, strict=strict))
         figures = describe(dataset)
         digest = checksum(dataset)
     except (TensorUCBError, OSError) as error:

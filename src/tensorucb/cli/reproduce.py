@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from tensorucb.cli._output import check_output_directory, emit_json, print_to, progress_bar
+from tensorucb.cli._world import MinActions, Preparation, Synthetic, load_world
 
-if TYPE_CHECKING:
-    from tensorucb.experiments import Environment, WorldSettings
-
-__all__ = ["Feedback", "Objective", "Synthetic", "environment_for", "reproduce"]
+__all__ = ["Feedback", "Objective", "reproduce"]
 
 
 class Target(StrEnum):
@@ -28,13 +25,6 @@ class Target(StrEnum):
     fig_runtime = "fig-runtime"
     bound = "bound"
     all = "all"
-
-
-class Synthetic(StrEnum):
-    """A generated network of the size of one of the paper's."""
-
-    digg = "digg"
-    flixster = "flixster"
 
 
 class Objective(StrEnum):
@@ -56,6 +46,19 @@ def reproduce(
     data: Annotated[Path | None, typer.Option(help="Directory with a network and an action log.")] = None,
     synthetic: Annotated[Synthetic | None, typer.Option(help="A generated network instead of --data.")] = None,
     scale: Annotated[float, typer.Option(min=0.001, help="Factor on the size of the generated network.")] = 1.0,
+    min_actions: MinActions = 0,
+    products: Annotated[
+        int | None, typer.Option(min=1, help="Sample that many products of the data set.", show_default="all")
+    ] = None,
+    window: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            metavar="DAYS",
+            help="Days in which a neighbour's action counts as a response; 0: no limit.",
+            show_default="the data set's own",
+        ),
+    ] = None,
     objective: Annotated[
         Objective, typer.Option(help="Users activated by the seeds, or the whole cascade.")
     ] = Objective.direct,
@@ -75,62 +78,46 @@ def reproduce(
     """Reproduce the paper's tables and figures on a data set or a generated network.
 
     Writes CSV, PNG and SVG files and one report.html to --out. A killed command goes on where it stopped and ends with
-    the same bytes, but for timings.
+    the same bytes, but for timings. table-network and fig-degrees need no action log.
     """
     from dataclasses import replace
 
-    from tensorucb.cli._reproduce_report import write_target_files
-    from tensorucb.experiments import Effort, Reproduction, WorldSettings, read_settings, write_manifest
+    from tensorucb.cli._reproduce_report import write_network_files, write_target_files
+    from tensorucb.experiments import Effort, Reproduction, WorldSettings, paper_policies, read_settings, write_manifest
+    from tensorucb.experiments._network import NetworkTables
+    from tensorucb.experiments._tuning import check_labels
 
-    if (data is None) == (synthetic is None):
-        raise typer.BadParameter("give either --data DIR or --synthetic digg|flixster.")
     check_output_directory(out)
-    world = WorldSettings(objective=objective.value, feedback=feedback.value, seed=seed)
+    grids = {} if settings is None else read_settings(settings)
+    check_labels(grids, paper_policies())
+    world = load_world(data, synthetic, scale, seed, Preparation(min_actions, products, window))
+    wanted = [t.value for t in Target if t is not Target.all] if target is Target.all else [target.value]
     effort = Effort.quick() if quick else Effort()
     effort = replace(effort, rounds=rounds or effort.rounds, runs=runs or effort.runs)
-    note = print_to(err=True)
-    environment = environment_for(data, synthetic, scale, world, out, lambda line: note.print(f"[dim]{line} …[/dim]"))
-    grids = {} if settings is None else read_settings(settings)
-    write_manifest(
-        out / "manifest.json",
-        command=["tensorucb", *sys.argv[1:]],
-        seed=seed,
-        environment=environment.describe(),
-        settings={"target": target.value, "effort": vars(effort), "grids": grids},
-    )
-    wanted = [t.value for t in Target if t is not Target.all] if target is Target.all else [target.value]
-    with progress_bar("reproduce") as report:
-        work = Reproduction(environment, out, effort=effort, seed=seed, grids=grids, report=report)
-        files = write_target_files(work, wanted, quick=quick)
+
+    def manifest(described: dict[str, Any]) -> Path:
+        return write_manifest(
+            out / "manifest.json",
+            command=["tensorucb", *sys.argv[1:]],
+            seed=seed,
+            environment=described,
+            settings={"target": target.value, "effort": vars(effort), "grids": grids},
+            data=world.about,
+        )
+
+    if target in (Target.table_network, Target.fig_degrees):
+        manifest({"name": world.name, "n_nodes": world.graph.n_nodes, "n_edges": world.graph.n_edges})
+        files = write_network_files(NetworkTables(world.name, world.graph, out), wanted)
+    else:
+        note = print_to(err=True)
+        rules = WorldSettings(objective=objective.value, feedback=feedback.value, seed=seed)
+        environment = world.environment(rules, out / "cache", lambda line: note.print(f"[dim]{line} …[/dim]"))
+        manifest(environment.describe())
+        with progress_bar("reproduce") as report:
+            work = Reproduction(environment, out, effort=effort, seed=seed, grids=grids, report=report)
+            files = write_target_files(work, wanted, quick=quick)
     if json:
         emit_json({"targets": wanted, "files": [str(path) for path in files]})
         return
     for path in files:
         typer.echo(str(path))
-
-
-def environment_for(
-    data: Path | None,
-    synthetic: Synthetic | None,
-    scale: float,
-    world: WorldSettings,
-    out: Path,
-    tell: Callable[[str], None],
-    *,
-    min_actions: int = 0,
-) -> Environment:
-    """The world of a data set, features and truth kept under ``out``, or of a generated network."""
-    from tensorucb.experiments import Environment, environment_from_dataset
-
-    if synthetic is not None:
-        from tensorucb.data import digg_like, flixster_like
-
-        make = digg_like if synthetic is Synthetic.digg else flixster_like
-        return Environment.from_sandbox(make(scale), settings=world, name=f"{synthetic.value}-like")
-    from tensorucb.data import prepare, read_dataset
-
-    assert data is not None
-    dataset = read_dataset(data)
-    if min_actions:
-        dataset = prepare(dataset, min_interactions=min_actions)
-    return environment_from_dataset(dataset, settings=world, cache=out / "cache", tell=tell)

@@ -1,0 +1,118 @@
+"""Where ``reproduce`` and ``compare`` play: a data set, prepared as asked, or a generated network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from tensorucb.data import Dataset, Sandbox
+    from tensorucb.experiments import Environment, WorldSettings
+    from tensorucb.graph import Graph
+
+__all__ = ["MinActions", "Preparation", "Synthetic", "World", "load_world"]
+
+_DAY = 86_400.0
+
+MinActions = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        help="Leave out users with fewer actions, and then isolated ones; the paper used 50. 0: as the data comes.",
+    ),
+]
+
+
+class Synthetic(StrEnum):
+    """A generated network of the size of one of the paper's."""
+
+    digg = "digg"
+    flixster = "flixster"
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What is done to a data set first; by default nothing.
+
+    Parameters
+    ----------
+    min_actions
+        Users with fewer actions are left out, and then isolated ones.
+    products
+        Keep that many, drawn at random.
+    window
+        Days within which a neighbour's action counts as a response; 0 for no limit, None for the data set's own.
+    """
+
+    min_actions: int = 0
+    products: int | None = None
+    window: float | None = None
+
+    def __call__(self, dataset: Dataset, *, seed: int = 0) -> Dataset:
+        """The data set, prepared."""
+        from tensorucb.data import prepare
+
+        if self == Preparation():
+            return dataset
+        return prepare(
+            dataset,
+            min_interactions=self.min_actions,
+            drop_isolated=self.min_actions > 0,
+            window="keep" if self.window is None else self.window * _DAY or None,
+            n_products=self.products,
+            rng=seed,
+        )
+
+
+@dataclass(frozen=True)
+class World:
+    """A network that has been read or generated, and what a manifest says of it."""
+
+    name: str
+    content: Dataset | Sandbox
+    about: dict[str, Any]
+
+    @property
+    def graph(self) -> Graph:
+        """The network."""
+        return self.content.graph
+
+    def environment(self, settings: WorldSettings, cache: Path, tell: Callable[[str], None]) -> Environment:
+        """The world with its truth; features and truth of a data set are kept in ``cache``."""
+        from tensorucb.data import Dataset
+        from tensorucb.experiments import Environment, environment_from_dataset
+
+        if isinstance(self.content, Dataset):
+            return environment_from_dataset(self.content, settings=settings, cache=cache, tell=tell)
+        return Environment.from_sandbox(self.content, settings=settings, name=self.name)
+
+
+def load_world(
+    data: Path | None,
+    synthetic: Synthetic | None,
+    scale: float,
+    seed: int,
+    preparation: Preparation,
+) -> World:
+    """Read and prepare the data set, or generate the network."""
+    if (data is None) == (synthetic is None):
+        raise typer.BadParameter("give either --data DIR or --synthetic digg|flixster.")
+    if data is not None:
+        from tensorucb.data import checksum, read_dataset
+
+        dataset = preparation(read_dataset(data), seed=seed)
+        about: dict[str, Any] = {"name": dataset.name, "checksum": checksum(dataset), "preparation": vars(preparation)}
+        return World(dataset.name, dataset, about)
+    assert synthetic is not None
+    if preparation != Preparation():
+        raise typer.BadParameter("--min-actions, --products and --window are for --data; a generated network has none.")
+    from tensorucb.data import digg_like, flixster_like
+
+    make = digg_like if synthetic is Synthetic.digg else flixster_like
+    about = {"generator": make.__name__, "scale": scale, "seed": seed}
+    return World(f"{synthetic.value}-like", make(scale, rng=seed), about)
