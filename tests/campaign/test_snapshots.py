@@ -144,3 +144,28 @@ def test_pruning_keeps_one_snapshot_at_each_doubling():
         assert 2000 - start <= 4 * (2000 - late) + 40
     stale = f"{SNAPSHOTS}{100:08d}-{'f' * 32}"
     assert stale in prunable([*kept, stale], wanted)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_an_interrupted_sync_leaves_no_round_learned_twice(before):
+    store = open_store("memory://")
+    campaign = grown(store, rounds=1)
+    ask = campaign.ask("tea", 2)
+    campaign.tell(ask.id, answers(campaign, ask))
+    update = campaign._model.policy.update
+
+    def interrupted(*arguments):
+        if not before:
+            update(*arguments)
+        raise KeyboardInterrupt
+
+    campaign._model.policy.update = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        campaign.close(ask.id)
+    campaign._model.policy.update = update
+    assert campaign.model_hash() == campaign.replay_hash()
+    # The next snapshot is that of the right model.
+    campaign.close(campaign.ask("soap", 2).id)
+    assert snapshots(store)
+    again = load_campaign("spring", storage=store, clock=Clock())
+    assert again.model_hash() == again.replay_hash()

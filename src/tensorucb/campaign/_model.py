@@ -140,6 +140,8 @@ class Model:
         started, first, due = time.perf_counter(), done, []
         self.replayed = len(records) - done
         for count, record in enumerate(records[done:], done + 1):
+            # Interrupted half-way, the policy holds nobody knows what: the next sync must not build on it.
+            self._hashes = []
             self._learn(session, ledger.campaign, record)
             self._hashes = wanted[: count + 1]
             if count % self._every == 0:
