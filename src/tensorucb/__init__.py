@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from tensorucb.graph import Graph
     from tensorucb.learner import TensorRegression
     from tensorucb.oracle import SeedOracle, Selection, select_seeds
-    from tensorucb.policies import TensorUCB
+    from tensorucb.policies import OnlineTensorUCB, TensorUCB
     from tensorucb.store.campaigns import copy_campaign, create_campaign, list_campaigns, load_campaign
 
 __version__ = "0.1.0"
@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 # Public name -> the room it lives in; loaded on first use, so that `import tensorucb` stays quick.
 _EXPORTS: dict[str, str] = {
     "Graph": "tensorucb.graph",
+    "OnlineTensorUCB": "tensorucb.policies",
     "SeedOracle": "tensorucb.oracle",
     "Selection": "tensorucb.oracle",
     "TensorRegression": "tensorucb.learner",
@@ -48,6 +49,7 @@ _ROOMS: frozenset[str] = frozenset(
 
 __all__ = [
     "Graph",
+    "OnlineTensorUCB",
     "SeedOracle",
     "Selection",
     "TensorRegression",

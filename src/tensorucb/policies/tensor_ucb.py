@@ -41,6 +41,9 @@ class TensorUCB(BasePolicy):
     first vector: past influence and taste for the product then count from the first round on. Degrees are added. A
     profile's coordinates in the network are left out.
 
+    The other choices of the paper's family live in `OnlineTensorUCB`, which `TensorUCB.paper` returns: ``projection``
+    (sigmoid or clip), the kind of variance explored, likelihood, posterior, second moments and forgetting.
+
     Parameters
     ----------
     rank
@@ -62,6 +65,7 @@ class TensorUCB(BasePolicy):
     name = "TensorUCB"
     needs_users = True
     uses_product = True
+    shares_parameters = True
     tunable = ("exploration", "rank")
 
     _state: blocks.BlockState | None = None
