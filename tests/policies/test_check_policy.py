@@ -38,8 +38,16 @@ def test_every_policy_passes(factory, modes):
 
 
 def test_tensor_ucb_passes():
-    module = pytest.importorskip("tensorucb.policies.tensor_ucb")
-    check_policy(module.TensorUCB)
+    check_policy(policies.TensorUCB)
+
+
+# Not DILinUCB: its parameters belong to a source, whose out-edges are observed together.
+@pytest.mark.parametrize("factory", [policies.LinUCB, policies.IMLinUCB, policies.IMFB, policies.OnlineTensorUCB])
+def test_models_of_features_rescore_edges_they_never_saw(factory):
+    class Sharing(factory):
+        shares_parameters = True
+
+    check_policy(Sharing)
 
 
 @pytest.mark.parametrize("factory", POLICIES.values(), ids=POLICIES.keys())
@@ -141,6 +149,92 @@ class Writes(Constant):
         outcomes += 1.0
 
 
+class LearnsTheLastQuestion(Constant):
+    """Takes for granted that each update is about the product it was asked for last."""
+
+    uses_product = True
+    asked = None
+
+    def _initial(self, dims):
+        return {"sum": np.zeros(0 if dims is None else dims[0])}
+
+    def _choose(self, modes, k, oracle):
+        self.asked = modes
+        return super()._choose(modes, k, oracle)
+
+    def _learn(self, modes, edges, outcomes):
+        self._arrays["sum"] += (self.asked or modes)[0]
+
+    def _score(self, modes):
+        total = self._arrays["sum"]
+        similarity = float(modes[0] @ total) if total.size else 0.0
+        return np.full(self.graph.n_edges, 1.0 / (1.0 + similarity))
+
+
+class RescoresWhatItSaw(Constant):
+    """Says that edges share parameters, but keeps one number for each edge."""
+
+    shares_parameters = True
+
+    def _initial(self, dims):
+        return {"p": np.full(self.graph.n_edges, 0.5)}
+
+    def _learn(self, modes, edges, outcomes):
+        self._arrays["p"][edges] = outcomes
+
+    def _score(self, modes):
+        return self._arrays["p"].copy()
+
+
+class ReusesItsBuffer(Constant):
+    """Gives the same scratch array at every call."""
+
+    def _initial(self, dims):
+        return {"rate": np.full(1, 0.5)}
+
+    def bind(self, graph, users, rng=None):
+        super().bind(graph, users, rng)
+        self._buffer = np.empty(graph.n_edges)
+
+    def _learn(self, modes, edges, outcomes):
+        self._arrays["rate"][:] = 0.9 * self._arrays["rate"] + 0.1 * outcomes.mean()
+        self._score(modes)
+
+    def _score(self, modes):
+        self._buffer[:] = self._arrays["rate"][0]
+        return self._buffer
+
+
+class KeepsOldScores(Constant):
+    """Rescores the observed edges alone, though all share one rate."""
+
+    def _initial(self, dims):
+        return {"rate": np.full(1, 0.5)}
+
+    def bind(self, graph, users, rng=None):
+        super().bind(graph, users, rng)
+        self._cached = np.full(graph.n_edges, 0.5)
+
+    def restore(self, state):
+        super().restore(state)
+        self._cached[:] = self._arrays["rate"][0]
+
+    def _learn(self, modes, edges, outcomes):
+        self._arrays["rate"][:] = 0.9 * self._arrays["rate"] + 0.1 * outcomes.mean()
+        self._cached[edges] = self._arrays["rate"][0]
+
+    def _score(self, modes):
+        return self._cached.copy()
+
+
+class OverwritesAtTheNextCall(ReusesItsBuffer):
+    """The same, with scores that depend on the product."""
+
+    def _score(self, modes):
+        self._buffer[:] = modes[0][0]
+        return self._buffer
+
+
 class ClaimsTheProduct(Constant):
     uses_product = True
 
@@ -190,6 +284,11 @@ class HalfPolicy:
         (Forgetful, "start anew"),
         (LendsItsState, "must be a copy"),
         (Cheat, "it reads them"),
+        (LearnsTheLastQuestion, "told a batch of rounds"),
+        (RescoresWhatItSaw, "no unobserved edge was rescored"),
+        (KeepsOldScores, "bit for bit"),
+        (ReusesItsBuffer, "update changed an array that score gave"),
+        (OverwritesAtTheNextCall, "the next call of score changed"),
         (ClaimsTheProduct, "says that it uses the product"),
         (HidesTheProduct, "says that it ignores the product"),
         (IgnoresCandidates, "candidates"),

@@ -96,6 +96,8 @@ class BasePolicy:
         Whether `score` may depend on the product.
     pure
         Whether `score` and `choose` leave the state as it is.
+    shares_parameters
+        Whether what is learned of some edges moves the scores of others; True lets `check_policy` demand it.
     tunable
         Constructor arguments an experiment may tune; the first plays the role of the paper's c.
     """
@@ -104,6 +106,7 @@ class BasePolicy:
     needs_users: ClassVar[bool] = False
     uses_product: bool = False
     pure: ClassVar[bool] = True
+    shares_parameters: bool = False
     tunable: ClassVar[tuple[str, ...]] = ("exploration",)
 
     _graph: Graph | None = None

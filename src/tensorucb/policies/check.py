@@ -32,11 +32,13 @@ def check_policy(factory: Factory, *, rounds: int = 6, k: int = 3, modes: int = 
 
     It must follow the protocol; give every edge a finite score in [0, 1] and choose k distinct rows among those
     the oracle allows; repeat itself for a seed; go on bit for bit after its state went through a file; be a function
-    of what it was told, not of the truth; leave its arguments alone; live through empty, partial and repeated
-    feedback; and refuse bad input with an error of the package, unchanged by it.
+    of what it was told, not of the truth; leave its arguments alone; take rounds in batches, many asked before any is
+    told; score every edge anew after an update; live through empty, partial and repeated feedback; and refuse bad
+    input with an error of the package, unchanged by it.
 
     A policy may say what it is by attributes: ``needs_users`` (bind refuses None), ``uses_product`` (scores must, or
-    must not, differ between products) and ``pure`` (False: `score` or `choose` may advance the state).
+    must not, differ between products), ``pure`` (False: `score` or `choose` may advance the state) and
+    ``shares_parameters`` (True: what it learns of some edges must move the scores of others, never observed).
 
     Parameters
     ----------
@@ -63,6 +65,8 @@ def check_policy(factory: Factory, *, rounds: int = 6, k: int = 3, modes: int = 
         _continues_after_a_file,
         _knows_only_what_it_was_told,
         _reads_without_writing,
+        _takes_batches_of_rounds,
+        _scores_every_edge_anew,
         _answers_to_the_product,
         _respects_the_candidates,
         _lives_through_odd_feedback,
@@ -104,13 +108,18 @@ def _chosen(policy: Policy, world: World, product: Any, oracle: TopK) -> Ints:
     return seeds.astype(np.int64)
 
 
+def _ask(policy: Policy, world: World, t: int) -> tuple[Floats, Ints]:
+    """What the policy answers in round ``t``, told nothing about it."""
+    product = world.product(t)
+    return _scored(policy, world, product), _chosen(policy, world, product, TopK(world.graph))
+
+
 def _play(policy: Policy, world: World, rounds: range) -> list[tuple[Floats, Ints]]:
     """Rounds of the campaign; what the policy answered in each."""
     answers = []
     for t in rounds:
-        product = world.product(t)
-        scores, seeds = _scored(policy, world, product), _chosen(policy, world, product, TopK(world.graph))
-        policy.update(product, *world.feedback(t, seeds))
+        scores, seeds = _ask(policy, world, t)
+        policy.update(world.product(t), *world.feedback(t, seeds))
         answers.append((scores, seeds))
     return answers
 
@@ -209,6 +218,45 @@ def _reads_without_writing(factory: Factory, world: World, rounds: int) -> None:
     _require(np.array_equal(kept, second), policy, "score gave two answers without an update in between.")
     _chosen(policy, world, product, TopK(world.graph))
     _require(_same_state(before, policy.state()), policy, "score or choose changed the state; say pure = False.")
+
+
+def _takes_batches_of_rounds(factory: Factory, world: World, rounds: int) -> None:
+    """Many rounds asked before the first is told, then all told in a row; twice, from the start and with knowledge."""
+    policy, told = _bound(factory, world), _bound(factory, world)
+    half = max(2, rounds // 2)
+    for batch in (range(half), range(half, 2 * half)):
+        asked = [_ask(policy, world, t) for t in batch]
+        if _is_pure(policy):
+            again = [_ask(policy, world, t) for t in batch]
+            _require(_same_answers(asked, again), policy, "asked for a batch of rounds twice, it gave other answers.")
+        for t, (_, seeds) in zip(batch, asked, strict=True):
+            feedback = world.feedback(t, seeds)
+            policy.update(world.product(t), *feedback)
+            told.update(world.product(t), *feedback)
+        text = "told a batch of rounds after asking for all of them, it learned otherwise than from the updates alone."
+        _require(not _is_pure(policy) or _same_state(policy.state(), told.state()), policy, text)
+
+
+def _scores_every_edge_anew(factory: Factory, world: World, rounds: int) -> None:
+    """Scores belong to the caller and follow the state at every edge, not only at those observed."""
+    policy, product = _bound(factory, world), world.product(0)
+    held = _scored(policy, world, product)
+    before = held.copy()
+    _scored(policy, world, world.product(1))
+    _require(np.array_equal(held, before), policy, "the next call of score changed the array that the last one gave.")
+    unseen = np.ones(world.graph.n_edges, dtype=np.bool_)
+    for t in range(rounds):
+        edges, outcomes = world.feedback(t, _chosen(policy, world, world.product(t), TopK(world.graph)))
+        policy.update(world.product(t), edges, outcomes)
+        unseen[edges] = False
+    _require(np.array_equal(held, before), policy, "update changed an array that score gave before.")
+    copy = _through_a_file(factory, world, policy)
+    after = _scored(policy, world, product)
+    text = "after an update its scores are not those of its state: some edges keep old ones."
+    _require(np.array_equal(after, _scored(copy, world, product)), policy, text)
+    if getattr(policy, "shares_parameters", False) and unseen.any():
+        moved = bool((after != before)[unseen].any())
+        _require(moved, policy, "says that edges share parameters, but no unobserved edge was rescored.")
 
 
 def _answers_to_the_product(factory: Factory, world: World, rounds: int) -> None:
