@@ -11,6 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tensorucb.cli._app import app
+from tensorucb.policies import LinUCB
+from tensorucb.store.campaigns import load_campaign
 
 LAUNCH = [sys.executable, "-c", "from tensorucb.cli import main; main()"]
 runner = CliRunner()
@@ -114,6 +116,25 @@ def test_a_file_named_like_a_user_is_never_read_in_their_place(folder):
     assert ask["seeds"] == ["06-member"]
 
 
+@pytest.mark.parametrize(
+    ("inner", "exploration"),
+    [('"LinUCB"', LinUCB().exploration), ('{"type": "LinUCB", "arguments": {"exploration": 0.5}}', 0.5)],
+)
+def test_a_policy_inside_a_policy(folder, inner, exploration):
+    settings = ("--policy", "ForgetOnDrift", "--settings", f'{{"policy": {inner}, "warm_up": 5}}')
+    assert make(*settings)["policy"] == "ForgetOnDrift"
+    with load_campaign("spring") as campaign:
+        spec = campaign.settings["policy"]["arguments"]
+    assert spec["warm_up"] == 5
+    assert spec["policy"]["type"] == "LinUCB"
+    assert LinUCB(**spec["policy"]["arguments"]).settings()["exploration"] == exploration
+    ask = run_json("ask", "spring", "--product", "tea", "-k", 3)
+    assert run_json("close", "spring", ask["round"])["status"] == "closed"
+    wrong = run("create", "x", "--edges", "edges.csv", "--policy", "Guess", code=1).stderr
+    assert "ForgetOnDrift" in wrong
+    assert not any(name in wrong for name in ("DriftAlarm", "DriftState", "BasePolicy", "PolicyState", "Oracle"))
+
+
 def test_tables_for_people(folder):
     make("--window", "3600")
     text = run("ask", "spring", "--product", "soap", "-k", 4, "--holdout", "0.25").stdout
@@ -153,6 +174,8 @@ def test_tables_for_people(folder):
         (("create", "spring", "--edges", "edges.csv"), 1, "already"),
         (("create", "x", "--edges", "edges.csv", "--policy", "Guess"), 1, "must be one of"),
         (("create", "x", "--edges", "edges.csv", "--policy", "LinUCB", "--settings", "{"), 1, "JSON"),
+        (("create", "x", "--edges", "edges.csv", "--policy", "LinUCB", "--settings", "[1]"), 1, "JSON object"),
+        (("create", "x", "--edges", "edges.csv", "--policy", "DriftAlarm"), 1, "must be one of COIN"),
         (("create", "x", "--edges", "products.csv"), 1, "no column"),
         (("status", "--storage", "sqlite:///none.db"), 1, "no store"),
         (("status", "--storage", "redis://x"), 1, "unknown kind of store"),

@@ -23,7 +23,10 @@ def _own_name(policy: object) -> str | None:
 
 
 def policy_spec(policy: Policy) -> dict[str, Any]:
-    """The policy's type and arguments as JSON; for one of another package only its type, to recognise it."""
+    """The policy's type and arguments as JSON, a policy among the arguments likewise.
+
+    One of another package, or one that wraps such a one, can only be recognised by it.
+    """
     if isinstance(policy, type) or not isinstance(policy, Policy):
         raise InputError(
             f"policy must be a policy object such as tensorucb.TensorUCB(rank=10); got {policy!r}. "
@@ -31,10 +34,21 @@ def policy_spec(policy: Policy) -> dict[str, Any]:
         )
     name = _own_name(policy)
     settings = getattr(policy, "settings", None)
-    arguments = settings() if callable(settings) else {}
+    arguments = dict(settings()) if callable(settings) else {}
     if name is None:
         return {"type": f"{type(policy).__module__}:{type(policy).__qualname__}", "own": False, "arguments": arguments}
-    return {"type": name, "own": True, "arguments": arguments}
+    inner = {key: policy_spec(value) for key in arguments if _is_policy(value := getattr(policy, key, None))}
+    foreign = [spec["type"] for spec in inner.values() if not spec["own"]]
+    shown = f"{name} around {', '.join(foreign)}" if foreign else name
+    return {"type": shown, "own": not foreign, "arguments": {**arguments, **inner}}
+
+
+def _is_policy(value: object) -> bool:
+    return isinstance(value, Policy) and not isinstance(value, type)
+
+
+def _is_spec(value: object) -> bool:
+    return isinstance(value, Mapping) and set(value) == {"type", "own", "arguments"}
 
 
 def build_policy(spec: Mapping[str, Any], given: Policy | None) -> Policy:
@@ -52,7 +66,10 @@ def build_policy(spec: Mapping[str, Any], given: Policy | None) -> Policy:
         raise StateError(
             f"the campaign's policy {spec['type']} is not of this package. Pass it again: load_campaign(…, policy=…)."
         )
-    built: Policy = getattr(policies, spec["type"])(**spec["arguments"])
+    arguments = {
+        name: build_policy(value, None) if _is_spec(value) else value for name, value in spec["arguments"].items()
+    }
+    built: Policy = getattr(policies, spec["type"])(**arguments)
     return built
 
 

@@ -30,7 +30,9 @@ def create(
     ] = None,
     products: Annotated[Path | None, typer.Option(help="Catalogue: a column `product`, and numbers.")] = None,
     policy: Annotated[str, typer.Option(help="A policy of this package.")] = "TensorUCB",
-    settings: Annotated[str, typer.Option(help="The policy's arguments as JSON.")] = "{}",
+    settings: Annotated[
+        str, typer.Option(help="The policy's arguments as JSON; a policy among them by its name.")
+    ] = "{}",
     objective: Annotated[str, typer.Option(help="cascade or direct.")] = "cascade",
     credit: Annotated[str, typer.Option(help="For node events: any, last or shared.")] = "any",
     window: Annotated[float | None, typer.Option(help="Seconds in which a response counts.")] = None,
@@ -77,21 +79,34 @@ def create(
 
 
 def _policy(name: str, settings: str) -> Policy:
-    from tensorucb import policies
-
-    known = [
-        n
-        for n in policies.__all__
-        if n[0].isupper() and n not in ("BasePolicy", "Oracle", "Policy", "PolicyState", "Product")
-    ]
-    if name not in known:
-        raise InputError(f"policy must be one of {', '.join(known)}; got {name!r}.")
     try:
         arguments = jsonlib.loads(settings)
+    except ValueError as error:
+        raise InputError(f"settings of {name} must be its arguments as a JSON object ({error}).") from error
+    return _built(name, arguments)
+
+
+def _built(name: Any, arguments: Any) -> Policy:
+    """A policy by its name; an argument ``policy`` is the name of another, or its ``type`` and ``arguments``."""
+    from tensorucb import policies
+
+    known = [n for n in policies.__all__ if _is_policy_class(getattr(policies, n))]
+    if name not in known:
+        raise InputError(f"policy must be one of {', '.join(known)}; got {name!r}.")
+    if not isinstance(arguments, dict):
+        raise InputError(f"settings of {name} must be its arguments as a JSON object; got {arguments!r}.")
+    if isinstance(inner := arguments.get("policy"), str | dict):
+        spec = {"type": inner} if isinstance(inner, str) else inner
+        arguments = {**arguments, "policy": _built(spec.get("type"), spec.get("arguments", {}))}
+    try:
         built: Policy = getattr(policies, name)(**arguments)
     except (TypeError, ValueError) as error:
         raise InputError(f"settings of {name} must be its arguments as a JSON object ({error}).") from error
     return built
+
+
+def _is_policy_class(value: Any) -> bool:
+    return isinstance(value, type) and hasattr(value, "bind") and value.__name__ not in ("BasePolicy", "Policy")
 
 
 def _matrix(columns: dict[str, Any], what: str) -> NDArray[Any]:
