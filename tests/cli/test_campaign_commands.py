@@ -135,6 +135,55 @@ def test_a_policy_inside_a_policy(folder, inner, exploration):
     assert not any(name in wrong for name in ("DriftAlarm", "DriftState", "BasePolicy", "PolicyState", "Oracle"))
 
 
+def test_groups_that_are_numbers_take_quotas(folder):
+    users = pl.read_csv("users.csv").with_columns(group=pl.Series([1, 2, 3] * 4))
+    users.write_csv("users.csv")
+    make()
+    run_json("ask", "spring", "--product", "tea", "-k", 3, "--quota", "1=1", "--quota", "2=1", "--quota", "3=1")
+    ask = run_json("ask", "spring", "--product", "tea", "-k", 2, "--quota", "1=0", "--quota", "2=0")
+    members = dict(zip(users["user"], users["group"], strict=True))
+    assert {members[user] for user in ask["seeds"]} == {3}
+    assert "no node has" in run("ask", "spring", "--product", "tea", "-k", 2, "--quota", "9=1", code=1).stderr
+
+
+def test_an_export_holds_costs_groups_and_the_terms_of_each_round(folder):
+    make("--window", "3600", "--credit", "last")
+    run_json("ask", "spring", "--product", "tea", "-k", 2)
+    run_json("ask", "spring", "--product", "tea", "--budget", "3", "--credit", "shared", "--window", "60")
+    first_edges(folder, ["05-member"]).with_columns(outcome=1, product=pl.lit("tea")).write_csv("h.csv")
+    run_json("import-history", "spring", "h.csv")
+    run_json("export", "spring", "--out", "o")
+    users, rounds = pl.read_parquet("o/users.parquet"), pl.read_parquet("o/rounds.parquet")
+    assert users.select("user", "cost", "group").equals(pl.read_csv("users.csv").select("user", "cost", "group"))
+    asked = rounds.filter(pl.col("kind") == "ask")
+    assert asked.select("k", "window", "credit").rows() == [(2, 3600.0, "last"), (None, 60.0, "shared")]
+
+
+def test_deadline_credit_and_objective_of_one_round(folder):
+    make()
+    terms = ("--credit", "last", "--objective", "cascade")
+    ask = run_json("ask", "spring", "--product", "tea", "-k", 2, "--deadline", "2100-01-01T00:00", *terms)
+    assert ask["deadline"] == 4102444800.0
+    assert (
+        run_json("ask", "spring", "--product", "tea", "-k", 2, "--deadline", "4102444801")["deadline"] == 4102444801.0
+    )
+    with load_campaign("spring") as campaign, campaign.store.read() as session:
+        payload = session.rounds(campaign._record.campaign)[0].payload
+    assert (payload["credit"], payload["objective"]) == ("last", "cascade")
+
+
+def test_status_explains_a_round_and_a_user(folder):
+    make()
+    ask = run_json("ask", "spring", "--product", "tea", "-k", 2, "--exclude", "04-member")
+    whole = run_json("status", "spring", "--explain", ask["round"])
+    assert [seed["user"] for seed in whole["seeds"]] == ask["seeds"]
+    one = run_json("status", "spring", "--explain", ask["round"], "--user", "04-member")
+    assert one["status"] == "opt_out"
+    said = run("status", "spring", "--explain", ask["round"], "--user", ask["seeds"][0]).stdout
+    assert "was chosen as number 1" in said
+    assert "Left out beforehand: opt_out 1" in run("status", "spring", "--explain", ask["round"]).stdout
+
+
 def test_tables_for_people(folder):
     make("--window", "3600")
     text = run("ask", "spring", "--product", "soap", "-k", 4, "--holdout", "0.25").stdout
@@ -178,6 +227,14 @@ def test_tables_for_people(folder):
         (("create", "x", "--edges", "edges.csv", "--policy", "DriftAlarm"), 1, "must be one of COIN"),
         (("create", "x", "--edges", "products.csv"), 1, "no column"),
         (("status", "--storage", "sqlite:///none.db"), 1, "no store"),
+        (("export", "spring", "--out", "edges.csv"), 1, "'edges.csv' is a file"),
+        (("create", "x", "--edges", "edges.csv", "--storage", "memory://"), 1, "ends with this command"),
+        (("status", "--explain", "000001-x"), 2, "needs a campaign"),
+        (("status", "spring", "--user", "04-member"), 2, "--user needs"),
+        (("status", "spring", "--explain", "000001-x"), 1, "no round"),
+        (("ask", "spring", "--product", "tea", "-k", 1, "--deadline", "soon"), 2, "2030-01-31"),
+        (("ask", "spring", "--product", "tea", "-k", 1, "--credit", "most"), 1, "credit"),
+        (("status", "--storage", "postgresql://nobody@127.0.0.1:1/x"), 1, "out of reach"),
         (("status", "--storage", "redis://x"), 1, "unknown kind of store"),
     ],
 )

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorucb.campaign._ask import Ask, as_ask
+from tensorucb.errors import InputError
 from tensorucb.files import atomic_write
 
 if TYPE_CHECKING:
     import polars as pl
 
     from tensorucb.campaign._campaign import Campaign
+    from tensorucb.campaign._store import RoundRecord
     from tensorucb.campaign._world import World
 
 __all__ = ["export"]
@@ -26,6 +28,8 @@ def export(campaign: Campaign, directory: str | os.PathLike[str]) -> list[Path]:
 
     Returns the files, each whole or not there.
     """
+    if Path(directory).exists() and not Path(directory).is_dir():
+        raise InputError(f"{str(directory)!r} is a file; name a directory to export to.")
     with campaign._lock, campaign.store.read() as session:
         world = campaign._current(session)
         number = campaign._record.campaign
@@ -36,12 +40,12 @@ def export(campaign: Campaign, directory: str | os.PathLike[str]) -> list[Path]:
         events = _log(session.events(number))
         catalogue = campaign._products(session)
     frames = {
-        "rounds": _rounds(asks),
+        "rounds": _rounds(asks, records),
         "seeds": _seeds(asks, world),
         "responses": responses,
         "node_events": acted,
         "events": events,
-        "users": _table("user", world.graph.ids.tolist(), world.users, world.strings),
+        "users": _users(world),
         "edges": world.graph.to_frame(),
         "products": _table("product", [str(p) for p in catalogue.ids], catalogue.features, True),
     }
@@ -60,7 +64,7 @@ def _id_type(world: World) -> Any:
     return pl.String if world.strings else pl.Int64
 
 
-def _rounds(asks: list[Ask]) -> pl.DataFrame:
+def _rounds(asks: list[Ask], records: list[RoundRecord]) -> pl.DataFrame:
     import polars as pl
 
     schema = {
@@ -69,6 +73,9 @@ def _rounds(asks: list[Ask]) -> pl.DataFrame:
         "kind": pl.String,
         "status": pl.String,
         "product": pl.String,
+        "k": pl.Int64,
+        "window": pl.Float64,
+        "credit": pl.String,
         "opened": pl.Float64,
         "deadline": pl.Float64,
         "closed": pl.Float64,
@@ -83,12 +90,14 @@ def _rounds(asks: list[Ask]) -> pl.DataFrame:
             ask.kind,
             ask.status,
             None if ask.product is None else str(ask.product),
+            # Imported history was asked by nobody: it has none of these.
+            *(record.payload.get(name) for name in ("k", "window", "credit")),
             ask.opened,
             ask.deadline,
             ask.closed,
             *((None,) * 3 if ask.reach is None else (ask.reach.mean, ask.reach.low, ask.reach.high)),
         )
-        for ask in asks
+        for ask, record in zip(asks, records, strict=True)
     ]
     return pl.DataFrame(rows, schema=schema, orient="row")
 
@@ -159,6 +168,15 @@ def _log(events: list[Any]) -> pl.DataFrame:
     schema = {"seq": pl.Int64, "kind": pl.String, "round": pl.Int64, "payload": pl.String, "created": pl.Float64}
     rows = [(e.seq, e.kind, e.round, json.dumps(dict(e.payload), sort_keys=True), e.created) for e in events]
     return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _users(world: World) -> pl.DataFrame:
+    """Ids and features; what contacting each costs and the group, where the campaign has them."""
+    import polars as pl
+
+    frame = _table("user", world.graph.ids.tolist(), world.users, world.strings)
+    given = {"cost": world.costs, "group": world.groups}
+    return frame.with_columns(pl.Series(name, column.tolist()) for name, column in given.items() if column is not None)
 
 
 def _table(name: str, ids: list[Any], features: Any, strings: bool) -> pl.DataFrame:

@@ -37,14 +37,10 @@ def policy_spec(policy: Policy) -> dict[str, Any]:
     arguments = dict(settings()) if callable(settings) else {}
     if name is None:
         return {"type": f"{type(policy).__module__}:{type(policy).__qualname__}", "own": False, "arguments": arguments}
-    inner = {key: policy_spec(value) for key in arguments if _is_policy(value := getattr(policy, key, None))}
+    inner = {key: policy_spec(value) for key in arguments if isinstance(value := getattr(policy, key, None), Policy)}
     foreign = [spec["type"] for spec in inner.values() if not spec["own"]]
     shown = f"{name} around {', '.join(foreign)}" if foreign else name
     return {"type": shown, "own": not foreign, "arguments": {**arguments, **inner}}
-
-
-def _is_policy(value: object) -> bool:
-    return isinstance(value, Policy) and not isinstance(value, type)
 
 
 def _is_spec(value: object) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tensorucb.cli._output import error_text
 from tensorucb.errors import FileFormatError, InputError, TensorUCBError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def failing() -> Iterator[None]:
     try:
         yield
     except (TensorUCBError, OSError) as error:
-        typer.echo(f"tensorucb: {error}", err=True)
+        typer.echo(f"tensorucb: {error_text(error)}", err=True)
         raise typer.Exit(1) from None
 
 

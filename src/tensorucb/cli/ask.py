@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,7 +11,7 @@ from tensorucb.cli._campaign import STORAGE, Json, Name, Storage, as_ids, ask_do
 from tensorucb.cli._output import emit_json, print_to
 
 if TYPE_CHECKING:
-    from tensorucb.campaign import Ask
+    from tensorucb.campaign import Ask, Campaign
 
 __all__ = ["ask"]
 
@@ -31,6 +32,11 @@ def ask(
     quota: Annotated[list[str] | None, typer.Option(help="GROUP=NUMBER, or one NUMBER for all. Repeatable.")] = None,
     holdout: Annotated[float, typer.Option(help="Share of the chosen not to contact.")] = 0.0,
     window: Annotated[float | None, typer.Option(help="Seconds in which a response counts.")] = None,
+    deadline: Annotated[
+        str | None, typer.Option(help="When the round closes by itself: unix seconds or an ISO time (UTC).")
+    ] = None,
+    credit: Annotated[str | None, typer.Option(help="For node events: any, last or shared.")] = None,
+    objective: Annotated[str | None, typer.Option(help="cascade or direct.")] = None,
     request_id: Annotated[str | None, typer.Option(help="Asking again with it gives the same round.")] = None,
     storage: Storage = STORAGE,
     json: Json = False,
@@ -41,7 +47,7 @@ def ask(
     if k is None and budget is None:
         raise typer.BadParameter("give --k, or --budget, or both.")
     vector = None if features is None else _numbers(features)
-    quotas = _quotas(quota)
+    quotas, closes = _quotas(quota), _moment(deadline)
     with campaign_at(storage, name) as campaign:
         graph = campaign.graph
         result = campaign.ask(
@@ -53,9 +59,12 @@ def ask(
             shadow=as_ids(graph, shadow),
             cooldown=cooldown,
             budget=budget,
-            quotas=quotas,
+            quotas=_by_label(quotas, campaign),
             holdout=holdout,
             window=window,
+            deadline=closes,
+            credit=credit,
+            objective=objective,
             request_id=request_id,
         )
         explanation: Any = result.explain()
@@ -86,6 +95,32 @@ def _quotas(given: list[str] | None) -> dict[str, int] | int | None:
         return {group: int(number) for group, _, number in (text.rpartition("=") for text in given)}
     except ValueError:
         raise typer.BadParameter(f"--quota must look like north=3, or 3; got {given}.") from None
+
+
+def _by_label(quotas: dict[str, int] | int | None, campaign: Campaign) -> dict[Any, int] | int | None:
+    """Quotas by the groups' own labels: files make numbers of labels that look so."""
+    world = campaign._world
+    if not isinstance(quotas, dict) or world is None or world.groups is None:
+        return quotas
+    labels = {str(label): label for label in set(world.groups.tolist())}
+    return {labels.get(group, group): number for group, number in quotas.items()}
+
+
+def _moment(text: str | None) -> float | None:
+    """Unix seconds of a number or an ISO time, which is UTC unless it has a zone."""
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"--deadline must be unix seconds or look like 2030-01-31T12:00; got {text!r}."
+        ) from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _print(result: Ask, explanation: Any) -> None:

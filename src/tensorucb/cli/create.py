@@ -44,6 +44,8 @@ def create(
 ) -> None:
     """Create a campaign from an edge list, and optionally files of users and products."""
     with failing():
+        if storage.startswith("memory:"):
+            raise InputError("a campaign in memory ends with this command; use --storage sqlite:///file.db.")
         from tensorucb.graph import Graph
         from tensorucb.store.campaigns import create_campaign
 

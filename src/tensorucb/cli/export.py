@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tensorucb.cli._campaign import STORAGE, Json, Name, Storage, campaign_at
-from tensorucb.cli._output import emit_json
+from tensorucb.cli._campaign import STORAGE, Json, Name, Storage, campaign_at, failing
+from tensorucb.cli._output import check_output_directory, emit_json
 
 __all__ = ["export"]
 
@@ -20,6 +20,8 @@ def export(
     json: Json = False,
 ) -> None:
     """Write rounds, seeds, responses, node events, the log, users, edges and products as Parquet files."""
+    with failing():
+        check_output_directory(out)
     with campaign_at(storage, name) as campaign:
         files = [str(path) for path in campaign.export(out)]
         if json:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tensorucb.cli._campaign import STORAGE, Json, Storage, ask_document, campaign_at, failing, fields
+from tensorucb.cli._campaign import STORAGE, Json, Storage, as_id, ask_document, campaign_at, failing, fields
 from tensorucb.cli._output import emit_json, print_to
 
 if TYPE_CHECKING:
-    from tensorucb.campaign import Ask, CampaignStatus
+    from tensorucb.campaign import Ask, Campaign, CampaignStatus
 
 __all__ = ["status"]
 
@@ -20,19 +20,39 @@ _SHOWN = 20
 
 def status(
     name: Annotated[str | None, typer.Argument(help="The campaign's name; without, all.", metavar="[NAME]")] = None,
+    explain: Annotated[
+        str | None, typer.Option(help="Explain the choice of this round.", metavar="ROUND", show_default=False)
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option(help="With --explain: why this user was chosen or not.", show_default=False)
+    ] = None,
     storage: Storage = STORAGE,
     json: Json = False,
 ) -> None:
-    """List the campaigns of a store, or the rounds of one campaign."""
+    """List the campaigns of a store, or the rounds of one campaign, or explain a round."""
+    if (explain is not None and name is None) or (user is not None and explain is None):
+        raise typer.BadParameter("--explain needs a campaign's NAME, and --user needs --explain.")
     if name is None:
         _all(storage, json)
         return
     with campaign_at(storage, name) as campaign:
+        if explain is not None:
+            _explain(campaign, explain, user, json)
+            return
         numbers, rounds = campaign.status(), campaign.rounds()
         if json:
             emit_json({**fields(numbers), "rounds": [ask_document(entry) for entry in rounds]})
             return
         _print(numbers, rounds)
+
+
+def _explain(campaign: Campaign, round_id: str, user: str | None, json: bool) -> None:
+    known = None if user is None else as_id(campaign.graph, user)
+    explanation = campaign.explain(round_id, known)
+    if json:
+        emit_json(fields(explanation))
+        return
+    typer.echo(getattr(explanation, "text", None) or str(explanation))
 
 
 def _all(storage: str, json: bool) -> None:

@@ -99,7 +99,7 @@ class PostgresBackend:
             return StoreError("all connections of this store are in use; end some reads and try again.")
         if not isinstance(original, psycopg.Error):
             return None
-        said = f"(PostgreSQL said: {str(original).strip()})"
+        said = f"(PostgreSQL said: {' '.join(str(original).split())})"
         if isinstance(original, psycopg.errors.LockNotAvailable):
             return StoreError(f"{self.url} was locked by others for {self.timeout:g} s; nothing was written.")
         if isinstance(original, psycopg.errors.DiskFull):
