@@ -195,3 +195,59 @@ def test_an_event_id_used_twice_for_different_things():
     assert clash.told["target"] == second["target"]
     report = campaign.tell(ask.id, [{"user": first["target"], "time": 1001.0, "event_id": "b"}])
     assert (report.accepted, len(report.contradictions)) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"src": ["a"], "dst": ["b"], "y": [1]},
+        {"src": "a", "dst": "b", "y": 1},
+        [{"src": "a", "dst": "b", "y": 1}],
+        pl.DataFrame({"src": ["a"], "dst": ["b"], "y": [1]}),
+        pl.DataFrame(schema={"src": pl.String, "dst": pl.String, "y": pl.Int64}),
+        "src,dst,y\n",
+        "src,dst,y\na,b,1\n",
+    ],
+)
+def test_responses_without_any_known_field_are_refused(wrong, tmp_path):
+    campaign, ask = opened()
+    if isinstance(wrong, str):
+        (tmp_path / "r.csv").write_text(wrong)
+        wrong = tmp_path / "r.csv"
+    with pytest.raises(InputError, match=r"source, target and outcome.*'dst', 'src', 'y'"):
+        campaign.tell(ask.id, wrong)
+
+
+def test_nothing_at_all_is_no_error(tmp_path):
+    campaign, ask = opened()
+    (tmp_path / "r.csv").write_text(TEXT_HEADER)
+    for nothing in ([], {}, pl.DataFrame(), tmp_path / "r.csv"):
+        assert campaign.tell(ask.id, nothing).accepted == 0
+
+
+def test_a_text_file_may_mix_iso_times_and_numbers(tmp_path):
+    campaign, ask = opened()
+    users = campaign.graph.ids.tolist()
+    times = ['"1970-01-01T00:16:41+00:00"', "1002.5", '"1003"', '"19700102"']
+    lines = [f'{{"user": "{user}", "time": {time}}}' for user, time in zip(users, times, strict=False)]
+    (tmp_path / "r.ndjson").write_text("\n".join(lines) + "\n")
+    assert campaign.tell(ask.id, tmp_path / "r.ndjson").accepted == 4
+    with campaign.store.read() as session:
+        assert session.node_events(1, 1).times.tolist() == [1001.0, 1002.5, 1003.0, 86400.0]
+    for wrong in ("soon", "nan", "inf", ""):
+        with pytest.raises(InputError, match="time must be"):
+            campaign.tell(ask.id, {"user": users[0], "time": wrong})
+
+
+def test_events_outside_the_window_are_counted():
+    campaign, ask = opened(window=100)
+    users = campaign.graph.ids.tolist()
+    times = [1000.0, 1100.0, 999.0, 1101.0, 1_050_000.0]
+    rows = [{"user": user, "time": time} for user, time in zip(users, times, strict=False)]
+    report = campaign.tell(ask.id, rows)
+    assert (report.accepted, report.outside_window) == (5, 3)
+    assert campaign.tell(ask.id, rows).outside_window == 0
+    # An explicit outcome counts whatever its time.
+    assert campaign.tell(ask.id, {**answers(campaign, ask)[0], "time": 1_050_000.0}).outside_window == 0
+    endless, asked = opened()
+    assert endless.tell(asked.id, rows).outside_window == 1

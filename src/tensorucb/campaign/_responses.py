@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -68,14 +69,15 @@ def read_responses(responses: Any, *, strings: bool) -> Batch:
     strings
         Whether ids are strings, so that a text file's ``007`` stays what it is.
     """
-    columns, length = _columns(responses, strings)
-    if length == 0:
-        return _assemble({}, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-    if "source" not in columns and "user" not in columns:
+    columns, length, offered = _columns(responses, strings)
+    # Also without a row: wrong names are better noticed today than when the first response comes.
+    if (length or offered) and "source" not in columns and "user" not in columns:
         raise InputError(
             "responses need the fields source, target and outcome, or user and time; "
-            f"got {sorted(columns) or 'none of them'}."
+            f"got {sorted(offered) or 'none of them'}."
         )
+    if length == 0:
+        return _assemble({}, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
     by_edge = _present(columns.get("source"), length)
     by_node = _present(columns.get("user"), length) & ~by_edge
     lost = np.flatnonzero(~by_edge & ~by_node)
@@ -106,7 +108,8 @@ def _assemble(columns: dict[str, Column], edge_rows: NDArray[np.int64], node_row
 # -- from what came to columns --
 
 
-def _columns(responses: Any, strings: bool) -> tuple[dict[str, Column], int]:
+def _columns(responses: Any, strings: bool) -> tuple[dict[str, Column], int, set[str]]:
+    """The columns that we know, their length, and the names of all that came."""
     import polars as pl
 
     if isinstance(responses, str | os.PathLike):
@@ -114,15 +117,16 @@ def _columns(responses: Any, strings: bool) -> tuple[dict[str, Column], int]:
     if isinstance(responses, pl.LazyFrame):
         responses = responses.collect()
     if isinstance(responses, Mapping):
-        return _from_mapping(responses)
+        return *_from_mapping(responses), set(map(str, responses))
     if hasattr(responses, "columns"):
         library = type(responses).__module__.split(".")[0]
         if library not in ("polars", "pandas") and hasattr(responses, "__arrow_c_stream__"):
             responses = pl.DataFrame(responses)
         names = [name for name in _FIELDS if name in list(responses.columns)]
-        return {name: _plain(responses[name]) for name in names}, len(responses)
+        return {name: _plain(responses[name]) for name in names}, len(responses), set(map(str, responses.columns))
     if isinstance(responses, Sequence) or hasattr(responses, "__iter__"):
-        return _from_records(list(responses))
+        records = list(responses)
+        return *_from_records(records), {str(name) for record in records for name in record}
     raise InputError(
         "responses must be a frame, mappings, or the path of a .csv, .ndjson or .parquet file; "
         f"got {type(responses).__name__}."
@@ -247,7 +251,7 @@ def _outcome(value: Any) -> float:
 
 
 def seconds(value: Any) -> float:
-    """Unix seconds of a number, a datetime (UTC if it has no zone), a date or an ISO text; NaN for anything else."""
+    """Unix seconds of a number, also as text, a datetime (UTC if it has no zone), a date or an ISO text; else NaN."""
     if isinstance(value, bool):
         return np.nan
     if isinstance(value, int | float | np.integer | np.floating):
@@ -255,6 +259,10 @@ def seconds(value: Any) -> float:
     if isinstance(value, np.datetime64):
         return float((value - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
     if isinstance(value, str):
+        # Eight digits are a date, as ISO writes it; any other number is seconds.
+        if not (len(value) == 8 and value.isdigit()):
+            with contextlib.suppress(ValueError):
+                return float(value)
         try:
             value = datetime.fromisoformat(value)
         except ValueError:

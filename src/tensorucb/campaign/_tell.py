@@ -61,12 +61,16 @@ class TellReport:
         Rows that disagree with what is there; they changed nothing.
     late
         How many of the accepted rows came after the round was closed; the model learns that round again.
+    outside_window
+        How many of the accepted node events happened before the contact or after the window, and so count for nothing.
+        Many of them mean that times are not in seconds, or in another zone.
     """
 
     accepted: int
     duplicates: int
     contradictions: tuple[Contradiction, ...] = ()
     late: int = 0
+    outside_window: int = 0
 
 
 @dataclass
@@ -154,7 +158,10 @@ def apply_batch(
     nodes = _new_nodes(sorting, batch.nodes, resolved.users, told.acted)
     accepted = edges.sources.size + nodes.users.size
     late = accepted if record.status == "closed" else 0
-    report = TellReport(accepted, sorting.duplicates, tuple(sorting.contradictions), late)
+    window = record.payload["window"]
+    last = math.inf if window is None else record.opened + window
+    outside = int(np.count_nonzero((nodes.times < record.opened) | (nodes.times > last)))
+    report = TellReport(accepted, sorting.duplicates, tuple(sorting.contradictions), late, outside)
     seq = 0
     if accepted:
         counts = {"id": record.id, "edges": edges.sources.size, "nodes": nodes.users.size, "late": late}
