@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -92,7 +94,9 @@ def test_a_late_yes_after_silence_is_no_contradiction():
 @given(data=st.data())
 def test_any_permutation_with_duplicates_ends_in_the_same_model(data):
     def prepared():
-        campaign = small_campaign(graph=small_graph(12, 40), policy=Thompson())
+        # Its updates do not commute, and shared credit depends on what was learned before: the order matters.
+        settings = {"policy": TensorUCB(rank=2), "credit": "shared"}
+        campaign = small_campaign(graph=small_graph(12, 40), **settings)
         asks = [campaign.ask("tea", 2), campaign.ask("soap", 2), campaign.ask("tea", 3)]
         acts = []
         for ask in asks:
@@ -414,3 +418,150 @@ def test_two_objects_that_tell_one_round_in_turn_never_count_twice():
     assert len(seen) == len(rows)
     clash = two.tell(ask.id, [{**rows[0], "outcome": 1 - rows[0]["outcome"]}])
     assert len(clash.contradictions) == 1
+
+
+def test_a_product_of_another_size_is_refused_before_it_is_written():
+    campaign = small_campaign()
+    with pytest.raises(ShapeError, match="3 features, but the products of the catalogue have 2"):
+        campaign.ask([1.0, 2.0, 3.0], 2)
+    with pytest.raises(ShapeError, match="1 features"):
+        campaign.probabilities([1.0])
+    s, t = out_pairs(campaign, campaign.graph.ids.tolist())[0]
+    row = {"source": s, "target": t, "outcome": 1}
+    with pytest.raises(ShapeError, match="3 features"):
+        campaign.import_history([row], product=[1.0, 2.0, 3.0])
+    assert campaign.rounds() == ()
+
+    bare = small_campaign(products=None)
+    first = bare.ask([1.0, 2.0, 3.0], 2)
+    for refused in (lambda: bare.ask([1.0, 2.0], 2), lambda: bare.ask([[1.0, 2.0, 3.0], [1.0]], 2)):
+        with pytest.raises(ShapeError, match="the rounds of this campaign have 3"):
+            refused()
+    with pytest.raises(ShapeError, match="have 3"):
+        bare.add_products(["tea"], [[1.0, 0.0]])
+    with pytest.raises(ShapeError, match="have 3"):
+        bare.import_history([row], product=[1.0, 2.0])
+    # A cancelled round is never learned, so it binds nobody.
+    bare.cancel(first.id)
+    bare.close(bare.ask([1.0, 2.0], 2).id)
+    assert bare.model_hash() == bare.replay_hash()
+
+
+def test_sizes_are_checked_again_where_nobody_else_can_write():
+    store = open_store("memory://")
+    one = small_campaign(store, products=None)
+    other = load_campaign("spring", storage=store, clock=Clock())
+    propose = one._proposal
+
+    def meddle(world, request):
+        proposal = propose(world, request)
+        if not other.products():
+            other.add_products(["tea"], [[1.0, 0.0]])
+        return proposal
+
+    one._proposal = meddle
+    with pytest.raises(ShapeError, match="the catalogue have 2"):
+        one.ask([1.0, 2.0, 3.0], 2)
+    assert one.rounds() == ()
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_two_who_create_one_campaign_at_once_both_get_it(tmp_path, monkeypatch, kind):
+    from tensorucb.store import campaigns
+
+    create = campaigns.create
+
+    def outrun(store, name, **settings):
+        create(store, name, **settings)
+        return create(store, name, **settings)
+
+    monkeypatch.setattr(campaigns, "create", outrun)
+    store = open_store("memory://" if kind == "memory" else f"sqlite:///{tmp_path}/c.db", create=True)
+    campaign = small_campaign(store, load_if_exists=True)
+    assert campaign.ask("tea", 2).number == 1
+    assert len(list_campaigns(store)) == 1
+    with pytest.raises(InputError, match="already"):
+        small_campaign(store, name="autumn")
+    store.close()
+
+
+def test_deadlines_are_seconds_datetimes_or_from_now():
+    campaign = small_campaign()
+    for deadline in (1060, np.float64(1060.0), timedelta(minutes=1), datetime.fromtimestamp(1060, UTC)):
+        assert campaign.ask("tea", 2, deadline=deadline).deadline == 1060.0
+    for wrong in ("tomorrow", "1060", float("nan"), float("inf"), True, [1060.0]):
+        with pytest.raises(InputError, match="deadline must be"):
+            campaign.ask("tea", 2, deadline=wrong)
+    assert len(campaign.rounds()) == 4
+
+
+WRITERS = {
+    "close": lambda campaign, other, edge: campaign.close(other),
+    "cancel": lambda campaign, other, edge: campaign.cancel(other),
+    "add_users": lambda campaign, other, edge: campaign.add_users([], None),
+    "add_products": lambda campaign, other, edge: campaign.add_products(["milk"], [[0.5, 0.5]]),
+    "import_history": lambda campaign, other, edge: campaign.import_history([edge], product="tea"),
+    "forget": lambda campaign, other, edge: campaign.forget("person-007"),
+}
+
+
+@pytest.mark.parametrize("call", WRITERS)
+def test_every_writing_call_closes_the_rounds_that_are_due(call):
+    clock = Clock()
+    campaign = small_campaign(clock=clock)
+    due, other = campaign.ask("tea", 2, deadline=1010.0), campaign.ask("tea", 2)
+    s, t = out_pairs(campaign, ["person-001"])[0]
+    clock.now = 1020.0
+    WRITERS[call](campaign, other.id, {"source": s, "target": t, "outcome": 1})
+    ended = campaign.round(due.id)
+    assert (ended.status, ended.closed) == ("closed", 1010.0)
+
+
+def test_a_round_past_its_deadline_cannot_be_cancelled_and_stays_closed():
+    clock = Clock()
+    campaign = small_campaign(clock=clock)
+    due = campaign.ask("tea", 2, deadline=1010.0)
+    clock.now = 1020.0
+    with pytest.raises(StateError, match="is closed"):
+        campaign.cancel(due.id)
+    assert campaign.round(due.id).status == "closed"
+
+
+def test_numbers_of_an_ask_may_be_numpys_and_must_be_numbers():
+    campaign = small_campaign()
+    assert len(campaign.ask("tea", np.int64(2), request_id="a").seeds) == 2
+    assert campaign.ask("tea", 2, request_id="a").number == 1
+    for name, wrong in (("holdout", "x"), ("holdout", 1.0), ("holdout", -0.1), ("epsilon", "x"), ("epsilon", 0)):
+        with pytest.raises(InputError, match=name):
+            campaign.ask("tea", 2, **{name: wrong})
+    for wrong in ("2", 2.0, 0, True):
+        with pytest.raises(InputError, match="k must be a whole number"):
+            campaign.ask("tea", wrong)
+    with pytest.raises(InputError, match="epsilon"):
+        small_campaign(epsilon="x")
+
+
+def test_history_without_the_rows_of_somebody_forgotten_is_known():
+    campaign = small_campaign()
+    pairs = out_pairs(campaign, campaign.graph.ids.tolist()[:5])
+    rows = [{"source": s, "target": t, "outcome": i % 2, "round": i % 2} for i, (s, t) in enumerate(pairs)]
+    assert campaign.import_history(rows, product="tea").rounds == 2
+    campaign.forget("person-001")
+    before = campaign.model_hash()
+    rest = [row for row in rows if "person-001" not in (row["source"], row["target"])]
+    assert len(rest) < len(rows)
+    again = campaign.import_history(rest, product="tea")
+    assert (again.rounds, again.known_rounds) == (0, 2)
+    assert campaign.model_hash() == before
+    assert campaign.import_history(rest, product="soap").rounds == 2
+
+
+def test_a_copy_gives_its_rounds_ids_of_its_own():
+    store = open_store("memory://")
+    campaign = small_campaign(store)
+    campaign.ask("tea", 2)
+    copy_campaign("spring", "autumn", storage=store)
+    copied = load_campaign("autumn", storage=store, clock=Clock())
+    ours, theirs = campaign.ask("tea", 2), copied.ask("tea", 2)
+    assert ours.number == theirs.number == 2
+    assert ours.id != theirs.id

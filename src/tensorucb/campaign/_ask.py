@@ -16,17 +16,17 @@ from tensorucb.campaign._choice import Constraints, RoundOracle, check_choice, c
 from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, collect_evidence
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._reach import Reach, direct_gains, expected_reach
-from tensorucb.campaign._store import RoundRecord
+from tensorucb.campaign._responses import seconds
+from tensorucb.campaign._store import CampaignRecord, RoundRecord
 from tensorucb.campaign._world import World
 from tensorucb.errors import InputError
 from tensorucb.policies import Policy
-from tensorucb.policies._inputs import check_count
 from tensorucb.policies.beliefs import expected_probabilities
 
 if TYPE_CHECKING:
     from tensorucb.campaign._campaign import Campaign
 
-__all__ = ["Ask", "Proposal", "Request", "as_ask", "propose", "round_id", "span"]
+__all__ = ["Ask", "Proposal", "Request", "as_ask", "moment", "propose", "round_id", "span"]
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,11 @@ class Request:
     epsilon: float
     request_id: str | None
 
+    @property
+    def sizes(self) -> list[int]:
+        """Lengths of the product's feature vectors."""
+        return [int(vector.size) for vector in self.vectors]
+
 
 @dataclass(frozen=True)
 class Proposal:
@@ -117,14 +122,26 @@ def span(name: str, value: float | timedelta | None) -> float | None:
     if value is None:
         return None
     length = value.total_seconds() if isinstance(value, timedelta) else value
-    if isinstance(length, bool) or not isinstance(length, int | float) or not math.isfinite(length) or length <= 0:
+    number = isinstance(length, int | float | np.integer | np.floating) and not isinstance(length, bool)
+    if not number or not math.isfinite(length) or length <= 0:
         raise InputError(f"{name} must be positive seconds or a timedelta; got {value!r}.")
     return float(length)
 
 
-def round_id(seed: int, created: float, number: int) -> str:
-    """The durable id of a round: its number, and a tail that tells campaigns apart."""
-    tail = hashlib.sha256(f"{seed}:{created!r}:{number}".encode()).hexdigest()[:8]
+def moment(name: str, value: Any, now: float) -> float | None:
+    """Unix seconds of a number, a datetime (UTC if it has no zone) or a timedelta from now."""
+    if value is None:
+        return None
+    at = now + value.total_seconds() if isinstance(value, timedelta) else seconds(value)
+    if isinstance(value, str) or not math.isfinite(at):
+        raise InputError(f"{name} must be unix seconds, a datetime, or a timedelta from now; got {value!r}.")
+    return float(at)
+
+
+def round_id(campaign: CampaignRecord, number: int) -> str:
+    """The durable id of a round: its number, and a tail that tells campaigns apart, copies too."""
+    text = f"{campaign.name}:{campaign.settings['seed']}:{campaign.created!r}:{number}"
+    tail = hashlib.sha256(text.encode()).hexdigest()[:8]
     return f"{number:06d}-{tail}"
 
 
@@ -193,7 +210,7 @@ def _choose(
     available = rules.allowed.size
     if request.k is None and rules.budget is None:
         raise InputError("k may be left out only with a budget; got neither.")
-    k = available if request.k is None else check_count("k", request.k, 1)
+    k = available if request.k is None else request.k
     if rules.budget is None and k > available:
         raise InputError(f"k = {k} users are wanted but only {available} may be chosen ({rules.counts()}). Lower k.")
     k = min(k, available)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.campaign._ask import Ask, Proposal, Request, as_ask, propose, round_id, span
+from tensorucb.campaign._ask import Ask, Proposal, Request, as_ask, moment, propose, round_id, span
 from tensorucb.campaign._core import CampaignCore
 from tensorucb.campaign._credit import check_credit
 from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, explain_round, explain_user
 from tensorucb.campaign._responses import read_responses
 from tensorucb.campaign._store import RoundRecord, Session
-from tensorucb.campaign._tell import TellReport, Told, apply_batch, resolve
+from tensorucb.campaign._tell import TellReport, apply_batch, resolve
 from tensorucb.campaign._world import World, add_users, as_id_array
 from tensorucb.errors import InputError, StateError
-from tensorucb.policies._inputs import as_modes
+from tensorucb.policies._inputs import as_modes, check_count, check_number
 
 if TYPE_CHECKING:
     import os
@@ -81,7 +81,7 @@ class Campaign(CampaignCore):
         holdout: float = 0.0,
         shadow: ArrayLike | None = None,
         window: float | timedelta | None = None,
-        deadline: float | None = None,
+        deadline: float | datetime | timedelta | None = None,
         credit: str | None = None,
         objective: str | None = None,
         epsilon: float | None = None,
@@ -110,7 +110,8 @@ class Campaign(CampaignCore):
         window
             How long after the contact an action counts (default the campaign's).
         deadline
-            Unix seconds at which the round closes by itself; by default the end of the window, if there is one.
+            When the round closes by itself: unix seconds, a datetime, or a timedelta from now; by default at the end
+            of the window, if there is one.
         credit, objective, epsilon
             As in ``create_campaign``, for this round.
         request_id
@@ -131,7 +132,7 @@ class Campaign(CampaignCore):
                 holdout=holdout,
                 shadow=shadow,
                 window=span("window", window),
-                deadline=deadline,
+                deadline=moment("deadline", deadline, self.clock()),
                 credit=credit,
                 objective=objective,
                 epsilon=epsilon,
@@ -144,6 +145,7 @@ class Campaign(CampaignCore):
                     if known is not None:
                         return known
                     world, due = self._synced(session)
+                    self._check_sizes(session, request.sizes)
                 self._keep(due)
                 proposal = self._proposal(world, request)
                 with self.store.write() as session:
@@ -155,6 +157,7 @@ class Campaign(CampaignCore):
                 if known is not None:
                     return known
                 world, _ = self._synced(session)
+                self._check_sizes(session, request.sizes)
                 return self._open(session, self._proposal(world, request), request)
 
     def _request(self, *, product: Any, holdout: float, **given: Any) -> Request:
@@ -165,7 +168,9 @@ class Campaign(CampaignCore):
         check_credit(given["credit"])
         if given["objective"] not in ("cascade", "direct"):
             raise InputError(f"objective must be 'cascade' or 'direct'; got {given['objective']!r}.")
-        if not 0.0 <= holdout < 1.0:
+        given["epsilon"] = check_number("epsilon", given["epsilon"], strict=True)
+        given["k"] = None if given["k"] is None else check_count("k", given["k"], 1)
+        if check_number("holdout", holdout) >= 1.0:
             raise InputError(f"holdout must be a share of at least 0 and below 1; got {holdout!r}.")
         if given["shadow"] is not None and holdout:
             raise InputError("a shadow round contacts nobody, so it has no hold-out; leave one of them out.")
@@ -215,11 +220,12 @@ class Campaign(CampaignCore):
         return not repeated and same and self._ledger.next_number() == proposal.number
 
     def _open(self, session: Session, proposal: Proposal, request: Request) -> Ask:
+        self._check_sizes(session, request.sizes)
         number, opened = self._record.campaign, proposal.opened
         deadline = request.deadline
         if deadline is None and request.window is not None:
             deadline = opened + request.window
-        identifier = round_id(self.settings["seed"], self._record.created, proposal.number)
+        identifier = round_id(self._record, proposal.number)
         counts = {"id": identifier, "contacted": len(proposal.payload["contacted"])}
         seq = session.append_event(number, "asked", proposal.number, counts, opened)
         record = RoundRecord(
@@ -268,6 +274,8 @@ class Campaign(CampaignCore):
                 # Before the others have to wait: all that needs no lock.
                 resolved = resolve(world, self._found(session, round_id), batch)
             now = self.clock()
+            if self._ledger.due(now):
+                self.expire(now)
             with self.store.write() as session:
                 world = self._current(session)
                 self._close_due(session, now)
@@ -286,36 +294,33 @@ class Campaign(CampaignCore):
                 self._told = (record.number, (self._ledger.loads, applied.seq), told)
             return applied.report
 
-    def _told_before(self, session: Session, number: int, world: World) -> Told:
-        """What this round was told; remembered for the last one, so that many small tells stay quick."""
-        tag = self._ledger.told_tag(number)
-        if self._told is None or self._told[:2] != (number, tag):
-            self._told = (number, tag, Told.read(session, self._record.campaign, number, world))
-        return self._told[2]
-
     def close(self, round_id: str) -> Ask:
         """Close a round: silence becomes "no", and the model learns it. Closing again changes nothing."""
         with self._lock:
-            with self._prepared().write() as session:
+            now = self.clock()
+            with self._prepared(now).write() as session:
                 world = self._current(session)
+                self._close_due(session, now)
                 record = self._found(session, round_id)
                 if record.status == "cancelled":
                     raise StateError(f"round {round_id} was cancelled; there is nothing to close.")
                 if record.status == "open":
-                    record = self._finish(session, record, "closed", self.clock())
+                    record = self._finish(session, record, "closed", now)
                 closed = as_ask(self, world, record)
             self.sync()
             return closed
 
     def cancel(self, round_id: str) -> Ask:
         """Cancel an open round: nobody counts as contacted, nothing is learned. Cancelling again changes nothing."""
-        with self._lock, self._prepared().write() as session:
+        now = self.clock()
+        with self._lock, self._prepared(now).write() as session:
             world = self._current(session)
+            self._close_due(session, now)
             record = self._found(session, round_id)
             if record.status == "closed":
                 raise StateError(f"round {round_id} is closed and its responses are learned; it cannot be cancelled.")
             if record.status == "open":
-                record = self._finish(session, record, "cancelled", self.clock())
+                record = self._finish(session, record, "cancelled", now)
             return as_ask(self, world, record)
 
     def probabilities(self, product: Any) -> NDArray[np.float64]:
@@ -324,6 +329,7 @@ class Campaign(CampaignCore):
             _, vectors = self._vectors(product)
             with self.store.read() as session:
                 self._synced(session)
+                self._check_sizes(session, [vector.size for vector in vectors])
             return self._model.policy.score(vectors[0] if len(vectors) == 1 else list(vectors))
 
     def add_users(
@@ -342,8 +348,10 @@ class Campaign(CampaignCore):
         for a "no". In a campaign with a `UserProfile`, ``features`` are those of the profile, or a profile: what it
         leaves out of taste, credit, exposure and coordinates is zero.
         """
-        with self._lock, self.store.write() as session:
+        now = self.clock()
+        with self._lock, self._prepared(now).write() as session:
             world, campaign = self._current(session), self._record.campaign
+            self._close_due(session, now)
             born = self._ledger.next_number()
             grown = add_users(world, ids, features, sources, targets, costs, groups, born)
             fresh = as_id_array(ids, "ids")
@@ -351,22 +359,20 @@ class Campaign(CampaignCore):
                 session.add_users(campaign, grown.keys[world.keys.size :], fresh.tolist())
             self._put_world(session, grown)
             counts = {"users": int(fresh.size), "edges": grown.graph.n_edges - world.graph.n_edges}
-            session.append_event(campaign, "users_added", None, {**counts, "world": grown.revision}, self.clock())
+            session.append_event(campaign, "users_added", None, {**counts, "world": grown.revision}, now)
 
     def add_products(self, ids: ArrayLike, features: ArrayLike) -> None:
         """Add products to the catalogue, one row of features each."""
-        with self._lock, self.store.write() as session:
+        now = self.clock()
+        with self._lock, self._prepared(now).write() as session:
             self._ledger.refresh(session)
+            self._close_due(session, now)
             grown = self._products(session).extended(ids, features)
+            if grown.features is not None:
+                self._check_sizes(session, [grown.features.shape[1]])
             session.put_blob(self._record.campaign, "products", grown.to_blob())
             payload = {"products": len(grown.ids)}
-            session.append_event(self._record.campaign, "products_added", None, payload, self.clock())
-
-    def products(self) -> tuple[int | str, ...]:
-        """Ids of the catalogue's products."""
-        with self._lock, self.store.read() as session:
-            self._ledger.refresh(session)
-            return self._products(session).ids
+            session.append_event(self._record.campaign, "products_added", None, payload, now)
 
     def import_history(self, responses: Any, product: Any = None) -> HistoryReport:
         """Learn from past campaigns; see :func:`tensorucb.campaign._history.import_history`."""
@@ -390,4 +396,5 @@ class Campaign(CampaignCore):
         """Remove a person from the log and the model, and prove it by replay."""
         from tensorucb.campaign._forget import forget
 
+        self.expire()
         return forget(self, user)

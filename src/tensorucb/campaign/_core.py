@@ -15,7 +15,7 @@ from tensorucb.campaign._policy import build_policy
 from tensorucb.campaign._store import CampaignRecord, RoundRecord, Session, Status, Store
 from tensorucb.campaign._tell import Told
 from tensorucb.campaign._world import Catalogue, World, world_from_blob, world_to_blob
-from tensorucb.errors import FileFormatError, UnknownIdError
+from tensorucb.errors import FileFormatError, ShapeError, UnknownIdError
 from tensorucb.policies import Policy
 
 if TYPE_CHECKING:
@@ -100,6 +100,12 @@ class CampaignCore:
                 self._ledger.seq,
             )
 
+    def products(self) -> tuple[int | str, ...]:
+        """Ids of the catalogue's products."""
+        with self._lock, self.store.read() as session:
+            self._ledger.refresh(session)
+            return self._products(session).ids
+
     def _current(self, session: Session) -> World:
         """The world as this session sees it; the ledger follows."""
         self._ledger.refresh(session)
@@ -111,10 +117,15 @@ class CampaignCore:
             self._world = world_from_blob(data, *session.users(number))
         return self._world
 
-    def _prepared(self) -> Store:
-        """The store, with the world loaded already: no writer shall wait for that."""
+    def _prepared(self, now: float) -> Store:
+        """The store, with the world loaded already: no writer shall wait for that. Due rounds are closed.
+
+        In a transaction of their own, so that they stay closed if the call that follows is refused.
+        """
         with self.store.read() as session:
             self._current(session)
+        if self._ledger.due(now):
+            self.expire(now)
         return self.store
 
     def _products(self, session: Session) -> Catalogue:
@@ -123,6 +134,21 @@ class CampaignCore:
             self._catalogue = (self._ledger.catalogue, Catalogue() if data is None else Catalogue.from_blob(data))
         return self._catalogue[1]
 
+    def _check_sizes(self, session: Session, sizes: Sequence[int]) -> None:
+        """Refuse a product of other sizes than those before: no policy could learn from both."""
+        known, where = self._ledger.sizes(), "the rounds of this campaign"
+        if known is None:
+            features = self._products(session).features
+            if features is None:
+                return
+            known, where = [features.shape[1]], "the catalogue"
+        if list(sizes) != known:
+            shown = [" + ".join(map(str, values)) for values in (sizes, known)]
+            raise ShapeError(
+                f"this product has {shown[0]} features, but the products of {where} have {shown[1]}. "
+                "Give it as many, or create another campaign."
+            )
+
     def _found(self, session: Session, round_id: str) -> RoundRecord:
         record = session.round(self._record.campaign, str(round_id))
         if record is None:
@@ -130,6 +156,13 @@ class CampaignCore:
                 f"campaign {self.name!r} has no round {round_id!r}. Use the id that ask returned; rounds() lists them."
             )
         return record
+
+    def _told_before(self, session: Session, number: int, world: World) -> Told:
+        """What this round was told; remembered for the last one, so that many small tells stay quick."""
+        tag = self._ledger.told_tag(number)
+        if self._told is None or self._told[:2] != (number, tag):
+            self._told = (number, tag, Told.read(session, self._record.campaign, number, world))
+        return self._told[2]
 
     def expire(self, now: float | None = None) -> list[str]:
         """Close the rounds whose deadline has passed; returns their ids. Other calls do so by themselves."""

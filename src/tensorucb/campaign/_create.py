@@ -20,7 +20,7 @@ from tensorucb.campaign._world import Catalogue, make_world, world_to_blob
 from tensorucb.errors import InputError, UnknownIdError
 from tensorucb.graph import Graph
 from tensorucb.policies import Policy
-from tensorucb.policies._inputs import check_count
+from tensorucb.policies._inputs import check_count, check_number
 
 __all__ = ["CampaignInfo", "copy", "create", "infos"]
 
@@ -68,7 +68,7 @@ def create(
         "objective": objective,
         "credit": check_credit(credit),
         "window": span("window", window),
-        "epsilon": float(epsilon),
+        "epsilon": check_number("epsilon", epsilon, strict=True),
         "snapshot_every": check_count("snapshot_every", snapshot_every, 1),
     }
     world = make_world(graph, users, costs, groups)

@@ -32,11 +32,12 @@ class HistoryReport:
 
 @dataclass(frozen=True)
 class _Past:
-    """One past round: product, the responses' positions in the batch, and a fingerprint of it all."""
+    """One past round: product, responses, a hash of the caller's label and product, and one of it all."""
 
     product: Any
     vectors: list[list[float]]
     rows: EdgeResponses
+    label: str
     fingerprint: str
 
 
@@ -65,8 +66,10 @@ def import_history(campaign: Campaign, responses: Any, product: Any = None) -> H
         batch = read_responses(responses, strings=strings)
         if batch.nodes.rows.size:
             raise InputError(f"history must be edge responses; row {batch.nodes.rows[0]} is a node event.")
-        with campaign.store.write() as session:
+        now = campaign.clock()
+        with campaign._prepared(now).write() as session:
             world = campaign._current(session)
+            campaign._close_due(session, now)
             return _write(campaign, session, _past_rounds(campaign, session, world, batch, product))
 
 
@@ -91,10 +94,12 @@ def _past_rounds(campaign: Campaign, session: Session, world: World, batch: Batc
         chosen = named if product is None else product
         by_id = isinstance(chosen, str | int) and not isinstance(chosen, bool)
         vectors = [v.tolist() for v in as_modes(catalogue.vector(chosen) if by_id else chosen)]
+        campaign._check_sizes(session, [len(v) for v in vectors])
         rows = _distinct(world, batch, s, t, numbers, np.array(members, dtype=np.int64))
         text = [str(label), repr(vectors), rows.sources.tolist(), rows.targets.tolist(), rows.outcomes.tolist()]
         digest = hashlib.sha256(repr(text).encode()).hexdigest()
-        past.append(_Past(chosen if by_id else None, vectors, rows, f"history:{digest}"))
+        mark = hashlib.sha256(repr(text[:2]).encode()).hexdigest()
+        past.append(_Past(chosen if by_id else None, vectors, rows, mark, f"history:{digest}"))
     return past
 
 
@@ -118,18 +123,32 @@ def _distinct(world: World, batch: Batch, s: Any, t: Any, edges: Any, at: Any) -
 
 def _write(campaign: Campaign, session: Session, past: list[_Past]) -> HistoryReport:
     number, now = campaign._record.campaign, campaign.clock()
-    new = [p for p in past if session.round_by_request(number, p.fingerprint) is None]
+    new = [p for p in past if not _known(campaign, session, p)]
     responses = sum(int(p.rows.sources.size) for p in new)
     if new:
         payload = {"rounds": len(new), "responses": responses}
         seq = session.append_event(number, "history_imported", None, payload, now)
         first = campaign._ledger.next_number()
         for at, p in enumerate(new, first):
-            identifier = round_id(campaign.settings["seed"], campaign._record.created, at)
+            identifier = round_id(campaign._record, at)
             record = RoundRecord(at, identifier, "closed", now, None, now, seq, p.fingerprint, _payload(p))
             session.put_round(number, record)
             session.add_edge_responses(number, at, p.rows, seq)
     return HistoryReport(len(new), responses, len(past) - len(new))
+
+
+def _known(campaign: Campaign, session: Session, past: _Past) -> bool:
+    """Whether this round was imported before; since then somebody may have been forgotten, and be gone from both."""
+    number = campaign._record.campaign
+    if session.round_by_request(number, past.fingerprint) is not None:
+        return True
+    for record in campaign._ledger.rounds.values():
+        if record.payload.get("label") == past.label:
+            held = session.edge_responses(number, record.number)
+            columns = ("sources", "targets", "outcomes")
+            if all(np.array_equal(getattr(held, name), getattr(past.rows, name)) for name in columns):
+                return True
+    return False
 
 
 def _payload(past: _Past) -> dict[str, Any]:
@@ -146,5 +165,6 @@ def _payload(past: _Past) -> dict[str, Any]:
         "credit": "any",
         "objective": None,
         "learn": "told",
+        "label": past.label,
         "excluded": {},
     }

@@ -64,6 +64,13 @@ class Ledger:
         """The number of the next round."""
         return max(self.rounds, default=0) + 1
 
+    def sizes(self) -> list[int] | None:
+        """Lengths of the feature vectors of the first product that is or will be learned; None before there is one."""
+        for _, record in sorted(self.rounds.items()):
+            if record.status != "cancelled":
+                return [len(vector) for vector in record.payload["product"]["vectors"]]
+        return None
+
     def due(self, now: float) -> list[RoundRecord]:
         """Open rounds whose deadline has passed."""
         records = (self.rounds[number] for number in sorted(self.rounds))

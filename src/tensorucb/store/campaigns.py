@@ -28,6 +28,11 @@ def _opened(storage: str | Store, *, make: bool) -> Store:
     return open_store(storage, create=make) if isinstance(storage, str) else storage
 
 
+def _exists(store: Store, name: str) -> bool:
+    with store.read() as session:
+        return session.campaign(name) is not None
+
+
 def create_campaign(
     name: str,
     *,
@@ -93,28 +98,31 @@ def create_campaign(
     """
     store = _opened(storage, make=True)
     try:
-        if load_if_exists:
-            with store.read() as session:
-                exists = session.campaign(name) is not None
-            if exists:
+        if load_if_exists and _exists(store, name):
+            return Campaign(store, name, policy=policy, clock=clock)
+        try:
+            return create(
+                store,
+                name,
+                graph=graph,
+                users=users,
+                policy=policy,
+                products=products,
+                costs=costs,
+                groups=groups,
+                objective=objective,
+                credit=credit,
+                window=window,
+                epsilon=epsilon,
+                seed=seed,
+                snapshot_every=snapshot_every,
+                clock=clock,
+            )
+        except InputError:
+            # Somebody else may have created it since we looked.
+            if load_if_exists and _exists(store, name):
                 return Campaign(store, name, policy=policy, clock=clock)
-        return create(
-            store,
-            name,
-            graph=graph,
-            users=users,
-            policy=policy,
-            products=products,
-            costs=costs,
-            groups=groups,
-            objective=objective,
-            credit=credit,
-            window=window,
-            epsilon=epsilon,
-            seed=seed,
-            snapshot_every=snapshot_every,
-            clock=clock,
-        )
+            raise
     except BaseException:
         if isinstance(storage, str):
             store.close()
