@@ -12,9 +12,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from campaign.reference import credit, learned
 from campaign.worlds import Clock, out_pairs, small_campaign, small_graph
 from tensorucb.errors import InputError, StateError
-from tensorucb.policies import Thompson
+from tensorucb.policies import TensorUCB, Thompson
+from tensorucb.policies.beliefs import expected_probabilities
 from tensorucb.store.campaigns import load_campaign
 
 GRAPH = small_graph(12, 50)
@@ -24,13 +26,16 @@ class CampaignMachine(RuleBasedStateMachine):
     """The plain model: rounds with status, contacted users, told outcomes and node events, all in dictionaries."""
 
     rounds = Bundle("rounds")
+    policy, credit = Thompson(), "any"
 
     @initialize()
     def begin(self):
         self.folder = tempfile.mkdtemp()
         self.url = f"sqlite:///{self.folder}/c.db"
         self.clock = Clock()
-        self.campaign = small_campaign(self.url, graph=GRAPH, policy=Thompson(), clock=self.clock, window=100)
+        self.campaign = small_campaign(
+            self.url, graph=GRAPH, policy=self.policy, credit=self.credit, clock=self.clock, window=100
+        )
         self.plain = {}
         self.numbers = itertools.count()
 
@@ -52,6 +57,7 @@ class CampaignMachine(RuleBasedStateMachine):
         self.plain[ask.id] = {
             "status": "open",
             "opened": self.clock.now,
+            "product": {"tea": [1.0, 0.0], "soap": [0.0, 1.0]}[product],
             "pairs": out_pairs(self.campaign, ask.contacted),
             "told": {},
             "acted": set(),
@@ -63,6 +69,7 @@ class CampaignMachine(RuleBasedStateMachine):
         self.expire()
         held = self.plain[round_id]
         if not held["pairs"]:
+            self.campaign.expire()
             return
         picks = data.draw(st.lists(st.tuples(st.sampled_from(held["pairs"]), st.booleans()), min_size=1, max_size=6))
         rows = [{"source": s, "target": t, "outcome": int(y)} for (s, t), y in picks]
@@ -93,10 +100,12 @@ class CampaignMachine(RuleBasedStateMachine):
         self.expire()
         held = self.plain[round_id]
         if held["status"] == "cancelled":
+            self.campaign.expire()
             return
         name, time = GRAPH.ids[user].item(), held["opened"] + delay
         report = self.campaign.tell(round_id, [{"user": name, "time": time}])
         assert report.accepted == int((name, time) not in held["acted"])
+        assert report.outside_window == int(report.accepted and not 0 <= delay <= 100)
         held["acted"].add((name, time))
 
     @rule(round_id=rounds)
@@ -110,7 +119,7 @@ class CampaignMachine(RuleBasedStateMachine):
 
     @rule(round_id=rounds)
     def close(self, round_id):
-        # Closing does not expire others: only this round is touched.
+        self.expire()
         held = self.plain[round_id]
         if held["status"] == "cancelled":
             with pytest.raises(StateError):
@@ -121,6 +130,7 @@ class CampaignMachine(RuleBasedStateMachine):
 
     @rule(round_id=rounds)
     def cancel(self, round_id):
+        self.expire()
         held = self.plain[round_id]
         if held["status"] == "closed":
             with pytest.raises(StateError):
@@ -169,6 +179,38 @@ CampaignMachine.TestCase.settings = settings(
     max_examples=8, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestMachine = CampaignMachine.TestCase
+
+
+class OrderedMachine(CampaignMachine):
+    """The same with a policy whose updates do not commute: the rounds are learned in the order of asking, or else."""
+
+    policy, credit = TensorUCB(rank=2), "shared"
+
+    @precondition(lambda self: self.plain)
+    @invariant()
+    def same_model(self):
+        policy = TensorUCB(rank=2)
+        users = np.random.default_rng(1).normal(size=(GRAPH.n_nodes, 3))
+        policy.bind(GRAPH, users, np.random.default_rng([0, 0]))
+        everything = list(zip(GRAPH.ids[GRAPH.sources].tolist(), GRAPH.ids[GRAPH.targets].tolist(), strict=True))
+        for held in self.plain.values():
+            if held["status"] == "closed":
+                p = dict(zip(everything, expected_probabilities(policy, held["product"]).tolist(), strict=True))
+                shares = credit("shared", held["pairs"], sorted(held["acted"]), held["opened"], 100, p)
+                told = {pair: float(outcome) for pair, outcome in held["told"].items()}
+                outcomes = learned(everything, {s for s, _ in held["pairs"]}, told, shares)
+                edges = [everything.index(pair) for pair in outcomes]
+                policy.update(held["product"], edges, list(outcomes.values()))
+        for product in ("tea", "soap"):
+            vector = {"tea": [1.0, 0.0], "soap": [0.0, 1.0]}[product]
+            np.testing.assert_allclose(self.campaign.probabilities(product), policy.score(vector), atol=1e-9)
+        assert self.campaign.model_hash() == self.campaign.replay_hash()
+
+
+OrderedMachine.TestCase.settings = settings(
+    max_examples=6, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestOrderedMachine = OrderedMachine.TestCase
 
 
 class LongMachine(CampaignMachine):
