@@ -62,7 +62,8 @@ def markdown(rows: Rows, command: str) -> str:
         "# Benchmarks",
         "",
         f"Measured with `{command}` on {datetime.date.today().isoformat()}: {machine()}.",
-        "`ratio` is reference / ours: above 1 ours is faster. The reference ran in the same process.",
+        "`ratio` is reference / ours, and for rates (a unit per second) ours / reference: above 1 ours is faster. "
+        "The reference ran in the same process.",
         "",
         "| " + " | ".join(COLUMNS) + " |",
         "| --- | --- | ---: | ---: | ---: | --- |",
@@ -81,6 +82,16 @@ def show(rows: Rows) -> None:
     Console().print(table)
 
 
+def command(options: argparse.Namespace) -> str:
+    """What to type at the project's root to measure the same again."""
+    flags = [
+        *(["--quick"] if options.quick else []),
+        *([f"--only {options.only}"] if options.only else []),
+        f"--write {options.write.as_posix()}",
+    ]
+    return f'make bench ARGS="{" ".join(flags)}"'
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
@@ -91,12 +102,8 @@ def main(arguments: list[str] | None = None) -> None:
     rows = measure([options.only] if options.only else rooms(), options.quick)
     show(rows)
     if options.write:
-        flags = [
-            *(["--quick"] if options.quick else []),
-            *([f"--only {options.only}"] if options.only else []),
-        ]
         options.write.parent.mkdir(parents=True, exist_ok=True)
-        options.write.write_text(markdown(rows, " ".join(["python -m benchmarks", *flags])), encoding="utf-8")
+        options.write.write_text(markdown(rows, command(options)), encoding="utf-8")
 
 
 if __name__ == "__main__":

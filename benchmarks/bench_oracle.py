@@ -23,7 +23,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from reference.oracle import rr_set  # noqa: E402
 
-REPEATS = 5
+REPEATS = 3
+SEEDS = (10, 50)
 
 
 def power_law(n: int, m: int, seed: int) -> Graph:
@@ -73,24 +74,36 @@ def plain_rate(graph: Graph, p: np.ndarray, seconds: float = 1.0) -> float:
     return sets / (time.process_time() - start)
 
 
-def sampling_row(name: str, graph: Graph, kind: str) -> dict[str, object]:
+def sets_in(sampler: Sampler, seconds: float) -> int:
+    """How many sets take about this long: a few where they are large, thousands where they are small."""
+    size, spent = 4, 0.0
+    while spent < seconds / 4:
+        size *= 2
+        start = time.process_time()
+        sampler.sample(np.uint64(0), 0, size, store=True, limit=2**28)
+        spent = time.process_time() - start
+    return max(1, int(size * seconds / spent))
+
+
+def sampling_row(name: str, graph: Graph, kind: str, plain: float) -> dict[str, object]:
     p = check_probabilities(graph, probabilities(graph, kind))
     sampler = Sampler(graph, 1)
     sampler.load(p)
-    size = 2000
+    size = sets_in(sampler, 0.3)
     rates = []
-    for i in range(REPEATS + 1):
+    for i in range(REPEATS):
         start = time.process_time()
         sampler.sample(np.uint64(1), i * size, size, store=True, limit=2**28)
         rates.append(size / (time.process_time() - start))
-    return _row(f"{name}, {kind}: RR sets", statistics.median(rates[1:]), plain_rate(graph, p), "sets/s")
+    return _row(f"{name}, {kind}: RR sets", statistics.median(rates), plain, "sets/s")
 
 
-def selection_rows(name: str, graph: Graph, kind: str, ks: tuple[int, ...]) -> list[dict[str, object]]:
+def graph_rows(name: str, graph: Graph, kind: str) -> list[dict[str, object]]:
+    """Sampling and selections on one graph, beside one measurement of the plain sampler."""
     p = probabilities(graph, kind)
-    sets_a_second = plain_rate(graph, p)
-    rows = []
-    for k in ks:
+    plain = plain_rate(graph, p)
+    rows = [sampling_row(name, graph, kind, plain)]
+    for k in SEEDS:
         oracle = SeedOracle(graph, threads=1, rng=0)
         oracle(p, k)
         times, sampled = [], []
@@ -99,7 +112,7 @@ def selection_rows(name: str, graph: Graph, kind: str, ks: tuple[int, ...]) -> l
             pick = oracle.select(p, k)
             times.append(time.process_time() - start)
             sampled.append(pick.rr_sets)
-        reference = statistics.median(sampled) / sets_a_second
+        reference = statistics.median(sampled) / plain
         what = f"{name}, {kind}, K={k}: select (plain sampling only, extrapolated)"
         rows.append(_row(what, statistics.median(times), reference, "s"))
     return rows
@@ -131,15 +144,15 @@ def run(quick: bool = False) -> list[dict[str, object]]:
     """Rows of the table; ``quick`` leaves out the graph of a million nodes."""
     small_name, small = nethept()
     middle = power_law(29_000, 372_000, 1)
-    rows = [sampling_row(small_name, small, "wc"), sampling_row("power law 29k/372k", middle, "wc")]
+    rows = []
     for kind in ("wc", "uni"):
-        rows += selection_rows(small_name, small, kind, (10, 50))
-        rows += selection_rows("power law 29k/372k", middle, kind, (10, 50))
+        rows += graph_rows(small_name, small, kind)
+        rows += graph_rows("power law 29k/372k", middle, kind)
     rows.append(thread_row("power law 29k/372k", middle, "uni", 50))
     if not quick:
         large = power_law(1_000_000, 10_000_000, 2)
         for kind in ("wc", "uni"):
-            rows += selection_rows("power law 1M/10M", large, kind, (10, 50))
+            rows += graph_rows("power law 1M/10M", large, kind)
         rows.append(thread_row("power law 1M/10M", large, "uni", 10))
     return rows
 
