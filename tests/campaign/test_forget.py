@@ -161,6 +161,25 @@ def test_a_process_that_died_before_the_purge_is_completed(tmp_path, monkeypatch
             assert b"person-004" not in file.read_bytes(), file
 
 
+def test_a_purge_leaves_the_mark_of_one_that_came_after_it(tmp_path, monkeypatch):
+    url = f"sqlite:///{tmp_path}/c.db"
+    with used(url, "person-004") as campaign, load_campaign("spring", storage=url, clock=Clock()) as other:
+        monkeypatch.setattr(other.store, "purge", lambda: 1 / 0)
+        rewrite = campaign.store.purge
+
+        def overtaken():
+            rewrite()
+            with pytest.raises(ZeroDivisionError):
+                other.forget("person-005")
+
+        monkeypatch.setattr(campaign.store, "purge", overtaken)
+        campaign.forget("person-004")
+        monkeypatch.setattr(campaign.store, "purge", rewrite)
+        assert campaign.forget("person-005").completed
+        with pytest.raises(UnknownIdError):
+            campaign.forget("person-005")
+
+
 @pytest.mark.parametrize("strings", [True, False])
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
 def test_other_campaigns_that_know_the_person_are_named(tmp_path, request, kind, strings):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ForgetReport", "forget"]
 
-_PENDING = "purge-pending"
+_PENDING = "purge-pending-"
 _TELLING = 6  # bytes; shorter ids turn up in any file by chance
 
 
@@ -89,15 +89,19 @@ def _erase(campaign: Campaign, user: int | str) -> tuple[int, int] | None:
         try:
             row = int(world.graph.rows([user])[0])
         except UnknownIdError:
-            if session.blob(number, _PENDING) is None:
+            if not session.blobs(number, _PENDING):
                 raise
             return None
         # In the same transaction: whoever comes after a crash can see that the files still hold somebody.
-        session.put_blob(number, _PENDING, b"")
+        session.put_blob(number, f"{_PENDING}{world.revision:08d}", b"")
         return _remove(campaign, session, world, row)
 
 
 def _purge(campaign: Campaign, user: int | str) -> None:
+    number = campaign._record.campaign
+    with campaign.store.read() as session:
+        # Only these: somebody else may forget while this purge runs, and their mark must outlive it.
+        marks = session.blobs(number, _PENDING)
     try:
         campaign.store.purge()
     except StoreError as error:
@@ -106,7 +110,7 @@ def _purge(campaign: Campaign, user: int | str) -> None:
             "Then forget the same id again: that finishes it."
         ) from error
     with campaign.store.write() as session:
-        session.delete_blobs(campaign._record.campaign, [_PENDING])
+        session.delete_blobs(number, marks)
 
 
 def _elsewhere(session: Session, number: int, user: int | str) -> tuple[str, ...]:
