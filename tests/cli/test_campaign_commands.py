@@ -191,7 +191,9 @@ def test_tables_for_people(folder):
     assert "held out" in text
     round_id = text.split()[1]
     (folder / "n.csv").write_text("user,time\n04-member,1\n")
-    assert "1 accepted" in run("tell", "spring", round_id, "n.csv").stdout
+    told = run("tell", "spring", round_id, "n.csv")
+    assert "1 accepted" in told.stdout
+    assert "1 before the contact or after the window" in told.stderr
     assert "is closed" in run("close", "spring", round_id).stdout
     assert "LinUCB, 12 users" in run("status", "spring").stdout
     assert "1 rounds" in run("status").stdout

@@ -38,6 +38,12 @@ def tell(
             f"{report.accepted} accepted ({report.late} late), {report.duplicates} told before, "
             f"{len(report.contradictions)} contradictions."
         )
+        if report.outside_window:
+            typer.echo(
+                f"  {report.outside_window} before the contact or after the window count for nothing; "
+                "check that times are unix seconds or ISO times in UTC.",
+                err=True,
+            )
         for clash in report.contradictions:
             edge = f"{clash.source}" if clash.target is None else f"{clash.source} -> {clash.target}"
             typer.echo(f"  row {clash.row}: {edge}: {clash.told} came, {clash.kept} stands", err=True)
