@@ -1,7 +1,8 @@
 """The oracle: RR sets a second, and whole selections, beside a plain NumPy sampler.
 
 A plain selection at scale would take minutes to hours, so its reference is the time the plain sampler would need for
-as many sets as our run sampled, from its rate on a few of them (labelled "extrapolated").
+as many sets as our run sampled, from its rate on a few of them (labelled "extrapolated"). Walks of a selection may stop
+early at marked nodes, which the plain sampler's never do, so these ratios can exceed those of the rows of RR sets.
 """
 
 from __future__ import annotations
