@@ -105,7 +105,7 @@ def _replay(name: str, policy: Policy, graph: Graph, rounds: int) -> list[dict[s
             bare = time.perf_counter() - started
             plain.close()
         results: list[dict[str, object]] = [_row("tell in bulk, durable", rows / spent, rows / bare, "responses/s")]
-        results[-1]["ratio"] = spent / bare
+        results[-1]["ratio"] = bare / spent
         results.append(_replayed(folder, name, policy, graph, told, rows))
     return results
 
@@ -168,7 +168,7 @@ def _row(what: str, ours: float, reference: float, unit: str) -> dict[str, objec
         "what": what,
         "ours": ours,
         "reference": reference,
-        "ratio": ours / reference,
+        "ratio": reference / ours,
         "unit": unit,
     }
 

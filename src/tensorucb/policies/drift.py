@@ -326,6 +326,8 @@ class ForgetOnDrift:
     def restore(self, state: PolicyState) -> None:
         """Go on from ``state``; wrapper and policy must be bound and set as they were."""
         graph, _ = self._world()
+        if not isinstance(state, PolicyState):
+            raise InputError(f"restore takes a PolicyState; got {type(state).__name__}. Pass what state() returned.")
         saved, arrays = state.settings, state.arrays
         for field, value in (("policy", self.name), ("arguments", self.settings())):
             if saved.get(field) != value:
