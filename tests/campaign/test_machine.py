@@ -186,6 +186,18 @@ class OrderedMachine(CampaignMachine):
 
     policy, credit = TensorUCB(rank=2), "shared"
 
+    @rule(k=st.integers(2, 4))
+    def close_backwards(self, k):
+        # Few steps would come to this by chance: the later round closes first, and both have something to teach.
+        first, second = self.ask(k, "tea"), self.ask(k, "tea")
+        for round_id in (second, first):
+            held = self.plain[round_id]
+            pairs = held["pairs"][:: 1 + (round_id == first)]
+            self.campaign.tell(round_id, [{"source": s, "target": t, "outcome": 1} for s, t in pairs])
+            held["told"].update(dict.fromkeys(pairs, True))
+            self.campaign.close(round_id)
+            held["status"] = "closed"
+
     @precondition(lambda self: self.plain)
     @invariant()
     def same_model(self):
