@@ -163,4 +163,4 @@ def test_the_benchmark_command(tmp_path):
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "| graph | Parquet to Graph" in page.read_text(encoding="utf-8")
-    assert "make bench ARGS="--quick --only graph" in page.read_text(encoding="utf-8")
+    assert 'make bench ARGS="--quick --only graph' in page.read_text(encoding="utf-8")
