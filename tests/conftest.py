@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,10 +38,12 @@ def _free_port() -> int:
 
 def _as_postgres(*command: str) -> None:
     """Run a command as the user that may own a cluster: PostgreSQL refuses root."""
-    prefix = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    identity: dict[str, Any] = {}
+    if os.geteuid() == 0:
+        identity = {"user": "postgres", "group": pwd.getpwnam("postgres").pw_gid, "extra_groups": []}
     # The server would hold a pipe open after pg_ctl has ended: its words go to a file.
     with tempfile.TemporaryFile() as said:
-        done = subprocess.run([*prefix, *command], stdout=said, stderr=subprocess.STDOUT, cwd="/", timeout=120)
+        done = subprocess.run(command, stdout=said, stderr=subprocess.STDOUT, cwd="/", timeout=120, **identity)
         said.seek(0)
         assert done.returncode == 0, said.read().decode()
 
