@@ -46,12 +46,19 @@ def world(sizes=(3,), past=True, rounds=3, seed=0, rank=4, rows=12):
         )
         state = replace(state, log=(*state.log, record), rounds=state.rounds + 1)
     state = with_sources(state, np.unique(np.concatenate([r.sources for r in state.log])) if rounds else state.seen)
-    widths = [np.sqrt(1.0 / np.diag(precision)) for precision in state.prior.precisions]
+    precisions = [np.diag(precision) for precision in state.prior.precisions]
+    precisions[0] = (precisions[0] + state.prior.group_precisions())[: state.point.weights[0].size]
     weights = tuple(
-        w + 0.3 * (rng.normal(size=w.size) * width).reshape(w.shape)
-        for w, width in zip(state.point.weights, widths, strict=True)
+        w + 0.3 * (rng.normal(size=w.size) / np.sqrt(precision)).reshape(w.shape)
+        for w, precision in zip(state.point.weights, precisions, strict=True)
     )
-    point = blocks.Point(weights, rng.normal(0, 0.3, state.point.effects.shape), rng.normal(0, 0.3, nodes.n), 0.4)
+    point = blocks.Point(
+        weights,
+        rng.normal(0, 0.3, state.point.effects.shape),
+        rng.normal(0, 0.1, state.point.responses.shape),
+        rng.normal(0, 0.3, nodes.n),
+        0.4,
+    )
     prior = replace(state.prior, effect_naturals=rng.normal(0, 0.2, state.point.effects.shape))
     return graph, nodes, model, replace(state, point=point, prior=prior), rng
 
@@ -135,13 +142,20 @@ def test_the_source_posterior_is_the_inverse_of_the_joint_precision():
     problem, point = problem_of(nodes, state, sizes), state.point
     _, posterior = source_step(problem, point)
     # Rank 0 and rank 2 have a constant source.
-    w, d = point.weights[0][[1, 3]].size, point.effects.size
-    base = np.concatenate([point.weights[0][[1, 3]].ravel(), point.effects.ravel()])
+    ranks, w, d = point.weights[0][[1, 3]].size, posterior.weight_covariance.shape[0], point.effects.size
+    assert w == ranks + point.responses.size
+    parts = point.weights[0][[1, 3]], point.responses, point.effects
+    base = np.concatenate([part.ravel() for part in parts])
 
     def value(x):
         first = point.weights[0].copy()
-        first[[1, 3]] = x[:w].reshape(2, -1)
-        moved = replace(point, weights=(first, *point.weights[1:]), effects=x[w:].reshape(point.effects.shape))
+        first[[1, 3]] = x[:ranks].reshape(2, -1)
+        moved = replace(
+            point,
+            weights=(first, *point.weights[1:]),
+            responses=x[ranks:w].reshape(point.responses.shape),
+            effects=x[w:].reshape(point.effects.shape),
+        )
         return problem.value(moved).total
 
     # The precision along random directions, by second differences, against the blocks the posterior implies.
@@ -271,6 +285,44 @@ def test_features_of_any_scale_are_standardised():
     assert nodes.target.shape == (50, 4)
     np.testing.assert_allclose(nodes.target[:, :3].mean(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(nodes.target[:, :3].std(axis=0), 1, rtol=1e-9)
+
+
+def test_variances_of_groups_follow_the_data():
+    """Where features decide the response to a product, their variance grows; where nothing does, it shrinks."""
+    found = {}
+    for strength in (0.0, 1.5):
+        rng = np.random.default_rng(4)
+        graph = network(rng, 60, 900)
+        nodes = nodes_of(rng, graph.n_nodes, past=False)
+        model = blocks.BlockSettings(base_logit=-1.0)
+        state = blocks.start(model, nodes, (np.ones(3) / 3,), rng)
+        for _ in range(40):
+            product = rng.dirichlet(np.full(3, 0.3))
+            picked = rng.choice(graph.n_nodes, 8, replace=False)
+            edges = np.flatnonzero(np.isin(graph.sources, picked))
+            u = strength * (product[0] - product[1]) * nodes.target[graph.sources[edges], 0] - 1.0
+            y = (rng.random(edges.size) < 1 / (1 + np.exp(-u))) * 1.0
+            record = blocks.make_round(product, graph.sources[edges].astype(np.int64), graph.targets[edges], y)
+            state = blocks.learn(model, nodes, state, record)
+        found[strength] = state
+    still, moved = found[0.0], found[1.5]
+    assert moved.prior.group_variances[1] > 0.05 > 0.01 >= still.prior.group_variances[1]
+    assert still.prior.group_variances[0] < 0.02
+    M = moved.point.responses
+    assert M[0, 0] - M[1, 0] == pytest.approx(3.0, abs=1.2)
+    assert abs(M[:, 1]).max() < 0.5 * abs(M[:2, 0]).min()
+
+
+def test_many_features_are_crossed_by_their_leading_axes():
+    rng = np.random.default_rng(0)
+    wide = blocks.node_features(rng.normal(size=(200, 30)) @ np.diag(np.ones(30)), None, None, None)
+    assert wide.crossed(3).shape == (200, 30)
+    np.testing.assert_array_equal(wide.crossed(3), wide.target[:, :-1])
+    few = wide.crossed(40, np.array([3, 5]))
+    assert few.shape == (2, 10)
+    np.testing.assert_allclose(few, wide.crossed(40)[[3, 5]])
+    spread = np.linalg.eigvalsh(wide.target[:, :-1].T @ wide.target[:, :-1])
+    assert (wide.crossed(40) ** 2).sum() == pytest.approx(spread[-10:].sum())
 
 
 @settings(deadline=None, max_examples=25)

@@ -13,7 +13,7 @@ def logit(point, nodes, seen, source, target, product, mix, sizes):
     for w, size in zip(point.weights[2:], sizes, strict=True):
         u = u * (w @ np.append(product[start : start + size], 1.0))
         start += size
-    total = u.sum() + point.targets[target]
+    total = u.sum() + point.targets[target] + product @ point.responses @ nodes.crossed(product.size)[source]
     if source in seen:
         total += point.effects[list(seen).index(source)] @ np.append(product, 1.0)
     if nodes.preference is not None:
@@ -40,9 +40,13 @@ def log_posterior(prior, point, nodes, seen, log, sizes):
         product = log[t].product
         u = logit(point, nodes, seen, i, j, product, mixture(product, sizes[0]), sizes)
         total += y * u - np.logaddexp(0.0, u)
-    for w, precision, natural in zip(point.weights, prior.precisions, prior.naturals, strict=True):
-        v = w.ravel()
+    sources = np.append(point.weights[0], point.responses)
+    vectors = [sources, *(w.ravel() for w in point.weights[1:])]
+    for v, precision, natural in zip(vectors, prior.precisions, prior.naturals, strict=True):
         total -= 0.5 * v @ precision @ v - natural @ v
+    for number, variance in enumerate(prior.group_variances):
+        of = prior.groups == number + 1
+        total -= 0.5 * np.sum((sources[of] - prior.group_means[of]) ** 2) / variance
     for d, precision, natural in zip(point.effects, prior.effect_precisions, prior.effect_naturals, strict=True):
         total -= 0.5 * d @ (precision + np.diag(1.0 / prior.variances)) @ d - natural @ d
     b = point.targets
@@ -81,7 +85,7 @@ def edge_scores(point, nodes, seen, graph, product, sizes):
 def deviations(state, nodes, graph, product, sizes, p, cap):
     """Root of (ψ − Kᵀz)ᵀ Σ (ψ − Kᵀz) + zᵀVz of every source with out-edges; nan for the others."""
     mix, z = mixture(product, sizes[0]), np.append(product, 1.0)
-    out = np.full(graph.n_nodes, np.nan)
+    out, crossed = np.full(graph.n_nodes, np.nan), nodes.crossed(product.size)
     c, start = 1.0, 0
     for w, size in zip(state.point.weights[2:], sizes, strict=True):
         c = c * (w @ np.append(product[start : start + size], 1.0))
@@ -94,7 +98,7 @@ def deviations(state, nodes, graph, product, sizes, p, cap):
         f = (w[:, None] * (nodes.target[graph.targets[edges]] @ state.point.weights[1].T) * c).sum(0) / w.sum()
         # Sources of ranks 0 and 2 are constants.
         f = np.delete(f, [0, 2])
-        psi = np.outer(f, nodes.pulls(np.array([i]), mix[None])[0]).ravel()
+        psi = np.append(np.outer(f, nodes.pulls(np.array([i]), mix[None])[0]), np.outer(product, crossed[i]))
         V = np.diag(state.prior.variances)
         if i in state.seen:
             place = int(np.searchsorted(state.seen, i))

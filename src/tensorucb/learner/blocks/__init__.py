@@ -1,8 +1,9 @@
 """A logistic tensor with node effects, fitted by blocks to all rounds kept: the learner of `TensorUCB`.
 
-``logit p_ij(z) = Σ_r (A_r·s_i(z)) (B_r·t_j) Π_l (C^l_r·(z_l, 1)) + d_i·(z, 1) + b_j + g·m_j(z)``, where ``s`` and ``t``
-are features of users with a constant, ``d_i`` is a source's own response to the product, ``b_j`` a target's readiness
-and ``m_j(z)`` its past taste for the product. Pure functions on a frozen state.
+``logit p_ij(z) = Σ_r (A_r·s_i(z)) (B_r·t_j) Π_l (C^l_r·(z_l, 1)) + zᵀM s_i + d_i·(z, 1) + b_j + g·m_j(z)``, where ``s``
+and ``t`` are features of users with a constant, ``M`` is how features of sources change their response to products,
+``d_i`` a source's own response beyond that, ``b_j`` a target's readiness and ``m_j(z)`` its past taste for the product.
+Pure functions on a frozen state.
 """
 
 from tensorucb.learner.blocks._arrays import state_from_arrays, state_to_arrays

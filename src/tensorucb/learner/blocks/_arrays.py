@@ -26,6 +26,8 @@ def state_to_arrays(state: BlockState) -> dict[str, NDArray[Any]]:
     return arrays | {
         "scales": np.array(state.scales, dtype=np.float64),
         "effects": point.effects,
+        "responses": point.responses,
+        "group_variances": prior.group_variances,
         "targets": point.targets,
         "taste": np.array([point.taste, prior.taste_precision, prior.taste_natural]),
         "effect_precisions": prior.effect_precisions,
@@ -72,6 +74,9 @@ def state_from_arrays(model: BlockState, arrays: Mapping[str, NDArray[Any]]) -> 
     prior = Prior(
         precisions=precisions,
         naturals=naturals,
+        groups=model.prior.groups,
+        group_means=model.prior.group_means,
+        group_variances=a["group_variances"],
         effect_precisions=a["effect_precisions"],
         effect_naturals=a["effect_naturals"],
         variances=a["variances"],
@@ -82,7 +87,7 @@ def state_from_arrays(model: BlockState, arrays: Mapping[str, NDArray[Any]]) -> 
     )
     return BlockState(
         scales=tuple(a["scales"].tolist()),
-        point=Point(weights, a["effects"], a["targets"], taste),
+        point=Point(weights, a["effects"], a["responses"], a["targets"], taste),
         prior=prior,
         seen=a["seen"],
         weight_covariance=a["weight_covariance"],

@@ -15,9 +15,19 @@ from numpy.typing import NDArray
 from tensorucb.learner.blocks._nodes import NodeFeatures
 from tensorucb.learner.blocks._problem import Problem, Sums, Value, load
 from tensorucb.learner.blocks._settings import BlockSettings
-from tensorucb.learner.blocks._state import BlockState, Point, free_ranks, with_sources
+from tensorucb.learner.blocks._state import BlockState, Point, Prior, free_ranks, with_sources
 
-__all__ = ["climb", "fit", "kronecker_sum", "product_step", "source_step", "target_step", "taste_step"]
+__all__ = [
+    "climb",
+    "fit",
+    "kronecker_sum",
+    "of_ranks",
+    "product_step",
+    "source_normal",
+    "source_step",
+    "target_step",
+    "taste_step",
+]
 
 F64 = NDArray[np.float64]
 Move = Callable[[float], Point]
@@ -51,7 +61,11 @@ def fit(settings: BlockSettings, nodes: NodeFeatures, state: BlockState) -> Bloc
             point, value = climb(problem, point, value, taste_step(problem, point, value))
     move, posterior = source_step(problem, point)
     point, value = climb(problem, point, value, move)
-    prior = replace(state.prior, variances=_learned_variances(settings, point, posterior))
+    prior = replace(
+        state.prior,
+        variances=_learned_variances(settings, point, posterior),
+        group_variances=_learned_group_variances(settings, state.prior, point, posterior),
+    )
     return replace(
         state,
         point=point,
@@ -84,6 +98,26 @@ def kronecker_sum(G: F64, X: F64) -> F64:
     return total.reshape(R, R, d, d).transpose(0, 2, 1, 3).reshape(R * d, R * d)
 
 
+def source_normal(problem: Problem, sums: Sums) -> tuple[F64, F64, F64]:
+    """Of the source block's weights (the ranks of ``sums``, then M), without prior: precision, gradient and ψ.
+
+    ψ, (pulls, weights), is what multiplies the weights in a pull's logits, summed with weights p(1 − p).
+    """
+    X, crossings, n = problem.X, problem.crossings(), sums.weight.size
+    ranks = (sums.first[:, :, None] * X[:, None, :]).reshape(n, sums.first.shape[1] * X.shape[1])
+    psi = np.hstack([ranks, sums.weight[:, None] * crossings])
+    mixed, within = ranks.T @ crossings, psi[:, ranks.shape[1] :].T @ crossings
+    precision = np.block([[kronecker_sum(sums.second, X), mixed], [mixed.T, within]])
+    gradient = np.concatenate([(sums.score.T @ X).ravel(), sums.residual @ crossings])
+    return precision, gradient, psi
+
+
+def of_ranks(sums: Sums, ranks: NDArray[np.int64]) -> Sums:
+    """The sums of some ranks only."""
+    second = sums.second[:, ranks][:, :, ranks]
+    return replace(sums, second=second, first=sums.first[:, ranks], score=sums.score[:, ranks])
+
+
 def _normal(problem: Problem, point: Point, sums: Sums, mode: int, X: F64) -> tuple[F64, F64]:
     """Precision and gradient of one mode's weights, effects of nodes held still."""
     w, prior = point.weights[mode].ravel(), problem.prior
@@ -99,20 +133,22 @@ def _changed(point: Point, mode: int, change: F64) -> tuple[F64, ...]:
 
 
 def source_step(problem: Problem, point: Point) -> tuple[Move, SourcePosterior]:
-    """Source weights and all d_i jointly, by the Schur complement over sources."""
+    """Source weights, M and all d_i jointly, by the Schur complement over sources."""
     from tensorucb.learner.blocks._kernels import source_sums
 
-    prior, d, X, w = problem.prior, point.effects, problem.X, point.weights[0]
-    free, sums = free_ranks(len(w)), problem.sums(point, 0)
-    sums = replace(sums, second=sums.second[:, free][:, :, free], first=sums.first[:, free], score=sums.score[:, free])
-    at = (free[:, None] * w.shape[1] + np.arange(w.shape[1])).ravel()
-    L = kronecker_sum(sums.second, X) + prior.precisions[0][np.ix_(at, at)]
-    h = (sums.score.T @ X).ravel() + (prior.naturals[0] - prior.precisions[0] @ w.ravel())[at]
+    prior, d, w = problem.prior, point.effects, point.weights[0]
+    free, every, M = free_ranks(len(w)), point.source_weights(), point.responses
+    sums = of_ranks(problem.sums(point, 0), free)
+    at = np.append(free[:, None] * w.shape[1] + np.arange(w.shape[1]), np.arange(w.size, every.size))
+    L, h, psi = source_normal(problem, sums)
+    groups = prior.group_precisions()
+    L += prior.precisions[0][np.ix_(at, at)] + np.diag(groups[at])
+    h += (prior.naturals[0] - prior.precisions[0] @ every - groups * (every - prior.group_means))[at]
     Ldd = prior.effect_precisions + np.diag(1.0 / prior.variances)
     hd = prior.effect_naturals - np.einsum("ikl,il->ik", Ldd, d)
     Ldw = np.zeros((*d.shape, h.size))
-    # The kernel adds to these three in place.
-    source_sums(problem.place, problem.Z[problem.pull_round], X, sums.first, sums.weight, sums.residual, Ldd, Ldw, hd)
+    # The kernel adds to the last three in place.
+    source_sums(problem.place, problem.Z[problem.pull_round], psi, sums.weight, sums.residual, Ldd, Ldw, hd)
     V = np.linalg.inv(Ldd)
     V = 0.5 * (V + V.transpose(0, 2, 1))
     K = V @ Ldw
@@ -121,11 +157,12 @@ def source_step(problem: Problem, point: Point) -> tuple[Move, SourcePosterior]:
     S = np.linalg.inv(0.5 * (L + L.T))
     S = 0.5 * (S + S.T)
     step = S @ (h - flat.T @ hd.ravel())
-    dw, dd = np.zeros(w.size), np.einsum("ikl,il->ik", V, hd) - K @ step
-    dw[at] = step
+    change, dd = np.zeros(every.size), np.einsum("ikl,il->ik", V, hd) - K @ step
+    change[at] = step
+    dw, dM = change[: w.size], change[w.size :].reshape(M.shape)
 
     def move(size: float) -> Point:
-        return replace(point, weights=_changed(point, 0, size * dw), effects=d + size * dd)
+        return replace(point, weights=_changed(point, 0, size * dw), responses=M + size * dM, effects=d + size * dd)
 
     return move, SourcePosterior(S, V, K)
 
@@ -176,3 +213,19 @@ def _learned_variances(settings: BlockSettings, point: Point, posterior: SourceP
     default = np.append(np.full(d.shape[1] - 1, settings.product_deviation**2), settings.source_deviation**2)
     variances: F64 = (squares + settings.deviation_weight * default) / (len(d) + settings.deviation_weight)
     return variances
+
+
+def _learned_group_variances(settings: BlockSettings, prior: Prior, point: Point, posterior: SourcePosterior) -> F64:
+    """A group's squares over the number of its weights that the data determine, shrunk to the default."""
+    w, weight = point.weights[0], settings.variance_weight
+    free = np.isin(np.arange(len(w)), free_ranks(len(w)))
+    kept = np.append(np.repeat(free, w.shape[1]), np.ones(point.responses.size, dtype=np.bool_))
+    groups = prior.groups[kept]
+    squares = (point.source_weights() - prior.group_means)[kept] ** 2
+    determined = 1.0 - np.diag(posterior.weight_covariance) * prior.group_precisions()[kept]
+    found = []
+    for number, default in enumerate((settings.main_variance, settings.response_variance)):
+        of = groups == number + 1
+        count = max(float(determined[of].sum()), 0.0)
+        found.append((squares[of].sum() + weight * default) / (count + weight))
+    return np.array(found)

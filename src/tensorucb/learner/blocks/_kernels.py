@@ -135,10 +135,10 @@ def row_taste(pull_round: I64, ptr: I64, target: I32, preference: F64, mix: F64,
 
 @numba.njit(**KERNEL)
 def source_sums(
-    place: I64, Z: F64, X: F64, first: F64, weight: F64, residual: F64, precision: F64, cross: F64, natural: F64
+    place: I64, Z: F64, psi: F64, weight: F64, residual: F64, precision: F64, cross: F64, natural: F64
 ) -> None:
-    """Add the pulls of each source: Σ w z zᵀ, Σ z ⊗ (w f ⊗ x) and Σ (y − p) z."""
-    K, R, d = Z.shape[1], first.shape[1], X.shape[1]
+    """Add the pulls of each source: Σ w z zᵀ, Σ z ⊗ ψ (ψ: a pull's w-weighted features) and Σ (y − p) z."""
+    K, P = Z.shape[1], psi.shape[1]
     for q in range(place.size):
         i = place[q]
         for a in range(K):
@@ -148,10 +148,8 @@ def source_sums(
             natural[i, a] += residual[q] * z
             for c in range(K):
                 precision[i, a, c] += weight[q] * z * Z[q, c]
-            for r in range(R):
-                wz = z * first[q, r]
-                for c in range(d):
-                    cross[i, a, r * d + c] += wz * X[q, c]
+            for c in range(P):
+                cross[i, a, c] += z * psi[q, c]
 
 
 @numba.njit(**KERNEL)

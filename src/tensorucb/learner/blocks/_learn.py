@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.learner.blocks._fit import fit, kronecker_sum
+from tensorucb.learner.blocks._fit import fit, kronecker_sum, of_ranks, source_normal
 from tensorucb.learner.blocks._nodes import NodeFeatures
 from tensorucb.learner.blocks._problem import Problem, load
 from tensorucb.learner.blocks._settings import BlockSettings
@@ -47,13 +47,12 @@ def quick_step(nodes: NodeFeatures, state: BlockState) -> BlockState:
     state = with_sources(state, state.log[-1].sources)
     problem = load(nodes, state.prior, state.seen, state.log[-1:], _first_size(state))
     sums, z, at = problem.sums(state.point, 0), problem.Z[0], problem.place
+    cross = source_normal(problem, of_ranks(sums, free_ranks(len(state.point.weights[0]))))[2]
     V, K = state.effect_covariances[at], state.gains[at]
     h = V @ z
     variance = h @ z
     gain = 1.0 / (1.0 + sums.weight * variance)
     limit = _LARGEST_STEP / variance
-    first = sums.first[:, free_ranks(sums.first.shape[1])]
-    cross = (first[:, :, None] * problem.X[:, None, :]).reshape(at.size, K.shape[2])
     effects, covariances, gains = state.point.effects.copy(), state.effect_covariances.copy(), state.gains.copy()
     effects[at] += h * np.clip(sums.residual * gain, -limit, limit)[:, None]
     covariances[at] = V - h[:, :, None] * h[:, None, :] * (sums.weight * gain)[:, None, None]
@@ -77,15 +76,19 @@ def _with_weights(problem: Problem, state: BlockState) -> Prior:
     point, prior = state.point, state.prior
     precisions, naturals = list(prior.precisions), list(prior.naturals)
     for mode, w in enumerate(point.weights):
-        sums = problem.sums(point, min(mode, 2))
-        second, score = sums.second, sums.score
-        X = (problem.X, problem.T)[mode] if mode < 2 else problem.mode(point.weights, mode)
-        if mode >= 2:
-            others = problem.rest(point.weights, leave_out=mode)
-            second, score = second * others[:, :, None] * others[:, None, :], score * others
-        L = kronecker_sum(second, X)
+        sums, v = problem.sums(point, min(mode, 2)), w.ravel()
+        if mode == 0:
+            L, h, _ = source_normal(problem, sums)
+            v = point.source_weights()
+        else:
+            second, score = sums.second, sums.score
+            X = problem.T if mode == 1 else problem.mode(point.weights, mode)
+            if mode >= 2:
+                others = problem.rest(point.weights, leave_out=mode)
+                second, score = second * others[:, :, None] * others[:, None, :], score * others
+            L, h = kronecker_sum(second, X), (score.T @ X).ravel()
         precisions[mode] = precisions[mode] + L
-        naturals[mode] = naturals[mode] + L @ w.ravel() + (score.T @ X).ravel()
+        naturals[mode] = naturals[mode] + L @ v + h
     return replace(prior, precisions=tuple(precisions), naturals=tuple(naturals))
 
 

@@ -16,6 +16,8 @@ I64 = NDArray[np.int64]
 _SMOOTHING = 2.0
 # A heavy tail must not let one feature of one user outweigh everything.
 _LARGEST = 8.0
+# Weights of features times product features: more features than fit are replaced by their leading axes.
+_MOST_CROSSINGS = 400
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class NodeFeatures:
         ``(n, k)`` past credit, ``(n, k)`` credit to be expected, ``(n,)`` the log of their ratio; or None.
     preference
         ``(n, k)``, so that m_j(z) = preference_j · z is the target's taste beyond its activity; or None.
+    axes
+        ``(d, d)`` principal axes of the features, the widest first.
     """
 
     source: F64
@@ -40,6 +44,7 @@ class NodeFeatures:
     exposure: F64 | None
     influence: F64 | None
     preference: F64 | None
+    axes: F64
 
     @property
     def slots(self) -> int:
@@ -50,6 +55,12 @@ class NodeFeatures:
     def n(self) -> int:
         """Number of nodes."""
         return int(self.source.shape[0])
+
+    def crossed(self, k: int, rows: I64 | slice = slice(None)) -> F64:
+        """``(n, c)`` features that respond to each of k product features: all, or as many leading axes as can be."""
+        d, features = len(self.axes), self.target[rows, :-1]
+        width = min(d, max(1, _MOST_CROSSINGS // k))
+        return features if width == d else features @ self.axes[:, :width]
 
     def sources(self, mix: F64) -> F64:
         """``(n, d_s)`` features of all sources for one product with mixture ``mix``."""
@@ -102,6 +113,7 @@ def node_features(users: F64, taste: F64 | None, credit: F64 | None, exposure: F
         influence = _ratio(credit.sum(axis=1), expected.sum(axis=1))
         columns.append(_standard(influence[:, None]))
     X, one = _distinct(np.hstack(columns)), np.ones((len(users), 1))
+    axes = np.linalg.eigh(X.T @ X)[1][:, ::-1]
     slots = np.zeros((len(users), (taste is not None) + (influence is not None)))
     return NodeFeatures(
         source=np.hstack([X, slots, one]),
@@ -110,6 +122,7 @@ def node_features(users: F64, taste: F64 | None, credit: F64 | None, exposure: F
         exposure=expected,
         influence=influence,
         preference=preference,
+        axes=axes,
     )
 
 

@@ -65,6 +65,8 @@ class Problem:
         Source of each pull, and its place among the sources seen.
     X, T, Z
         Features of each pull's source, of each observed target, and each round's product with a constant.
+    crossed
+        Features of each pull's source that respond to product features.
     """
 
     prior: Prior
@@ -79,6 +81,12 @@ class Problem:
     X: F64
     T: F64
     Z: F64
+    crossed: F64
+
+    def crossings(self) -> F64:
+        """``(pulls, k·c)``: each pull's product features times its source's features."""
+        Z = self.Z[self.pull_round, :-1]
+        return (Z[:, :, None] * self.crossed[:, None, :]).reshape(len(Z), Z.shape[1] * self.crossed.shape[1])
 
     def mode(self, weights: Sequence[F64], mode: int) -> F64:
         """``(rounds, d_l)`` features of one of the product's modes, with a constant."""
@@ -91,7 +99,9 @@ class Problem:
 
     def _arguments(self, point: Point) -> tuple[Any, ...]:
         w = point.weights
-        offset = np.einsum("qk,qk->q", point.effects[self.place], self.Z[self.pull_round])
+        response = point.effects[self.place]
+        response[:, :-1] += self.crossed @ point.responses.T
+        offset = np.einsum("qk,qk->q", response, self.Z[self.pull_round])
         factors = (self.X @ w[0].T, self.T @ w[1].T, self.rest(w), offset, point.targets[self.observed], point.taste)
         return (self.pull_round, self.ptr, self.target, self.outcome, self.taste, *factors)
 
@@ -117,9 +127,10 @@ class Problem:
 def _penalty(prior: Prior, point: Point) -> float:
     """Minus the log prior, up to a constant."""
     total = 0.0
-    for w, precision, natural in zip(point.weights, prior.precisions, prior.naturals, strict=True):
-        v = w.ravel()
+    vectors = (point.source_weights(), *(w.ravel() for w in point.weights[1:]))
+    for v, precision, natural in zip(vectors, prior.precisions, prior.naturals, strict=True):
         total += float(0.5 * v @ precision @ v - natural @ v)
+    total += float(0.5 * np.sum(prior.group_precisions() * (vectors[0] - prior.group_means) ** 2))
     b, d = point.targets, point.effects
     total += float(np.sum(0.5 * prior.target_precisions * b**2 - prior.target_naturals * b))
     total += float(0.5 * np.sum(d**2 / prior.variances) - np.sum(prior.effect_naturals * d))
@@ -157,4 +168,5 @@ def load(nodes: NodeFeatures, prior: Prior, seen: I64, rounds: Sequence[Round], 
         X=nodes.pulls(sources, mix[pull_round]),
         T=nodes.target[observed],
         Z=np.hstack([products, np.ones((len(rounds), 1))]),
+        crossed=nodes.crossed(products.shape[1], sources),
     )

@@ -33,6 +33,10 @@ def _bounds(n: int) -> list[int]:
     return [*range(0, n, _CHUNK), n]
 
 
+def _spans(n: int) -> list[slice]:
+    return [slice(a, min(a + _CHUNK, n)) for a in range(0, n, _CHUNK)]
+
+
 def score(
     settings: BlockSettings,
     nodes: NodeFeatures,
@@ -46,8 +50,9 @@ def score(
     """Score one product (its vectors side by side, scaled) on all edges.
 
     A source's deviation is the root of ``(ψ − Kᵀz)ᵀ Σ (ψ − Kᵀz) + zᵀVz``, where ψ holds its features times the
-    p(1 − p)-weighted mean of what multiplies them over its out-edges. It never exceeds the default deviation of an
-    effect, so that all sources not yet tried are equally uncertain, whatever their features.
+    p(1 − p)-weighted mean of what multiplies them over its out-edges, and the product's times its features. It never
+    exceeds the default deviation of an effect, so that all sources not yet tried are equally uncertain, whatever their
+    features.
     """
     from tensorucb.learner.blocks._kernels import score_edges
 
@@ -56,8 +61,9 @@ def score(
     X = nodes.sources(mix)
     A, B = X @ w[0].T, nodes.target @ w[1].T
     C = np.prod([u @ np.append(product[part], 1.0) for u, part in zip(w[2:], mode_slices(w), strict=True)], axis=0)
-    offset = np.zeros(nodes.n)
-    offset[state.seen] = state.point.effects @ z
+    crossed = nodes.crossed(product.size)
+    offset = crossed @ (product @ state.point.responses)
+    offset[state.seen] += state.point.effects @ z
     b = state.point.targets + state.point.taste * nodes.taste(mix)
     p, f = np.empty(targets.size), np.empty((nodes.n, C.size))
 
@@ -65,23 +71,33 @@ def score(
         score_edges(out_offsets, targets, start, stop, A, B, C, offset, b, p, f)
 
     map_chunks(run, _bounds(nodes.n), thread_count())
-    return Scores(p, _deviations(settings, state, z, X, f) if deviations else None)
+    return Scores(p, _deviations(settings, state, z, X, crossed, f) if deviations else None)
 
 
-def _deviations(settings: BlockSettings, state: BlockState, z: F64, X: F64, f: F64) -> F64:
+def _deviations(settings: BlockSettings, state: BlockState, z: F64, X: F64, crossed: F64, f: F64) -> F64:
+    f, S, seen = f[:, free_ranks(f.shape[1])], state.weight_covariance, state.seen
+    ranks, k, c = f.shape[1] * X.shape[1], z.size - 1, crossed.shape[1]
+    # One product for all: of M's covariance only its action on this product counts.
+    half = (S[:, ranks:].reshape(len(S), k, c).transpose(0, 2, 1) @ z[:-1]).reshape(len(S), c)
+    corner = np.tensordot(z[:-1], half[ranks:].reshape(k, c, c), 1)
+    reduced = np.block([[S[:ranks, :ranks], half[:ranks]], [half[:ranks].T, corner]])
     variance = np.full(len(X), float(z**2 @ state.prior.variances))
-    variance[state.seen] = (state.effect_covariances @ z) @ z
-    shift = np.einsum("k,ikd->id", z, state.gains)
-    at, f = np.searchsorted(state.seen, _bounds(len(X))), f[:, free_ranks(f.shape[1])]
-    for number, start in enumerate(range(0, len(X), _CHUNK)):
-        stop = min(start + _CHUNK, len(X))
-        psi = (f[start:stop, :, None] * X[start:stop, None, :]).reshape(stop - start, shift.shape[1])
-        known = slice(at[number], at[number + 1])
-        psi[state.seen[known] - start] -= shift[known]
-        variance[start:stop] += np.einsum("nd,nd->n", psi @ state.weight_covariance, psi)
-    default = np.append(np.full(z.size - 1, settings.product_deviation**2), settings.source_deviation**2)
+    for rows in _spans(len(X)):
+        psi = np.hstack([_outer(f[rows], X[rows]), crossed[rows]])
+        variance[rows] += np.einsum("nd,nd->n", psi @ reduced, psi)
+    for rows in _spans(seen.size):
+        at = seen[rows]
+        psi = np.hstack([_outer(f[at], X[at]), _outer(np.broadcast_to(z[:-1], (at.size, k)), crossed[at])])
+        psi -= np.einsum("k,ikd->id", z, state.gains[rows])
+        variance[at] = (state.effect_covariances[rows] @ z) @ z + np.einsum("nd,nd->n", psi @ S, psi)
+    default = np.append(np.full(k, settings.product_deviation**2), settings.source_deviation**2)
     deviations: F64 = np.sqrt(np.clip(variance, 0.0, float(z**2 @ default)))
     return deviations
+
+
+def _outer(a: F64, b: F64) -> F64:
+    """The outer product of each row of ``a`` and of ``b``, flat."""
+    return (a[:, :, None] * b[:, None, :]).reshape(len(a), a.shape[1] * b.shape[1])
 
 
 def raised(probabilities: F64, out_offsets: I64, bonus: F64) -> F64:

@@ -26,12 +26,17 @@ class BlockSettings:
         Prior variance of weights of main effects and of interactions.
     pair_scale
         Standard deviation of the random start of interactions.
+    response_variance
+        Prior variance of the weights of features times product features, to begin with, as ``main_variance`` is for
+        the main effects of sources.
     taste_variance
         Prior variance of the weight of taste.
     trust
         Prior slope of past influence, which is itself a log rate ratio.
     deviation_weight
         The prior τ counts as much as this many sources when τ is learned.
+    variance_weight
+        The prior variance counts as much as this many weights when a group's variance is learned.
     growth
         Refit after this relative growth of the number of rounds.
     sweeps
@@ -45,12 +50,14 @@ class BlockSettings:
     product_deviation: float = 0.35
     source_deviation: float = 0.35
     target_variance: float = 0.3
-    main_variance: float = 0.25
+    main_variance: float = 0.02
     pair_variance: float = 0.03
     pair_scale: float = 0.1
+    response_variance: float = 0.01
     taste_variance: float = 0.1
     trust: float = 0.5
     deviation_weight: float = 20.0
+    variance_weight: float = 10.0
     growth: float = 1.15
     sweeps: int = 2
     max_rows: int = 400_000

@@ -52,6 +52,8 @@ class Point:
         ``(R, d_l)`` of each mode: sources, targets, then the product's modes.
     effects
         ``(sources seen, k + 1)``: d_i.
+    responses
+        ``(k, c)``: M, how features of a source change its response to each product feature.
     targets
         ``(n,)``: b_j.
     taste
@@ -60,8 +62,13 @@ class Point:
 
     weights: tuple[F64, ...]
     effects: F64
+    responses: F64
     targets: F64
     taste: float
+
+    def source_weights(self) -> F64:
+        """All weights of the source block side by side: those of the tensor, then M."""
+        return np.concatenate([self.weights[0].ravel(), self.responses.ravel()])
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,11 @@ class Prior:
     Attributes
     ----------
     precisions, naturals
-        ``(R·d_l, R·d_l)`` and ``(R·d_l,)`` of each mode's weights.
+        ``(R·d_l, R·d_l)`` and ``(R·d_l,)`` of each mode's weights; the first mode's hold M's as well. Weights in a
+        group have a prior of their own on top.
+    groups, group_means, group_variances
+        Of all weights of the source block: 1 for main effects, 2 for M, 0 for none of these; their prior means; and
+        the two groups' variances, which are learned.
     effect_precisions, effect_naturals
         Of each d_i, from absorbed rounds alone; ``variances`` comes on top.
     variances
@@ -84,6 +95,9 @@ class Prior:
 
     precisions: tuple[F64, ...]
     naturals: tuple[F64, ...]
+    groups: I64
+    group_means: F64
+    group_variances: F64
     effect_precisions: F64
     effect_naturals: F64
     variances: F64
@@ -91,6 +105,10 @@ class Prior:
     target_naturals: F64
     taste_precision: float
     taste_natural: float
+
+    def group_precisions(self) -> F64:
+        """What the groups add to the diagonal of the first mode's precision."""
+        return np.append(0.0, 1.0 / self.group_variances)[self.groups]
 
 
 @dataclass(frozen=True)
@@ -104,7 +122,7 @@ class BlockState:
     seen
         Sources with an effect of their own, ascending.
     weight_covariance
-        ``(F·d_s, F·d_s)``: Σ of the source weights of the F free ranks, effects integrated out.
+        Σ of the source weights of the free ranks and of M, effects integrated out.
     effect_covariances, gains
         Of each source seen: V of d_i given the weights, and how d_i follows the weights, ``V L_dw``.
     log
@@ -179,9 +197,20 @@ def start(
         variance[_ANCHORED:] = settings.pair_variance
     k, n = sum(sizes) + 1, nodes.n
     tau = np.append(np.full(k - 1, settings.product_deviation**2), settings.source_deviation**2)
+    responses = np.zeros((k - 1, nodes.crossed(k - 1, slice(0)).shape[1]))
+    group = np.zeros((R, dims[0]), dtype=np.int64)
+    group[1:2, :-1] = 1
+    groups = np.append(group, np.full(responses.size, 2))
+    diagonals, flat = [1.0 / variance.ravel() for variance in variances], [mean.ravel() for mean in means]
+    diagonals[0], flat[0] = (np.append(part, np.zeros(responses.size)) for part in (diagonals[0], flat[0]))
+    diagonals[0][groups > 0] = 0.0
+    widths = np.append(variances[0][free_ranks(R)], np.full(responses.size, settings.response_variance))
     prior = Prior(
-        precisions=tuple(np.diag(1.0 / variance.ravel()) for variance in variances),
-        naturals=tuple((mean / variance).ravel() for mean, variance in zip(means, variances, strict=True)),
+        precisions=tuple(np.diag(diagonal) for diagonal in diagonals),
+        naturals=tuple(mean * diagonal for mean, diagonal in zip(flat, diagonals, strict=True)),
+        groups=groups,
+        group_means=np.where(groups > 0, flat[0], 0.0),
+        group_variances=np.array([settings.main_variance, settings.response_variance]),
         effect_precisions=np.zeros((0, k, k)),
         effect_naturals=np.zeros((0, k)),
         variances=tau,
@@ -192,12 +221,12 @@ def start(
     )
     return BlockState(
         scales=tuple(_scale(vector) for vector in vectors),
-        point=Point(tuple(means), np.zeros((0, k)), np.zeros(n), 0.0),
+        point=Point(tuple(means), np.zeros((0, k)), responses, np.zeros(n), 0.0),
         prior=prior,
         seen=np.zeros(0, dtype=np.int64),
-        weight_covariance=np.diag(variances[0][free_ranks(R)].ravel()),
+        weight_covariance=np.diag(widths),
         effect_covariances=np.zeros((0, k, k)),
-        gains=np.zeros((0, k, free_ranks(R).size * dims[0])),
+        gains=np.zeros((0, k, widths.size)),
     )
 
 
