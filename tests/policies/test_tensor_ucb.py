@@ -94,7 +94,7 @@ def test_bonuses_are_one_number_per_source_and_bounded():
     policy, graph, _, product = taught(exploration=1.0)
     mean, bold = policy.mean(product), policy.score(product)
     bonus = np.log(bold / (1 - bold)) - np.log(mean / (1 - mean))
-    cap = 0.35 * np.sqrt(product[0] @ product[0] + 1)
+    cap = np.sqrt(policy.state().arrays["variances"] @ np.append(product[0], 1.0) ** 2)
     assert bonus.max() < cap + 1e-9
     for source in np.unique(graph.sources):
         assert np.ptp(bonus[graph.sources == source]) < 1e-8

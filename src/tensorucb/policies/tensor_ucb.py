@@ -24,15 +24,19 @@ __all__ = ["TensorUCB"]
 _KINDS = ("ucb", "thompson", "greedy")
 # exp of more would leave the range of numbers; the probability is 1 long before.
 _LARGEST_BONUS = 30.0
+# A source differs from others of its features less than it differs between products.
+_CONSTANT = 0.6
 
 
 class TensorUCB(BasePolicy):
     """Contextual influence maximisation by a logistic tensor with node effects, fitted by blocks.
 
-    ``logit p_ij(z) = Σ_r (A_r·s_i)(B_r·t_j) Π_l (C^l_r·(z_l, 1)) + d_i·(z, 1) + b_j + g·m_j(z)``: the paper's tensor on
-    features with a constant, a vector ``d_i`` of each source's own response to products, an offset ``b_j`` of each
-    target and its past taste ``m_j(z)``. All parameters are refitted to all rounds from time to time (each block by
-    Newton's method, exact given the others); between refits ``d_i`` of the sources seen follow by a Kalman step.
+    ``logit p_ij(z) = Σ_r (A_r·s_i)(B_r·t_j) Π_l (C^l_r·(z_l, 1)) + zᵀM s_i + d_i·(z, 1) + b_j + g·m_j(z)``: the paper's
+    tensor on features with a constant, the response ``M s_i`` to products that a source's features let expect, a vector
+    ``d_i`` of its own response beyond that, an offset ``b_j`` of each target and its past taste ``m_j(z)``. Prior
+    variances of main effects, of M and of d_i are learned. All parameters are refitted to all rounds from time to time
+    (each block by Newton's method, exact given the others); between refits ``d_i`` of the sources seen follow by a
+    Kalman step.
 
     Whom to seed depends on the total response of a source to the product, so that exploration is about sources: the
     deviation of a source's logit, times ``exploration``, is added to the logits of its out-edges.
@@ -56,8 +60,8 @@ class TensorUCB(BasePolicy):
     base_logit
         Logit of every edge at the start; −3 is a probability of 4.7 %.
     effect_deviation
-        Prior standard deviation τ of d_i, for each product feature and the constant. It is learned on the way, and
-        bounds the deviations that are explored.
+        Prior standard deviation τ of d_i for each product feature; for its constant 0.6 times that. Both are learned
+        on the way, and bound the deviations that are explored.
     max_rows
         Observed edges kept for refits. Older ones are absorbed into Gaussian priors, so that work and memory stay.
     """
@@ -78,7 +82,7 @@ class TensorUCB(BasePolicy):
         *,
         exploration_kind: str = "ucb",
         base_logit: float = -3.0,
-        effect_deviation: float = 0.35,
+        effect_deviation: float = 0.25,
         max_rows: int = 400_000,
     ) -> None:
         self.rank = check_count("rank", rank, 1)
@@ -135,7 +139,7 @@ class TensorUCB(BasePolicy):
             rank=self.rank,
             base_logit=self.base_logit,
             product_deviation=deviation,
-            source_deviation=deviation,
+            source_deviation=_CONSTANT * deviation,
             max_rows=self.max_rows,
         )
 
@@ -169,7 +173,7 @@ class TensorUCB(BasePolicy):
         product = blocks.scaled_product(state.scales, modes)
         edges = self.graph.out_offsets, self.graph.targets
         with single_threaded_blas():
-            return blocks.score(self._model(), self._nodes, state, product, *edges, deviations=deviations)
+            return blocks.score(self._nodes, state, product, *edges, deviations=deviations)
 
     def _score(self, modes: tuple[Floats, ...]) -> Floats:
         explores = self.exploration_kind != "greedy" and self.exploration > 0.0

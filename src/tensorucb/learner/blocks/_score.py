@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from tensorucb.learner.blocks._nodes import NodeFeatures
 from tensorucb.learner.blocks._problem import mixture, mode_slices
-from tensorucb.learner.blocks._settings import BlockSettings
 from tensorucb.learner.blocks._state import BlockState, free_ranks
 from tensorucb.threads import map_chunks, thread_count
 
@@ -38,7 +37,6 @@ def _spans(n: int) -> list[slice]:
 
 
 def score(
-    settings: BlockSettings,
     nodes: NodeFeatures,
     state: BlockState,
     product: F64,
@@ -51,8 +49,8 @@ def score(
 
     A source's deviation is the root of ``(ψ − Kᵀz)ᵀ Σ (ψ − Kᵀz) + zᵀVz``, where ψ holds its features times the
     p(1 − p)-weighted mean of what multiplies them over its out-edges, and the product's times its features. It never
-    exceeds the default deviation of an effect, so that all sources not yet tried are equally uncertain, whatever their
-    features.
+    exceeds the deviation of an effect (τ, as learned), so that all sources not yet tried are equally uncertain,
+    whatever their features.
     """
     from tensorucb.learner.blocks._kernels import score_edges
 
@@ -71,17 +69,18 @@ def score(
         score_edges(out_offsets, targets, start, stop, A, B, C, offset, b, p, f)
 
     map_chunks(run, _bounds(nodes.n), thread_count())
-    return Scores(p, _deviations(settings, state, z, X, crossed, f) if deviations else None)
+    return Scores(p, _deviations(state, z, X, crossed, f) if deviations else None)
 
 
-def _deviations(settings: BlockSettings, state: BlockState, z: F64, X: F64, crossed: F64, f: F64) -> F64:
+def _deviations(state: BlockState, z: F64, X: F64, crossed: F64, f: F64) -> F64:
     f, S, seen = f[:, free_ranks(f.shape[1])], state.weight_covariance, state.seen
     ranks, k, c = f.shape[1] * X.shape[1], z.size - 1, crossed.shape[1]
     # One product for all: of M's covariance only its action on this product counts.
     half = (S[:, ranks:].reshape(len(S), k, c).transpose(0, 2, 1) @ z[:-1]).reshape(len(S), c)
     corner = np.tensordot(z[:-1], half[ranks:].reshape(k, c, c), 1)
     reduced = np.block([[S[:ranks, :ranks], half[:ranks]], [half[:ranks].T, corner]])
-    variance = np.full(len(X), float(z**2 @ state.prior.variances))
+    widest = float(z**2 @ state.prior.variances)
+    variance = np.full(len(X), widest)
     for rows in _spans(len(X)):
         psi = np.hstack([_outer(f[rows], X[rows]), crossed[rows]])
         variance[rows] += np.einsum("nd,nd->n", psi @ reduced, psi)
@@ -90,8 +89,7 @@ def _deviations(settings: BlockSettings, state: BlockState, z: F64, X: F64, cros
         psi = np.hstack([_outer(f[at], X[at]), _outer(np.broadcast_to(z[:-1], (at.size, k)), crossed[at])])
         psi -= np.einsum("k,ikd->id", z, state.gains[rows])
         variance[at] = (state.effect_covariances[rows] @ z) @ z + np.einsum("nd,nd->n", psi @ S, psi)
-    default = np.append(np.full(k, settings.product_deviation**2), settings.source_deviation**2)
-    deviations: F64 = np.sqrt(np.clip(variance, 0.0, float(z**2 @ default)))
+    deviations: F64 = np.sqrt(np.clip(variance, 0.0, widest))
     return deviations
 
 

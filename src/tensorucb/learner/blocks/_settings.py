@@ -47,8 +47,8 @@ class BlockSettings:
 
     rank: int = 5
     base_logit: float = -3.0
-    product_deviation: float = 0.35
-    source_deviation: float = 0.35
+    product_deviation: float = 0.25
+    source_deviation: float = 0.15
     target_variance: float = 0.3
     main_variance: float = 0.02
     pair_variance: float = 0.03
