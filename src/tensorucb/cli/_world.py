@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tensorucb.experiments import Environment, WorldSettings
     from tensorucb.graph import Graph
 
-__all__ = ["MinActions", "Preparation", "Synthetic", "World", "load_world"]
+__all__ = ["PRODUCT_EFFECT", "MinActions", "Preparation", "ProductEffect", "Synthetic", "World", "load_world"]
 
 _DAY = 86_400.0
 
@@ -25,6 +25,11 @@ MinActions = Annotated[
         min=0,
         help="Leave out users with fewer actions, and then isolated ones; the paper used 50. 0: as the data comes.",
     ),
+]
+
+PRODUCT_EFFECT = 1.5
+ProductEffect = Annotated[
+    float, typer.Option(min=0.0, help="How much the product matters in the generated network; at 0 it does not.")
 ]
 
 
@@ -98,6 +103,7 @@ def load_world(
     scale: float,
     seed: int,
     preparation: Preparation,
+    product_effect: float = PRODUCT_EFFECT,
 ) -> World:
     """Read and prepare the data set, or generate the network."""
     if (data is None) == (synthetic is None):
@@ -105,6 +111,8 @@ def load_world(
     if data is not None:
         from tensorucb.data import checksum, read_dataset
 
+        if product_effect != PRODUCT_EFFECT:
+            raise typer.BadParameter("--product-effect is for --synthetic; a data set has its own.")
         dataset = preparation(read_dataset(data), seed=seed)
         about: dict[str, Any] = {"name": dataset.name, "checksum": checksum(dataset), "preparation": vars(preparation)}
         return World(dataset.name, dataset, about)
@@ -114,5 +122,5 @@ def load_world(
     from tensorucb.data import digg_like, flixster_like
 
     make = digg_like if synthetic is Synthetic.digg else flixster_like
-    about = {"generator": make.__name__, "scale": scale, "seed": seed}
-    return World(f"{synthetic.value}-like", make(scale, rng=seed), about)
+    about = {"generator": make.__name__, "scale": scale, "seed": seed, "product_effect": product_effect}
+    return World(f"{synthetic.value}-like", make(scale, rng=seed, product_effect=product_effect), about)

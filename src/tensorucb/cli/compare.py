@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tensorucb.cli._output import check_output_directory, emit_json, print_to, progress_bar
-from tensorucb.cli._world import MinActions, Preparation, Synthetic, load_world
+from tensorucb.cli._world import PRODUCT_EFFECT, MinActions, Preparation, ProductEffect, Synthetic, load_world
 from tensorucb.cli.reproduce import Feedback, Objective
 
 __all__ = ["compare"]
@@ -19,6 +19,7 @@ def compare(
     data: Annotated[Path | None, typer.Option(help="Directory with a network and an action log.")] = None,
     synthetic: Annotated[Synthetic | None, typer.Option(help="A generated network instead of --data.")] = None,
     scale: Annotated[float, typer.Option(min=0.001, help="Factor on the size of the generated network.")] = 1.0,
+    product_effect: ProductEffect = PRODUCT_EFFECT,
     min_actions: MinActions = 0,
     ablation: Annotated[
         bool, typer.Option("--ablation", help="Compare our defaults with one idea off at a time instead.")
@@ -47,7 +48,7 @@ def compare(
     from tensorucb.experiments import Decisions, WorldSettings, decision_table, write_manifest
 
     check_output_directory(out)
-    world = load_world(data, synthetic, scale, seed, Preparation(min_actions))
+    world = load_world(data, synthetic, scale, seed, Preparation(min_actions), product_effect)
     note = print_to(err=True)
     rules = WorldSettings(objective=objective.value, feedback=feedback.value, seed=seed)
     environment = world.environment(rules, out / "cache", lambda line: note.print(f"[dim]{line} …[/dim]"))

@@ -18,6 +18,7 @@ from tensorucb.rng import RngLike
 __all__ = ["Ablated", "ablations"]
 
 _OFF = 1e-3
+_NEVER = float(np.finfo(np.float32).max)
 
 
 class Ablated(TensorUCB):
@@ -65,7 +66,9 @@ def ablations() -> dict[str, Policy]:
         "no effects per source": Ablated({"product_deviation": _OFF, "source_deviation": _OFF}),
         "effects per source blind to the product": Ablated({"product_deviation": _OFF}),
         "no effects per target": Ablated({"target_variance": _OFF**2}),
-        "widths of effects not learned": Ablated({"deviation_weight": float(np.finfo(np.float32).max)}),
+        "features do not respond to products": Ablated({"response_variance": _OFF**2, "variance_weight": _NEVER}),
+        "wide main effects": Ablated({"main_variance": 0.25}),
+        "variances not learned": Ablated({"deviation_weight": _NEVER, "variance_weight": _NEVER}),
         "no trust in past influence": Ablated({"trust": 0.0}),
         "no past influence": Ablated(withheld=("influence",)),
         "no past tastes": Ablated(withheld=("taste",)),
