@@ -39,11 +39,14 @@ def _sums(problem, point):
     q = np.repeat(np.arange(problem.place.size), np.diff(problem.ptr))
     t, j = problem.pull_round[q], problem.target
     A, B, C = problem.X @ point.weights[0].T, problem.T @ point.weights[1].T, problem.rest(point.weights)
-    offset = np.einsum("qk,qk->q", point.effects[problem.place], problem.Z[problem.pull_round])
+    effects = point.effects[problem.place]
+    effects[:, :-1] += problem.crossed @ point.responses.T
+    offset = np.einsum("qk,qk->q", effects, problem.Z[problem.pull_round])
     f = B[j] * C[t]
     u = (A[q] * f).sum(axis=1) + offset[q] + point.targets[problem.observed][j] + point.taste * problem.taste
     p = 1.0 / (1.0 + np.exp(-u))
-    w, e, begins = p * (1.0 - p), problem.outcome - p, problem.ptr[:-1]
+    n, begins = problem.trials, problem.ptr[:-1]
+    w, e = n * p * (1.0 - p), problem.outcome - n * p
     parts = (w[:, None, None] * f[:, :, None] * f[:, None, :], w[:, None] * f, w, e[:, None] * f, e)
     return [np.add.reduceat(part, begins, axis=0) for part in parts]
 

@@ -205,7 +205,7 @@ def test_the_quick_step_is_the_conditional_newton_step():
     record = blocks.make_round(
         np.array([0.2, 0.5, 0.3]), np.array([int(state.seen[0])] * 2), np.array([1, 2], np.int32), np.array([1.0, 0.0])
     )
-    told = blocks.quick_step(nodes, replace(state, log=(record,)))
+    told = blocks.quick_step(nodes, state, record)
     problem = load(nodes, state.prior, state.seen, (record,), 3)
     sums, z, V = problem.sums(state.point, 0), problem.Z[0], state.effect_covariances[0]
     precision = np.linalg.inv(V) + sums.weight[0] * np.outer(z, z)
@@ -270,9 +270,30 @@ def test_rows_in_any_order_and_repeated_edges_count():
         np.ones(1), np.array([4, 2, 4, 2]), np.array([0, 1, 3, 1], np.int32), np.array([1, 0, 0.5, 1])
     )
     assert a.sources.tolist() == [2, 4]
-    assert a.offsets.tolist() == [0, 2, 4]
-    assert a.targets.tolist() == [1, 1, 0, 3]
-    assert a.outcomes.tolist() == [0, 1, 1, 0.5]
+    assert a.offsets.tolist() == [0, 1, 3]
+    assert a.targets.tolist() == [1, 0, 3]
+    assert a.outcomes.tolist() == [1, 1, 0.5]
+    assert a.trials.tolist() == [2, 1, 1]
+
+
+def test_rounds_of_one_product_are_kept_as_one():
+    sizes = (3,)
+    _, nodes, _, state, _ = world(sizes, rounds=6)
+    products = [state.log[0].product, state.log[1].product]
+    told = [replace(r, product=products[t % 2]) for t, r in enumerate(state.log)]
+    joined = ()
+    for record in told:
+        joined = blocks.with_round(joined, record)
+    assert len(joined) == 2
+    assert sum(r.trials.sum() for r in joined) == sum(r.trials.sum() for r in told)
+    assert sum(r.outcomes.size for r in joined) < sum(r.outcomes.size for r in told)
+    apart, together = (load(nodes, state.prior, state.seen, log, 3) for log in (told, joined))
+    assert together.value(state.point).total == pytest.approx(apart.value(state.point).total, rel=1e-12)
+    for one, other in zip(*(vars(p.sums(state.point, 1)).values() for p in (apart, together)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-13)
+    moves = [source_step(p, state.point)[0](1.0) for p in (apart, together)]
+    np.testing.assert_allclose(moves[0].effects, moves[1].effects, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(moves[0].responses, moves[1].responses, rtol=1e-8, atol=1e-10)
 
 
 def test_features_of_any_scale_are_standardised():

@@ -27,19 +27,19 @@ def mixture(product, size):
 
 
 def rows(log):
-    """(round, source, target, outcome) of every row."""
+    """(round, source, target, outcome, trials) of every row."""
     for t, record in enumerate(log):
         for q, source in enumerate(record.sources):
             for k in range(record.offsets[q], record.offsets[q + 1]):
-                yield t, int(source), int(record.targets[k]), float(record.outcomes[k])
+                yield t, int(source), int(record.targets[k]), float(record.outcomes[k]), float(record.trials[k])
 
 
 def log_posterior(prior, point, nodes, seen, log, sizes):
     total = 0.0
-    for t, i, j, y in rows(log):
+    for t, i, j, y, n in rows(log):
         product = log[t].product
         u = logit(point, nodes, seen, i, j, product, mixture(product, sizes[0]), sizes)
-        total += y * u - np.logaddexp(0.0, u)
+        total += y * u - n * np.logaddexp(0.0, u)
     sources = np.append(point.weights[0], point.responses)
     vectors = [sources, *(w.ravel() for w in point.weights[1:])]
     for v, precision, natural in zip(vectors, prior.precisions, prior.naturals, strict=True):
@@ -57,7 +57,7 @@ def log_posterior(prior, point, nodes, seen, log, sizes):
 def block_sums(point, nodes, seen, log, sizes, block):
     """Σ w f fᵀ, Σ w f, Σ w, Σ (y − p) f and Σ (y − p) by pull, target or round, as dictionaries."""
     found = {}
-    for t, i, j, y in rows(log):
+    for t, i, j, y, n in rows(log):
         product = log[t].product
         mix = mixture(product, sizes[0])
         p = 1.0 / (1.0 + np.exp(-logit(point, nodes, seen, i, j, product, mix, sizes)))
@@ -68,7 +68,8 @@ def block_sums(point, nodes, seen, log, sizes, block):
             start += size
         f = (b * c, a * c, a * b)[block]
         key = ((t, i), j, t)[block]
-        new = (p * (1 - p) * np.outer(f, f), p * (1 - p) * f, p * (1 - p), (y - p) * f, y - p)
+        w, e = n * p * (1 - p), y - n * p
+        new = (w * np.outer(f, f), w * f, w, e * f, e)
         found[key] = new if key not in found else tuple(x + z for x, z in zip(found[key], new, strict=True))
     return found
 

@@ -8,7 +8,7 @@ Pure functions on a frozen state.
 
 from tensorucb.learner.blocks._arrays import state_from_arrays, state_to_arrays
 from tensorucb.learner.blocks._fit import fit
-from tensorucb.learner.blocks._learn import absorb, learn, make_round, quick_step
+from tensorucb.learner.blocks._learn import absorb, learn, make_round, quick_step, with_round
 from tensorucb.learner.blocks._nodes import NodeFeatures, node_features
 from tensorucb.learner.blocks._score import Scores, raised, score
 from tensorucb.learner.blocks._settings import BlockSettings
@@ -34,4 +34,5 @@ __all__ = [
     "start",
     "state_from_arrays",
     "state_to_arrays",
+    "with_round",
 ]

@@ -60,6 +60,7 @@ def _log_to_arrays(log: Sequence[Round], k: int) -> dict[str, NDArray[Any]]:
         "log_counts": _joined([np.diff(r.offsets) for r in log], np.int64),
         "log_targets": _joined([r.targets for r in log], np.int32),
         "log_outcomes": _joined([r.outcomes for r in log], np.float64),
+        "log_trials": _joined([r.trials for r in log], np.float64),
     }
 
 
@@ -100,17 +101,16 @@ def state_from_arrays(model: BlockState, arrays: Mapping[str, NDArray[Any]]) -> 
 
 
 def _log_from_arrays(a: Mapping[str, NDArray[Any]]) -> tuple[Round, ...]:
-    pulls, rows = a["log_pulls"], _offsets(a["log_counts"].tolist())
-    if pulls.size != len(a["log_products"]) + 1 or pulls[-1] != rows.size - 1 or rows[-1] != a["log_targets"].size:
+    pulls, begins = a["log_pulls"], _offsets(a["log_counts"].tolist())
+    if pulls.size != len(a["log_products"]) + 1 or pulls[-1] != begins.size - 1 or begins[-1] != a["log_targets"].size:
         raise ShapeError("the rounds kept in the state do not fit each other: sizes of log_… arrays differ.")
     log = []
     for t, product in enumerate(a["log_products"]):
         first, last = int(pulls[t]), int(pulls[t + 1])
-        span = slice(int(rows[first]), int(rows[last]))
-        offsets = rows[first : last + 1] - rows[first]
-        log.append(
-            Round(product, a["log_sources"][first:last], offsets, a["log_targets"][span], a["log_outcomes"][span])
-        )
+        span = slice(int(begins[first]), int(begins[last]))
+        offsets = begins[first : last + 1] - begins[first]
+        rows = (a[f"log_{name}"][span] for name in ("targets", "outcomes", "trials"))
+        log.append(Round(product, a["log_sources"][first:last], offsets, *rows))
     return tuple(log)
 
 
@@ -123,6 +123,7 @@ _GROWING = {
     "gains": "seen",
     "log_counts": "log_sources",
     "log_outcomes": "log_targets",
+    "log_trials": "log_targets",
 }
 _FREE = ("seen", "log_products", "log_pulls", "log_sources", "log_targets")
 

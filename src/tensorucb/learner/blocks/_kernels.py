@@ -2,11 +2,12 @@
 
 Glossary
     q, t     a pull (one source in one round) and its round;  rows ptr[q] .. ptr[q+1] are what the pull showed
-    j, y, m  a row's target (a number among those observed), outcome and taste m_j(z)
+    j, y, n  a row's target (a number among those observed), its outcomes summed, and how many there were
+    m        a row's taste m_j(z)
     R        rank
     A, B, C  (pulls, R), (targets, R), (rounds, R): the weighted features of the three sides of the tensor
     off, b   d_i·z of each pull, and the offset of each target;  g the weight of taste
-    u, p, w  logit, probability and its curvature p(1 − p)
+    u, p, w  logit, probability and curvature n·p(1 − p)
     f        what multiplies a block's own factor: B·C, A·C or A·B
 
 Sums go by pull (block 0), target (1) or round (2): the normal equations of a block follow from them.
@@ -48,6 +49,7 @@ def accumulate(
     ptr: I64,
     target: I32,
     y: F64,
+    n: F64,
     m: F64,
     A: F64,
     B: F64,
@@ -61,7 +63,7 @@ def accumulate(
     score: F64,
     residual: F64,
 ) -> None:
-    """Add Σ w f fᵀ (lower half), Σ w f, Σ w, Σ (y − p) f and Σ (y − p) of each item of the block."""
+    """Add Σ w f fᵀ (lower half), Σ w f, Σ w, Σ (y − n·p) f and Σ (y − n·p) of each item of the block."""
     R = A.shape[1]
     f = np.empty(R)
     for q in range(pull_round.size):
@@ -69,7 +71,7 @@ def accumulate(
         for k in range(ptr[q], ptr[q + 1]):
             j = target[k]
             p = _sigmoid(_logit(A, B, C, q, j, t, off[q] + b[j] + g * m[k]))
-            e, w = y[k] - p, p * (1.0 - p)
+            e, w = y[k] - n[k] * p, n[k] * p * (1.0 - p)
             if block == 0:
                 x = q
                 for r in range(R):
@@ -97,6 +99,7 @@ def likelihood(
     ptr: I64,
     target: I32,
     y: F64,
+    n: F64,
     m: F64,
     A: F64,
     B: F64,
@@ -114,9 +117,9 @@ def likelihood(
             u = _logit(A, B, C, q, j, t, off[q] + b[j] + g * m[k])
             z = math.exp(-abs(u))
             p = 1.0 / (1.0 + z) if u > 0.0 else z / (1.0 + z)
-            total += y[k] * u - max(u, 0.0) - math.log1p(z)
-            slope += (y[k] - p) * m[k]
-            curvature += p * (1.0 - p) * m[k] * m[k]
+            total += y[k] * u - n[k] * (max(u, 0.0) + math.log1p(z))
+            slope += (y[k] - n[k] * p) * m[k]
+            curvature += n[k] * p * (1.0 - p) * m[k] * m[k]
     return total, slope, curvature
 
 

@@ -14,38 +14,62 @@ from tensorucb.learner.blocks._problem import Problem, load
 from tensorucb.learner.blocks._settings import BlockSettings
 from tensorucb.learner.blocks._state import BlockState, Prior, Round, free_ranks, with_sources
 
-__all__ = ["absorb", "learn", "make_round", "quick_step"]
+__all__ = ["absorb", "learn", "make_round", "quick_step", "with_round"]
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 # A quick step moves a source's logit by at most this much.
 _LARGEST_STEP = 1.5
+_ROWS = ("targets", "outcomes", "trials")
 
 
-def make_round(product: F64, sources: I64, targets: NDArray[np.int32], outcomes: F64) -> Round:
-    """A round from rows in any order; an edge seen twice counts twice."""
-    order = np.argsort(sources, kind="stable")
-    distinct, first = np.unique(sources[order], return_index=True)
-    offsets = np.append(first, sources.size).astype(np.int64)
-    return Round(product, distinct.astype(np.int64), offsets, targets[order], outcomes[order])
+def make_round(
+    product: F64, sources: I64, targets: NDArray[np.int32], outcomes: F64, trials: F64 | None = None
+) -> Round:
+    """A round from rows in any order; an edge seen twice is one row with two trials."""
+    order = np.lexsort((targets, sources))
+    sources, targets = sources[order], targets[order]
+    new = np.ones(order.size, dtype=np.bool_)
+    new[1:] = (np.diff(sources) != 0) | (np.diff(targets) != 0)
+    rows = np.flatnonzero(new)
+    counts = np.ones(order.size) if trials is None else trials[order]
+    distinct, first = np.unique(sources[rows], return_index=True)
+    return Round(
+        product,
+        distinct.astype(np.int64),
+        np.append(first, rows.size).astype(np.int64),
+        targets[rows],
+        np.add.reduceat(outcomes[order], rows) if rows.size else np.empty(0),
+        np.add.reduceat(counts, rows) if rows.size else np.empty(0),
+    )
+
+
+def with_round(log: tuple[Round, ...], record: Round) -> tuple[Round, ...]:
+    """The log with one more round, which joins an earlier one of the same product."""
+    for place, old in enumerate(log):
+        if np.array_equal(old.product, record.product):
+            sources = np.concatenate([np.repeat(r.sources, np.diff(r.offsets)) for r in (old, record)])
+            rows = [np.concatenate([getattr(r, name) for r in (old, record)]) for name in _ROWS]
+            return (*log[:place], make_round(old.product, sources, *rows), *log[place + 1 :])
+    return (*log, record)
 
 
 def learn(settings: BlockSettings, nodes: NodeFeatures, state: BlockState, record: Round) -> BlockState:
     """The state after one more round."""
-    state = replace(state, log=(*state.log, record), rounds=state.rounds + 1)
+    state = replace(state, log=with_round(state.log, record), rounds=state.rounds + 1)
     full = sum(r.outcomes.size for r in state.log) > settings.max_rows
     if state.rounds < state.next_fit and not full:
-        return quick_step(nodes, state)
+        return quick_step(nodes, state, record)
     state = fit(settings, nodes, state)
     state = replace(state, next_fit=max(state.rounds + 1, math.ceil(state.rounds * settings.growth)))
     return absorb(nodes, state, settings.max_rows // 2) if full else state
 
 
-def quick_step(nodes: NodeFeatures, state: BlockState) -> BlockState:
-    """Weights stay; one Kalman step on d_i of the sources of the last round."""
-    state = with_sources(state, state.log[-1].sources)
-    problem = load(nodes, state.prior, state.seen, state.log[-1:], _first_size(state))
+def quick_step(nodes: NodeFeatures, state: BlockState, record: Round) -> BlockState:
+    """Weights stay; one Kalman step on d_i of the sources of a new round."""
+    state = with_sources(state, record.sources)
+    problem = load(nodes, state.prior, state.seen, (record,), _first_size(state))
     sums, z, at = problem.sums(state.point, 0), problem.Z[0], problem.place
     cross = source_normal(problem, of_ranks(sums, free_ranks(len(state.point.weights[0]))))[2]
     V, K = state.effect_covariances[at], state.gains[at]

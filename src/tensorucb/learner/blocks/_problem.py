@@ -59,7 +59,7 @@ class Problem:
 
     Attributes
     ----------
-    pull_round, ptr, target, outcome, taste
+    pull_round, ptr, target, outcome, trials, taste
         Round of each pull, where its rows begin, and the rows; targets are numbered among ``observed``.
     sources, place
         Source of each pull, and its place among the sources seen.
@@ -74,6 +74,7 @@ class Problem:
     ptr: I64
     target: I32
     outcome: F64
+    trials: F64
     taste: F64
     sources: I64
     place: I64
@@ -103,7 +104,7 @@ class Problem:
         response[:, :-1] += self.crossed @ point.responses.T
         offset = np.einsum("qk,qk->q", response, self.Z[self.pull_round])
         factors = (self.X @ w[0].T, self.T @ w[1].T, self.rest(w), offset, point.targets[self.observed], point.taste)
-        return (self.pull_round, self.ptr, self.target, self.outcome, self.taste, *factors)
+        return (self.pull_round, self.ptr, self.target, self.outcome, self.trials, self.taste, *factors)
 
     def sums(self, point: Point, block: int) -> Sums:
         """By pull (block 0), observed target (1) or round (2)."""
@@ -161,6 +162,7 @@ def load(nodes: NodeFeatures, prior: Prior, seen: I64, rounds: Sequence[Round], 
         ptr=ptr,
         target=target,
         outcome=np.concatenate([r.outcomes for r in rounds]),
+        trials=np.concatenate([r.trials for r in rounds]),
         taste=taste,
         sources=sources,
         place=np.searchsorted(seen, sources),

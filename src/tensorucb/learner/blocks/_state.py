@@ -25,14 +25,15 @@ _SMALL, _LARGE = 0.1, 10.0
 
 @dataclass(frozen=True)
 class Round:
-    """One round told: pull q is ``sources[q]``, seen on ``targets[offsets[q]:offsets[q + 1]]``.
+    """What was told of one product: pull q is ``sources[q]``, seen on ``targets[offsets[q]:offsets[q + 1]]``.
 
     Attributes
     ----------
     product
         The product's vectors side by side, scaled.
-    sources, offsets, targets, outcomes
-        Distinct sources, where each one's rows begin, and the rows.
+    sources, offsets, targets, outcomes, trials
+        Distinct sources, where each one's rows begin, and the rows: distinct targets, the sum of what was seen of them,
+        and how often they were seen.
     """
 
     product: F64
@@ -40,6 +41,7 @@ class Round:
     offsets: I64
     targets: I32
     outcomes: F64
+    trials: F64
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ class BlockState:
     effect_covariances, gains
         Of each source seen: V of d_i given the weights, and how d_i follows the weights, ``V L_dw``.
     log
-        Rounds kept for refits.
+        What is kept for refits, one `Round` a product.
     rounds, next_fit
         Rounds learned, and the round of the next refit.
     """
