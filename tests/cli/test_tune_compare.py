@@ -30,7 +30,17 @@ def test_tune_prints_and_keeps_its_choice(data, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "chosen" in printed
     assert "LinUCB" in printed
+    assert all(name in printed for name in ("past", "coordinates", "everything", "defaults"))
     assert set(read_settings(out)) == {"LinUCB"}
+    sizes = ("--rounds", "3", "--k", "3", "--out", str(out), "--json")
+    assert not run("tune", "--data", str(data), "--policy", "LinUCB", *sizes)
+    trials = json.loads(capsys.readouterr().out)["trials"]
+    features = [row for row in trials if row["setting"] == "defaults"]
+    assert len(features) == 3
+    best = min(features, key=lambda row: row["average_regret"])
+    assert [row["features"] for row in features if row["chosen"]] == [best["features"]]
+    assert {row["features"] for row in trials if row["setting"] != "defaults"} == {best["features"]}
+    assert sum(row["chosen"] for row in trials) == 2
 
 
 def test_tune_names_an_unknown_policy(data, capsys):

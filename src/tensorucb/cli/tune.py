@@ -11,7 +11,10 @@ from tensorucb.cli._output import check_output_file, emit_json, print_to, progre
 from tensorucb.errors import InputError
 
 if TYPE_CHECKING:
-    from tensorucb.experiments import Tuning
+    from collections.abc import Mapping, Sequence
+
+    from tensorucb.experiments import FeatureChoice, Trial, Tuning
+    from tensorucb.policies import Policy
 
 __all__ = ["tune"]
 
@@ -30,10 +33,11 @@ def tune(
     ),
     json: Annotated[bool, typer.Option("--json", help="Print the choice as JSON.")] = False,
 ) -> None:
-    """Choose c and R for a data set on simulated rounds, print what was tried and chosen, and keep it in a file.
+    """Choose features, c and R for a data set on simulated rounds, print what was tried, and keep it in a file.
 
-    The rounds are played against a truth fitted to the log (topic-aware cascades); user features come from every fifth
-    item, rounds from the others.
+    Features first (the users' past, their place in the network, or both), then c and R with these. The rounds are
+    played against a truth fitted to the log (topic-aware cascades); user features come from every fifth item, rounds
+    from the others.
     """
     from tensorucb import experiments
     from tensorucb.data import read_dataset
@@ -50,27 +54,43 @@ def tune(
         settings=experiments.WorldSettings(k=k, seed=seed),
         tell=lambda line: note.print(f"[dim]{line} …[/dim]"),
     )
+    choices: dict[str, FeatureChoice] = {}
+    policies: dict[str, Policy] = {}
+    trials: dict[str, Sequence[Trial]] = {}
     with progress_bar("tune") as report:
-        found = experiments.tune(
-            environment, {name: contestants[name] for name in wanted}, rounds=rounds, seed=seed, report=report
-        )
-    experiments.write_settings(out, found)
+        for name in wanted:
+            options: Any = {"rounds": rounds, "seed": seed, "report": report}
+            choices[name] = experiments.choose_features(environment, contestants[name], **options)
+            found = experiments.tune(choices[name].environment, {name: contestants[name]}, **options)
+            policies |= found.policies
+            trials |= found.trials
+    tuning = experiments.Tuning(policies, trials)
+    experiments.write_settings(out, tuning)
+    rows = _rows(choices, tuning)
     described = environment.describe()
     if json:
-        emit_json({"environment": described, "settings": str(out), "trials": _trials(found)})
+        emit_json({"environment": described, "settings": str(out), "trials": rows})
         return
-    _print(found, described)
+    _print(rows, described)
     typer.echo(f"Settings: {out}")
 
 
-def _trials(found: Tuning) -> list[dict[str, Any]]:
-    return [
-        {"policy": label, "setting": setting, "average_regret": regret, "chosen": chosen}
-        for label, setting, regret, chosen in found.rows()
-    ]
+def _rows(choices: Mapping[str, FeatureChoice], tuning: Tuning) -> list[dict[str, Any]]:
+    """What was tried: first the features with the policy's own settings, then settings with the features chosen."""
+    names = ("policy", "features", "setting", "average_regret", "chosen")
+    rows: list[dict[str, Any]] = []
+    for label, choice in choices.items():
+        tried = [(label, name, "defaults", regret, name == choice.chosen) for name, regret in choice.regret.items()]
+        settings = [
+            (label, choice.chosen, setting, regret, chosen)
+            for policy, setting, regret, chosen in tuning.rows()
+            if policy == label
+        ]
+        rows += [dict(zip(names, row, strict=True)) for row in tried + settings]
+    return rows
 
 
-def _print(found: Tuning, described: dict[str, Any]) -> None:
+def _print(rows: Sequence[Mapping[str, Any]], described: Mapping[str, Any]) -> None:
     from rich.table import Table
 
     console = print_to()
@@ -78,7 +98,8 @@ def _print(found: Tuning, described: dict[str, Any]) -> None:
         f"{described['name']}: {described['n_nodes']:,} users with {described['user_features']} features, "
         f"{described['n_edges']:,} edges, {described['campaign_products']} products"
     )
-    table = Table("Policy", "Setting", "Average regret", "")
-    for label, setting, regret, chosen in found.rows():
-        table.add_row(label, setting, f"{regret:.2f}", "[bold]chosen[/bold]" if chosen else "")
+    table = Table("Policy", "Features", "Setting", "Average regret", "")
+    for row in rows:
+        mark = "[bold]chosen[/bold]" if row["chosen"] else ""
+        table.add_row(row["policy"], row["features"], row["setting"], f"{row['average_regret']:.2f}", mark)
     console.print(table)

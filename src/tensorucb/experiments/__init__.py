@@ -8,6 +8,7 @@ from tensorucb.experiments._dataset import environment_from_dataset
 from tensorucb.experiments._decisions import Decisions, contestants, decision_table
 from tensorucb.experiments._environment import Environment, Optimum, WorldSettings
 from tensorucb.experiments._explain import Follower, SeedReason, explain_seeds
+from tensorucb.experiments._feature_choice import FeatureChoice, choose_features, feature_sets
 from tensorucb.experiments._files import (
     REGRET_COLUMNS,
     RunFiles,
@@ -56,6 +57,7 @@ __all__ = [
     "Effort",
     "Environment",
     "Experiment",
+    "FeatureChoice",
     "Follower",
     "Interval",
     "Optimum",
@@ -69,6 +71,7 @@ __all__ = [
     "WorldSettings",
     "ablations",
     "average_regret",
+    "choose_features",
     "cold_start",
     "contestants",
     "decision_table",
@@ -76,6 +79,7 @@ __all__ = [
     "environment_from_dataset",
     "explain_seeds",
     "exploration_condition",
+    "feature_sets",
     "mean_interval",
     "paper_policies",
     "policy_settings",

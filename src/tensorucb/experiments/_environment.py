@@ -148,6 +148,19 @@ class Environment:
             **options,
         )
 
+    def with_users(self, users: ArrayLike | None) -> Environment:
+        """The same world, whose users are described in another way."""
+        return Environment(
+            self.graph,
+            users,
+            self.products,
+            self.probabilities,
+            settings=self.settings,
+            campaign=self.campaign,
+            name=self.name,
+            threads=self.threads,
+        )
+
     def oracle(self, rng: np.random.Generator) -> SeedOracle:
         """The oracle that every policy is given."""
         from tensorucb.oracle import SeedOracle

@@ -18,6 +18,7 @@ from tensorucb.policies import Policy
 __all__ = [
     "EXPLORATION_GRID",
     "RANK_GRID",
+    "VALIDATION_RUN",
     "Trial",
     "Tuning",
     "check_labels",
@@ -31,7 +32,8 @@ EXPLORATION_GRID = (1e-3, 1e-2, 1e-1, 1.0)
 """The paper's candidates for c."""
 RANK_GRID = (1, 2, 5, 10, 20, 50)
 """Candidates for R in the paper's range 1..50."""
-_VALIDATION_RUN = 1_000_000
+VALIDATION_RUN = 1_000_000
+"""Number of the run whose products and coins settings are tried on; no experiment has that many."""
 
 Grid = Mapping[str, Sequence[Any]]
 
@@ -122,9 +124,9 @@ def tune(
         for values in combinations[label]:
             arguments = dict(zip(chosen[label], values, strict=True))
             candidate = with_arguments(policy, arguments)
-            result = files.read(label, candidate, _VALIDATION_RUN) if files else None
+            result = files.read(label, candidate, VALIDATION_RUN) if files else None
             if result is None:
-                result = run_policy(environment, candidate, rounds=rounds, run=_VALIDATION_RUN, seed=seed, label=label)
+                result = run_policy(environment, candidate, rounds=rounds, run=VALIDATION_RUN, seed=seed, label=label)
                 if files:
                     files.write(result, candidate)
             tried.append(Trial(arguments, float(result.average_regret[-1])))
