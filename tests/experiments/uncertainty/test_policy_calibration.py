@@ -95,7 +95,7 @@ def test_markdown_says_infinity():
 def test_the_command_writes_tables_and_figures(tmp_path, capsys):
     assert main(["--out", str(tmp_path / "new"), "--quick"]) == 0
     written = capsys.readouterr().out.split()
-    assert len(written) == 23
+    assert len(written) == 27
     with (tmp_path / "new" / "posteriors_summary.csv").open() as file:
         rows = list(csv.DictReader(file))
     exact = [float(row["coverage"]) for row in rows if row["variant"].startswith("exact")]

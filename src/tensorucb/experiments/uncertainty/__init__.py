@@ -28,10 +28,12 @@ from tensorucb.experiments.uncertainty._calibration import (
     reliability,
 )
 from tensorucb.experiments.uncertainty._compare import VARIANTS, Prediction, compare, learn, predicted
+from tensorucb.experiments.uncertainty._counts import count_probabilities, predictive_counts, randomised_pit
 from tensorucb.experiments.uncertainty._diagnostics import effective_sample_size, split_rhat
 from tensorucb.experiments.uncertainty._mcmc import ChainModel, PosteriorDraws, prior_draw, sample_posterior, sweep
-from tensorucb.experiments.uncertainty._policy import GROUPS, HeldOut, held_out, latent_scores, pooled
+from tensorucb.experiments.uncertainty._policy import HeldOut, held_out, latent_scores, pooled
 from tensorucb.experiments.uncertainty._problems import Problem, make_problem, tensor_score
+from tensorucb.experiments.uncertainty._sources import GROUPS, SourceQuestions
 
 __all__ = [
     "BONUSES",
@@ -46,12 +48,14 @@ __all__ = [
     "Prediction",
     "Problem",
     "Reliability",
+    "SourceQuestions",
     "batch_posterior",
     "binomial_interval",
     "bonus_study",
     "brier_score",
     "collapse_study",
     "compare",
+    "count_probabilities",
     "covered_share",
     "effective_sample_size",
     "expected_calibration_error",
@@ -64,7 +68,9 @@ __all__ = [
     "normal_quantile",
     "pooled",
     "predicted",
+    "predictive_counts",
     "prior_draw",
+    "randomised_pit",
     "reliability",
     "sample_posterior",
     "smallest_factor",

@@ -21,19 +21,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tensorucb.experiments.uncertainty", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="directory for tables and figures; made if missing")
     parser.add_argument("--only", choices=PARTS, action="append", help="this part alone (may be repeated)")
+    parser.add_argument(
+        "--data", type=Path, action="append", default=[], metavar="DIR",
+        help="measure TensorUCB on this data set as well, in the part on policies (may be repeated)",
+    )  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="a small version, to see that everything works")
     parser.add_argument("--seed", type=int, default=0, help="sets everything random (default 0)")
     options = parser.parse_args(arguments)
     if options.seed < 0:
         parser.error(f"--seed must not be negative; got {options.seed}")
+    size, parts = QUICK if options.quick else FULL, options.only or PARTS
+    if options.data and "policies" not in parts:
+        parser.error("--data belongs to the part policies, which --only leaves out")
     options.out.mkdir(parents=True, exist_ok=True)
     start = time.process_time()
 
     def report(what: str) -> None:
         print(f"{time.process_time() - start:6.1f} s  {what}", file=sys.stderr, flush=True)
 
-    size, parts = QUICK if options.quick else FULL, options.only or PARTS
-    tables = run_study(size, parts=parts, seed=options.seed, report=report)
+    tables = run_study(size, parts=parts, data=options.data, seed=options.seed, report=report)
     report("tables and figures")
     paths = write_tables(options.out, tables)
     for name, chart in figures(tables).items():

@@ -9,6 +9,7 @@ import numpy as np
 
 from tensorucb.experiments.uncertainty._bonus import BONUSES
 from tensorucb.experiments.uncertainty._compare import EXACT, LOOKS_BACK, PAPER, PAPER_ONES, PAPER_START
+from tensorucb.experiments.uncertainty._policy_study import MEASURES, NEW
 from tensorucb.experiments.uncertainty._study import Row, Tables
 
 __all__ = ["figures"]
@@ -28,6 +29,7 @@ _COLOURS = {
 }
 _SHADES = ("#fdae61", "#ee7d55", "#de4968", "#a93b7d", "#8c2981", "#463caa")
 _WIDTH, _HEIGHT = 300, 220
+_DASHES = [[1, 0], [5, 4]]
 _LARGEST_C = 1000.0
 _STEPS = [s * 10.0**d for d in range(-3, 3) for s in (1, 2, 5)]
 
@@ -53,6 +55,7 @@ def figures(tables: Tables) -> dict[str, Any]:
     if "policies" in tables:
         charts["uncertainty-policy-coverage"] = _policy_coverage(tables["policy_coverage"])
         charts["uncertainty-reliability"] = _policy_reliability(tables["policy_reliability"])
+        charts["uncertainty-sources"] = _source_coverage(tables["source_coverage"])
     return charts
 
 
@@ -154,7 +157,7 @@ def _smallest(table: Sequence[Row]) -> Any:
     hue, x = _colour("variant", _present(rows, "variant")), _samples_axis(rows)
     scale = alt.Scale(type="log", nice=False, padding=12)
     y = alt.Y("c:Q", title="Smallest c that covers 90 %", scale=scale, axis=alt.Axis(values=_STEPS, format="~g"))
-    dash = alt.StrokeDash("bonus:N", title=None, scale=alt.Scale(domain=list(BONUSES), range=[[1, 0], [5, 4]]))
+    dash = alt.StrokeDash("bonus:N", title=None, scale=alt.Scale(domain=list(BONUSES), range=_DASHES))
     layers = [
         alt.Chart().mark_rule(strokeDash=[2, 3]).encode(y=alt.Y("nominal:Q", scale=scale)),
         alt.Chart().mark_line(strokeWidth=2).encode(x=x, y=y, color=hue, strokeDash=dash),
@@ -174,6 +177,22 @@ def _policy_coverage(table: Sequence[Row]) -> Any:
     line = alt.Chart().mark_line(point=True, strokeWidth=2).encode(x=x, y=y, color=hue)
     subtitle = "Intervals of edge probabilities for products never met; dashed: what the levels promise"
     return _faceted([ideal, line], table, "policy", order, "Does a stated interval hold the true rate?", subtitle)
+
+
+def _source_coverage(table: Sequence[Row]) -> Any:
+    """Nominal against empirical, by source: a facet a world and policy, products that nobody has met."""
+    import altair as alt
+
+    rows = [{**row, "where": f"{row['policy']}, {row['world']}"} for row in table if row["products"] == NEW]
+    order = list(dict.fromkeys(row["where"] for row in rows))
+    hue = _colour("sources", _present(rows, "sources"), "Source")
+    dash = alt.StrokeDash("measure:N", title="Interval of", scale=alt.Scale(domain=list(MEASURES), range=_DASHES))
+    shares = {"axis": alt.Axis(format="%"), "scale": alt.Scale(domain=[0, 1])}
+    x, y = alt.X("nominal:Q", title="Nominal level", **shares), alt.Y("empirical:Q", title="Share inside", **shares)
+    ideal = alt.Chart().mark_line(strokeWidth=1, color="#9ca3af").encode(x=x, y=alt.Y("nominal:Q"))
+    line = alt.Chart().mark_line(strokeWidth=2).encode(x=x, y=y, color=hue, strokeDash=dash)
+    subtitle = "Total response of a source to products never met; thin line: what the levels promise"
+    return _faceted([ideal, line], rows, "where", order, "Does the interval of a source hold?", subtitle)
 
 
 def _policy_reliability(table: Sequence[Row]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -24,17 +24,18 @@ from tensorucb.experiments.uncertainty._calibration import (
     log_loss,
     reliability,
 )
+from tensorucb.experiments.uncertainty._sources import SourceQuestions, in_group
 from tensorucb.policies import Policy
 
-__all__ = ["GROUPS", "HeldOut", "held_out", "latent_scores", "pooled"]
+__all__ = ["HeldOut", "held_out", "latent_scores", "pooled"]
 
 Floats = NDArray[np.float64]
-GROUPS = ("explored", "unexplored")
-"""Edges of sources that were seeded at least once, and all others."""
+Ints = NDArray[np.int64]
 
 _EDGE_OF_ONE = 1e-15
 _NO_DOUBT = 1e-12
 _READABLE = 20.0
+_ARRAYS = ("mean", "variance", "rates", "outcomes", "explored", "questions")
 
 
 class _Watched:
@@ -64,6 +65,8 @@ class HeldOut:
         True probability of each pair, and one coin with that probability.
     explored
         Whether an out-edge of the pair's source has been observed.
+    questions
+        Number of the (product, source) that the pair belongs to; pairs of one number stand together.
     link
         From latent score to probability: the policy's ``projection``, the sigmoid if it has none.
     """
@@ -73,6 +76,7 @@ class HeldOut:
     rates: Floats
     outcomes: Floats
     explored: NDArray[np.bool_]
+    questions: Ints
     link: str
 
     @property
@@ -82,12 +86,26 @@ class HeldOut:
 
     def group(self, name: str) -> HeldOut:
         """The pairs of one of ``GROUPS``, or ``"all"``."""
-        if name not in (*GROUPS, "all"):
-            raise InputError(f"group must be one of {', '.join(GROUPS)} or all; got {name!r}.")
-        kept = np.ones_like(self.explored) if name == "all" else self.explored == (name == "explored")
-        floats = (self.mean, self.variance, self.rates, self.outcomes)
-        mean, variance, rates, outcomes = (x[kept] for x in floats)
-        return HeldOut(mean, variance, rates, outcomes, self.explored[kept], self.link)
+        return self._kept(in_group(self.explored, name))
+
+    def part(self, which: slice) -> HeldOut:
+        """Some of the pairs, such as those of some products: they are in the order of the products asked about."""
+        return self._kept(which)
+
+    def sources(self, *, minimum: int = 5) -> SourceQuestions:
+        """The same questions by source, of those with at least ``minimum`` out-edges."""
+        if minimum < 1:
+            raise InputError(f"minimum must be positive; got {minimum!r}.")
+        _, number, sizes = np.unique(self.questions, return_inverse=True, return_counts=True)
+        found = self._kept(sizes[number] >= minimum)
+        if found.mean.size == 0:
+            raise InputError(f"no source has {minimum} out-edges or more: lower minimum.")
+        starts = np.flatnonzero(np.diff(found.questions, prepend=-1))
+        rates, hits = (np.add.reduceat(x, starts) for x in (found.rates, found.outcomes))
+        return SourceQuestions(
+            np.append(starts, found.mean.size), found.mean, np.sqrt(found.variance), rates, hits.astype(np.int64),
+            found.explored[starts], self.link,
+        )  # fmt: skip
 
     def coverage(self, levels: Sequence[float] = LEVELS) -> Coverage:
         """How often ``link(mean ± z·sd)`` holds the true rate."""
@@ -119,6 +137,9 @@ class HeldOut:
             "width_90": float(at.width[1]),
             "certain": float(np.mean(self.variance < _NO_DOUBT)),
         }
+
+    def _kept(self, which: NDArray[np.bool_] | slice) -> HeldOut:
+        return HeldOut(**{name: getattr(self, name)[which] for name in _ARRAYS}, link=self.link)
 
 
 def latent_scores(policy: Policy, product: ArrayLike) -> tuple[Floats, Floats]:
@@ -185,12 +206,15 @@ def held_out(
     rates = np.concatenate([environment.probabilities(int(product)) for product in asked])
     coins = np.random.default_rng([seed, 17, run]).random(rates.size)
     explored = np.tile(sources[graph.sources], asked.size)
+    questions = (graph.n_nodes * np.arange(asked.size)[:, None] + graph.sources).ravel()
     link = str(getattr(policy, "projection", "sigmoid"))
-    return HeldOut(mean, variance, rates, (coins < rates).astype(np.float64), explored, link)
+    return HeldOut(mean, variance, rates, (coins < rates).astype(np.float64), explored, questions, link)
 
 
 def pooled(parts: Sequence[HeldOut]) -> HeldOut:
     """Several runs as one."""
-    names = ("mean", "variance", "rates", "outcomes", "explored")
-    arrays: Mapping[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
+    # Numbers of different runs must not meet.
+    first = np.cumsum([0] + [int(part.questions.max(initial=-1)) + 1 for part in parts[:-1]])
+    arrays["questions"] += np.repeat(first, [part.questions.size for part in parts])
     return HeldOut(**arrays, link=parts[0].link)

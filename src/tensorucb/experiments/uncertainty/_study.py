@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tensorucb.data import make_sandbox
-from tensorucb.experiments._environment import Environment, WorldSettings
 from tensorucb.experiments._summary import mean_interval
 from tensorucb.experiments.uncertainty._bonus import bonus_study, collapse_study
 from tensorucb.experiments.uncertainty._compare import PAPER, PAPER_ONES, PAPER_START, compare
-from tensorucb.experiments.uncertainty._policy import GROUPS, HeldOut, held_out, pooled
-from tensorucb.policies import OnlineTensorUCB, Policy, TensorUCB
+from tensorucb.experiments.uncertainty._policy_study import data_tables, policy_tables
 
-__all__ = ["FULL", "PARTS", "QUICK", "Size", "Tables", "policies", "run_study", "summarise"]
+__all__ = ["FULL", "PARTS", "QUICK", "Size", "Tables", "run_study", "summarise"]
 
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
@@ -68,24 +66,25 @@ QUICK = Size(
 )
 
 
-def policies() -> dict[str, Callable[[], Policy]]:
-    """The policies whose calibration is reported; the first is the package's default, whatever that is."""
-    return {
-        "TensorUCB": TensorUCB,
-        "OnlineTensorUCB": OnlineTensorUCB,
-        "paper": lambda: TensorUCB.paper(start="ones"),
-        "paper, b = 0": lambda: TensorUCB.paper(start="paper"),
-    }
-
-
 def run_study(
-    size: Size, *, parts: Sequence[str] = PARTS, seed: int = 0, report: Callable[[str], None] = lambda _: None
+    size: Size,
+    *,
+    parts: Sequence[str] = PARTS,
+    data: Sequence[Path] = (),
+    seed: int = 0,
+    report: Callable[[str], None] = lambda _: None,
 ) -> Tables:
-    """The tables of the parts asked for, by name; everything follows from ``size`` and ``seed``."""
+    """The tables of the parts asked for, by name; everything follows from ``size``, ``data`` and ``seed``.
+
+    ``data`` are directories of data sets on which the policies' part is run too.
+    """
     steps = {"posteriors": _posterior_tables, "bonus": _bonus_tables, "policies": _policy_tables}
     tables: Tables = {}
     for part in parts:
         tables |= steps[part](size, seed, report)
+    for directory in data if "policies" in parts else ():
+        more = data_tables(directory, rounds=size.rounds, runs=size.runs, seed=seed, report=report)
+        tables |= {name: tables[name] + rows for name, rows in more.items()}
     return tables
 
 
@@ -121,36 +120,7 @@ def _bonus_tables(size: Size, seed: int, report: Callable[[str], None]) -> Table
 
 
 def _policy_tables(size: Size, seed: int, report: Callable[[str], None]) -> Tables:
-    sandbox = make_sandbox(size.users, 10 * size.users, 40, n_topics=5, rng=seed)
-    world = Environment.from_sandbox(sandbox, settings=WorldSettings(k=10), campaign=np.arange(30))
-    tables: Tables = {"policies": [], "policy_coverage": [], "policy_reliability": []}
-    for name, build in policies().items():
-        report(f"calibration on held-out products: {name}")
-        parts = [held_out(world, build(), rounds=size.rounds, run=run, seed=seed) for run in range(size.runs)]
-        found = pooled(parts)
-        for group in GROUPS:
-            if not (found.explored == (group == "explored")).any():
-                continue
-            about, pairs = {"policy": name, "edges": group}, found.group(group)
-            tables["policies"].append({**about, **pairs.summary()})
-            tables["policy_coverage"] += [{**about, **row} for row in _coverage_rows(pairs)]
-            tables["policy_reliability"] += [{**about, **row} for row in _reliability_rows(pairs)]
-    return tables
-
-
-def _coverage_rows(pairs: HeldOut) -> list[Row]:
-    found = pairs.coverage()
-    names = ("levels", "empirical", "low", "high", "width")
-    columns = [getattr(found, name).tolist() for name in names]
-    return [dict(zip(("nominal", *names[1:]), row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def _reliability_rows(pairs: HeldOut) -> list[Row]:
-    found = pairs.reliability()
-    names = ("predicted", "observed", "low", "high", "count")
-    return [
-        dict(zip(names, row, strict=True)) for row in zip(*(getattr(found, n).tolist() for n in names), strict=True)
-    ]
+    return policy_tables(size.users, rounds=size.rounds, runs=size.runs, seed=seed, report=report)
 
 
 def summarise(rows: Sequence[Row]) -> list[Row]:

@@ -85,7 +85,11 @@ def _policies(tables: Tables) -> Shown:
         "policy", "edges", "pairs", "true", "predicted", "calibration_error", "brier", "brier_resolution", "log_loss",
         "log_loss_of_base_rate", "coverage_50", "coverage_90", "width_90", "certain",
     )  # fmt: skip
-    return {"Policies": (tables["policies"], columns)}
+    by_source = (
+        "world", "policy", "products", "sources", "questions", "true", "predicted", "error", "deviation", "rate_50",
+        "rate_90", "predictive_50", "predictive_90", "coins_90",
+    )  # fmt: skip
+    return {"Policies": (tables["policies"], columns), "Sources": (tables["sources"], by_source)}
 
 
 def _ends(rows: Sequence[Row]) -> set[int]:
