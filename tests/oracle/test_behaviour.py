@@ -56,9 +56,12 @@ def test_estimate_agrees_with_forward_simulation():
     assert all(pick.lower <= sizes.mean() * 1.03 for pick in picks)
 
 
+@pytest.mark.parametrize("gathered", [True, False])
 @pytest.mark.parametrize(("extra", "scale"), [(0, 0.02), (4000, 0.02), (0, 0.3), (0, 0.9)])
-def test_every_way_of_deciding_an_edge_agrees_with_the_exact_spread(extra, scale):
-    # Ten in-edges: eight a draw below 0.48, two a draw above; 4000 more of probability 0 make skipping pay.
+def test_every_way_of_deciding_an_edge_agrees_with_the_exact_spread(extra, scale, gathered, monkeypatch):
+    # Probabilities are copied into in-edge order on small graphs, and read in place on large ones.
+    monkeypatch.setattr("tensorucb.oracle.rr._sampler._GATHERED", 10**6 if gathered else 0)
+    # Ten in-edges: eight a draw below 0.5, two a draw above; 4000 more of probability 0 make skipping pay.
     p = np.linspace(0.1, 1.0, 10) ** 3 * scale
     sources = np.arange(1, 11 + extra)
     graph = Graph.from_edges(sources, np.zeros(sources.size, dtype=np.int64))

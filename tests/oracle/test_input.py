@@ -14,9 +14,11 @@ P = np.full(4, 0.5)
 ONES = np.ones(4)
 
 
-@pytest.mark.parametrize("bad", [np.nan, -0.1, 1.5, np.inf])
+@pytest.mark.parametrize("gathered", [True, False])
+@pytest.mark.parametrize("bad", [np.nan, -np.nan, -0.1, -1e-60, 1.0 + 1e-12, 1.5, np.inf])
 @pytest.mark.parametrize("objective", ["cascade", "direct"])
-def test_a_bad_probability_names_its_edge(bad, objective):
+def test_a_bad_probability_names_its_edge(bad, objective, gathered, monkeypatch):
+    monkeypatch.setattr("tensorucb.oracle.rr._sampler._GATHERED", 10**6 if gathered else 0)
     p = P.copy()
     p[2] = bad
     with pytest.raises(InputError, match=r"edge 2 \(1 -> 3\)"):
@@ -36,6 +38,12 @@ def test_probabilities_must_be_numbers(bad):
 def test_the_graph_must_be_one(call):
     with pytest.raises(InputError, match="graph must be"):
         call()
+
+
+@pytest.mark.parametrize("gathered", [True, False])
+def test_minus_zero_is_zero(gathered, monkeypatch):
+    monkeypatch.setattr("tensorucb.oracle.rr._sampler._GATHERED", 10**6 if gathered else 0)
+    assert select_seeds(GRAPH, [-0.0] * 4, 1, rng=0).spread == pytest.approx(1.0, rel=0.3)
 
 
 def test_wrong_number_of_probabilities():

@@ -14,7 +14,7 @@ from tensorucb.graph import Graph
 from tensorucb.oracle._constraints import Problem
 from tensorucb.oracle._result import Selection
 from tensorucb.oracle.greedy._kernels import direct_gains, direct_take
-from tensorucb.oracle.rr._kernels import scan_probabilities
+from tensorucb.oracle.rr._kernels import count_invalid
 from tensorucb.oracle.rr._sampler import bad_probability
 
 __all__ = ["direct"]
@@ -40,9 +40,8 @@ class _Task:
 
 def direct(graph: Graph, p: NDArray[np.float64], problem: Problem) -> Selection:
     """Choose seeds for the direct objective."""
-    bad = int(scan_probabilities(graph.targets, p, 0, graph.n_edges, np.zeros(graph.n_nodes, dtype=np.float32)))
-    if bad >= 0:
-        raise bad_probability(graph, p, bad)
+    if count_invalid(p, 0, graph.n_edges):
+        raise bad_probability(graph, p)
     values = np.ones(graph.n_nodes) if problem.values is None else problem.values
     task = _Task(graph, p, values, problem)
     survive = np.ones(graph.n_nodes, dtype=np.float64)

@@ -2,13 +2,15 @@
 
 An RR set of a root ``v`` holds every node that reaches ``v`` over live edges, so the walk follows in-edges backwards.
 
-Glossary: ``p`` edge probabilities in the graph's order; ``peak[v]`` an upper bound of the probabilities into ``v``;
-``plan[v] = (peak, 1 / log(1 - peak))``, the second 0 where edges are tossed one by one and not skipped geometrically;
-``state[u]`` 0 free, 1 in the current set, 2 marked: a walk that meets a marked node stops there.
+Glossary: ``p`` edge probabilities in the graph's order, ``bits`` the same as 64-bit patterns; ``peak[v]`` a byte that
+stands for an upper bound ``tops[peak[v]]`` of the probabilities into ``v``, at most an eighth too large; ``needs`` the
+bound in units of 1/256, eight times in a word, 0 where it is too large for that; ``inverses`` is ``1 / log(1 - top)``;
+nodes of an in-degree above ``reaches`` are skipped over geometrically; ``state[u]`` 0 free, 1 in the current set, 2
+marked: a walk that meets a marked node stops there.
 
-Resolution: three ways decide an edge, by its target's peak. Below 0.48, eight edges share a draw: a byte each,
-and 53 more bits for an edge whose byte lets it hope. From 0.48 on, two edges share a draw of 32 bits each, so
-``p`` counts as rounded up to a multiple of 2**-32. Large in-degrees with small peaks are skipped over
+Resolution: three ways decide an edge, by its target's bound. Below 0.5, eight edges share a draw: a byte each,
+and 53 more bits for an edge whose byte lets it hope. From 0.5 on, two edges share a draw of 32 bits each, so
+``p`` counts as rounded up to a multiple of 2**-32. Large in-degrees with small bounds are skipped over
 geometrically, with 53 bits. ``p = 0`` is never live and ``p = 1`` always.
 """
 
@@ -22,37 +24,76 @@ import numpy as np
 from tensorucb._kernels import GOLDEN, KERNEL, mix64, stream, unit
 
 _LOW, _S32 = np.uint64(0xFFFFFFFF), np.uint64(32)
-_TWO32, _STEP32 = 4294967296.0, 1.0 / 4294967296.0
-_BYTE, _S8, _STEP8 = np.uint64(0xFF), np.uint64(8), 1.0 / 256.0
-_BYTE_ONES, _BYTE_SIGNS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
-_ROUND_UP = 1.0 + 2.0**-23
+_STEP32 = 1.0 / 4294967296.0
+_BYTE, _STEP8 = np.uint64(0xFF), 1.0 / 256.0
+_S3, _S7, _S56 = np.uint64(3), np.uint64(7), np.uint64(56)
+_NONE, _FULL = np.uint64(0), np.uint64(0xFFFFFFFFFFFFFFFF)
+_SIGNS = np.uint64(0x8080808080808080)
+# (256**j) * _PLACE has j in its highest byte.
+_PLACE = np.uint64(0x0001020304050607)
+_ONE = np.uint64(
+    0x3FF0000000000000
+)  # the bit pattern of 1.0; those of all larger numbers, of negative ones, nan follow
+_S49 = np.uint64(49)  # leaves the exponent and three bits of the mantissa, as 20 does for 32-bit numbers
+_LEAST, _LEAST32 = np.uint64((0x3FF << 3) - 254), np.int32((0x7F << 3) - 254)
 _SKIP = 25.0  # a geometric skip costs about as much as 25 edges tossed eight at a draw
 
 
+def peak_tables() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """``tops``, ``needs``, ``inverses`` and ``reaches`` of the 256 values that a peak can take."""
+    patterns = (np.arange(256, dtype=np.uint64) + _LEAST) << _S49
+    tops = np.minimum(patterns.view(np.float64), 1.0)
+    tops[0] = 0.0
+    bytes_ = np.floor(tops * 256.0).astype(np.uint64) + np.uint64(1)
+    needs = np.where(bytes_ <= 128, bytes_ * np.uint64(0x0101010101010101), _NONE)
+    with np.errstate(divide="ignore"):
+        inverses = np.where(tops > 0.0, 1.0 / np.log1p(-tops), -1e300)
+    # Skipping pays from the degree on at which _SKIP * (1 + degree * top) < degree.
+    pays = _SKIP * tops < 0.99
+    reaches = np.full(256, np.iinfo(np.int64).max)
+    reaches[pays] = np.maximum(16, _SKIP / (1.0 - _SKIP * tops[pays])).astype(np.int64)
+    return tops, needs, inverses, reaches
+
+
 @numba.njit(**KERNEL)
-def scan_probabilities(targets, p, first, last, peak):  # type: ignore[no-untyped-def]
-    """Raise ``peak`` (32-bit) to the largest probability into each node; the first invalid edge, or -1."""
+def scan_probabilities(targets, p, bits, first, last, peak):  # type: ignore[no-untyped-def]
+    """Raise the ``peak`` of each node to the largest probability into it; false at the first invalid edge."""
     for e in range(first, last):
-        q = p[e]
-        if not (q >= 0.0 and q <= 1.0):
-            return e
+        b = bits[e]
+        if b > _ONE and p[e] != 0.0:
+            return False
+        # Without a branch on the data: it would be mispredicted for every third edge.
+        c = np.uint8(max(b >> _S49, _LEAST) - _LEAST + np.uint64(1)) if p[e] > 0.0 else np.uint8(0)
         t = targets[e]
-        if q > peak[t]:
-            peak[t] = q
-    return -1
+        peak[t] = max(peak[t], c)
+    return True
 
 
 @numba.njit(**KERNEL)
-def plan_nodes(in_offsets, peak, first, last, plan):  # type: ignore[no-untyped-def]
-    """Decide for each node whether geometric skipping pays."""
+def count_invalid(p, first, last):  # type: ignore[no-untyped-def]
+    """How many of the edges ``first .. last`` have no probability in [0, 1]."""
+    invalid = 0
+    for e in range(first, last):
+        invalid += 0 if p[e] >= 0.0 and p[e] <= 1.0 else 1
+    return invalid
+
+
+@numba.njit(**KERNEL)
+def gather_probabilities(in_offsets, in_edges, p, first, last, ordered, bits, peak):  # type: ignore[no-untyped-def]
+    """The probabilities into nodes ``first .. last`` in in-edge order, 32 bits each (``bits`` their patterns).
+
+    Also ``peak`` of these nodes, and how many of as many edges are invalid. One plain loop for each: the first has
+    nothing but cache misses to wait for, so that many of them are under way at a time.
+    """
+    begin, end = in_offsets[first], in_offsets[last]
+    for i in range(begin, end):
+        ordered[i] = np.float32(p[in_edges[i]])
     for v in range(first, last):
-        # Rounded up, so that the 32-bit peak still bounds the 64-bit probabilities.
-        top = min(1.0, np.float64(peak[v]) * _ROUND_UP)
-        degree = in_offsets[v + 1] - in_offsets[v]
-        plan[v, 0] = top
-        plan[v, 1] = 0.0
-        if degree > 16 and top < 0.5 and _SKIP * (1.0 + degree * top) < degree:
-            plan[v, 1] = 1.0 / math.log1p(-top) if top > 0.0 else -1e300
+        top = np.int32(0)
+        for i in range(in_offsets[v], in_offsets[v + 1]):
+            top = max(top, bits[i])
+        peak[v] = max(top >> 20, _LEAST32) - _LEAST32 + 1 if top > 0 else 0
+    return count_invalid(p, begin, end)
 
 
 @numba.njit(inline="always", cache=True)
@@ -65,15 +106,35 @@ def _root(draw, n, cumulative):  # type: ignore[no-untyped-def]
 
 @numba.njit(**KERNEL)
 def sample_sets(  # type: ignore[no-untyped-def]
-    in_offsets, in_edges, in_sources, p, plan, cumulative, key, first, count, state, credit, hits, store, limit, horizon
+    in_offsets,
+    in_edges,
+    in_sources,
+    p,
+    peak,
+    tops,
+    needs,
+    inverses,
+    reaches,
+    cumulative,
+    key,
+    first,
+    count,
+    state,
+    credit,
+    hits,
+    store,
+    limit,
+    horizon,
 ):
     """RR sets ``first .. first + count``: the members and lengths of those that meet no marked node.
 
     ``hits[credit[u]]`` counts the sets that stopped at the marked node ``u``. With ``store`` false only hits
     are counted. Sampling ends before the set whose members would exceed ``limit``. A walk expands at most
-    ``horizon`` nodes. Returns members, lengths, the number of sets done, and the number of nodes expanded.
+    ``horizon`` nodes. ``p`` is in in-edge order if
+    ``in_edges`` is empty. Returns members, lengths, the number of sets done, and the number of nodes expanded.
     """
     n = in_offsets.size - 1
+    scattered = in_edges.size > 0
     capacity = n + 1024
     members = np.empty(capacity, np.int32)
     lengths = np.empty(count if store else 0, np.int32)
@@ -106,62 +167,63 @@ def sample_sets(  # type: ignore[no-untyped-def]
             cursor += 1
             e = in_offsets[v]
             stop = in_offsets[v + 1]
-            top = plan[v, 0]
-            inverse = plan[v, 1]
-            if inverse == 0.0 and top < 0.48:
-                # The leading byte of each edge's uniform number; rarely is any of the eight small enough.
-                need = np.uint64(top * 256.0) + np.uint64(1)
-                spread = need * _BYTE_ONES
+            c = peak[v]
+            if stop - e <= reaches[c] and needs[c] != _NONE:
+                need = needs[c]
                 while e < stop:
                     r = mix64(s)
                     s += GOLDEN
-                    if (r - spread) & ~r & _BYTE_SIGNS:
-                        for i in range(e, min(e + 8, stop)):
-                            x = r & _BYTE
-                            r >>= _S8
-                            if x < need:
-                                fine = mix64(s)
-                                s += GOLDEN
-                                if (np.float64(x) + unit(fine)) * _STEP8 < p[in_edges[i]]:
-                                    u = in_sources[i]
-                                    if state[u] == 0:
-                                        state[u] = 1
-                                        members[size] = u
-                                        size += 1
-                                    elif state[u] == 2:
-                                        met = u
-                                        break
-                        if met >= 0:
-                            break
+                    # The sign of each byte that is less than its share of ``need``, for the edges there are.
+                    hopes = ~((r | _SIGNS) - need) & ~r & _SIGNS
+                    if e + 8 > stop:
+                        hopes &= (np.uint64(1) << (np.uint64(stop - e) << _S3)) - np.uint64(1)
+                    while hopes != _NONE:
+                        sign = hopes & (~hopes + np.uint64(1))
+                        hopes ^= sign
+                        place = ((sign >> _S7) * _PLACE) >> _S56
+                        x = (r >> (place << _S3)) & _BYTE
+                        fine = mix64(s)
+                        s += GOLDEN
+                        i = e + np.int64(place)
+                        if (np.float64(x) + unit(fine)) * _STEP8 < p[in_edges[i] if scattered else i]:
+                            u = in_sources[i]
+                            if state[u] == 0:
+                                state[u] = 1
+                                members[size] = u
+                                size += 1
+                            elif state[u] == 2:
+                                met = np.int64(u)
+                                break
+                    if met >= 0:
+                        break
                     e += 8
-            elif inverse == 0.0:
-                ceiling = np.uint64(top * _TWO32) + np.uint64(1)
+            elif needs[c] == _NONE:
                 while e < stop:
                     r = mix64(s)
                     s += GOLDEN
-                    x = r & _LOW
-                    if x < ceiling and np.float64(x) * _STEP32 < p[in_edges[e]]:
+                    if np.float64(r & _LOW) * _STEP32 < p[in_edges[e] if scattered else e]:
                         u = in_sources[e]
                         if state[u] == 0:
                             state[u] = 1
                             members[size] = u
                             size += 1
                         elif state[u] == 2:
-                            met = u
+                            met = np.int64(u)
                             break
                     e += 1
-                    x = r >> _S32
-                    if x < ceiling and e < stop and np.float64(x) * _STEP32 < p[in_edges[e]]:
+                    if e < stop and np.float64(r >> _S32) * _STEP32 < p[in_edges[e] if scattered else e]:
                         u = in_sources[e]
                         if state[u] == 0:
                             state[u] = 1
                             members[size] = u
                             size += 1
                         elif state[u] == 2:
-                            met = u
+                            met = np.int64(u)
                             break
                     e += 1
             else:
+                top = tops[c]
+                inverse = inverses[c]
                 position = np.float64(e) - 1.0
                 last = np.float64(stop)
                 while True:
@@ -174,7 +236,7 @@ def sample_sets(  # type: ignore[no-untyped-def]
                     e = np.int64(position)
                     r = mix64(s)
                     s += GOLDEN
-                    if unit(r) * top < p[in_edges[e]]:
+                    if unit(r) * top < p[in_edges[e] if scattered else e]:
                         u = in_sources[e]
                         if state[u] == 0:
                             state[u] = 1

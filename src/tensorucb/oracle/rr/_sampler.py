@@ -10,12 +10,16 @@ from numpy.typing import NDArray
 
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.graph import Graph
-from tensorucb.oracle.rr._kernels import plan_nodes, sample_sets, scan_probabilities
+from tensorucb.oracle.rr._kernels import gather_probabilities, peak_tables, sample_sets, scan_probabilities
 from tensorucb.threads import map_chunks
 
 __all__ = ["Batch", "Sampler", "check_probabilities"]
 
 _NONE = np.empty(0, dtype=np.float64)
+_NO_EDGES = np.empty(0, dtype=np.int64)
+_NO_EDGES.flags.writeable = False
+# Up to so many edges, probabilities are copied into in-edge order: the copy stays in the cache.
+_GATHERED = 1_000_000
 _CHUNKS_PER_THREAD = 4
 
 
@@ -48,8 +52,9 @@ def check_probabilities(graph: Graph, probabilities: object) -> NDArray[np.float
     return p
 
 
-def bad_probability(graph: Graph, p: NDArray[np.float64], edge: int) -> InputError:
-    """The error for an edge whose probability is not in [0, 1]."""
+def bad_probability(graph: Graph, p: NDArray[np.float64]) -> InputError:
+    """The error that names the first edge whose probability is not in [0, 1]."""
+    edge = int(np.flatnonzero(~((p >= 0.0) & (p <= 1.0)))[0])
     source, target = graph.ids[graph.sources[edge]], graph.ids[graph.targets[edge]]
     return InputError(
         f"probabilities must be in [0, 1]; edge {edge} ({source} -> {target}) has {float(p[edge])}. "
@@ -61,8 +66,9 @@ class Sampler:
     """RR sets of one graph: :meth:`load` a round's probabilities, then :meth:`sample`.
 
     Set ``i`` under a key is the same whatever the number of threads: each set has a random stream of its own.
-    Loading is one pass over the edges in their own order; probabilities are then read in place, because copying them
-    into in-edge order costs a cache miss an edge, more than a whole selection on a large graph.
+    Loading copies the probabilities into in-edge order on a small graph. On a large one that costs a cache miss an
+    edge, more than a whole selection, so loading is one pass over the edges in their own order and probabilities are
+    then read in place.
     """
 
     def __init__(self, graph: Graph, threads: int) -> None:
@@ -70,33 +76,56 @@ class Sampler:
         self.threads = threads
         n = graph.n_nodes
         self._states = [np.zeros(n, dtype=np.uint8) for _ in range(threads)]
-        self._peaks = np.empty((threads, n), dtype=np.float32)
-        self._plan = np.empty((n, 2), dtype=np.float64)
+        self._peaks = np.empty((threads, n), dtype=np.uint8)
+        self._tables = peak_tables()
         self._credit = np.zeros(n, dtype=np.int32)
         self._marked = np.empty(0, dtype=np.int64)
-        self._p = _NONE
+        self._p: NDArray[np.floating] = _NONE
+        self._order = _NO_EDGES
+        self._scratch = np.empty(0, dtype=np.float32)
         self._cumulative = _NONE
         self.total = float(n)
 
     def load(self, p: NDArray[np.float64], values: NDArray[np.float64] | None = None) -> None:
         """Take the probabilities of a round, and the nodes' values if roots are to be drawn in proportion to them."""
         graph = self.graph
-        self._p = p
         self._cumulative = _NONE if values is None else np.cumsum(values)
         self.total = float(graph.n_nodes) if values is None else float(self._cumulative[-1])
-        self._peaks.fill(0.0)
+        if graph.n_edges <= _GATHERED:
+            self._gather(p)
+        else:
+            self._scan(p)
+
+    def _gather(self, p: NDArray[np.float64]) -> None:
+        graph = self.graph
+        ordered = self._scratch
+        if ordered.size < graph.n_edges:
+            ordered = self._scratch = np.empty(graph.n_edges, dtype=np.float32)
+        bits = ordered.view(np.int32)
+
+        def gather(first: int, last: int) -> int:
+            peak = self._peaks[0]
+            return int(gather_probabilities(graph.in_offsets, graph.in_edges, p, first, last, ordered, bits, peak))
+
+        if any(map_chunks(gather, self._bounds(graph.n_nodes, self.threads), self.threads)):
+            raise bad_probability(graph, p)
+        self._p, self._order = ordered, _NO_EDGES
+
+    def _scan(self, p: NDArray[np.float64]) -> None:
+        graph = self.graph
+        self._peaks.fill(0)
         free = list(self._peaks)
+        bits = p.view(np.uint64)
 
-        def scan(first: int, last: int) -> int:
-            return int(scan_probabilities(graph.targets, p, first, last, free.pop()))
+        def scan(first: int, last: int) -> bool:
+            return bool(scan_probabilities(graph.targets, p, bits, first, last, free.pop()))
 
-        bad = [e for e in map_chunks(scan, self._bounds(graph.n_edges, self.threads), self.threads) if e >= 0]
-        if bad:
-            raise bad_probability(graph, p, min(bad))
+        if not all(map_chunks(scan, self._bounds(graph.n_edges, self.threads), self.threads)):
+            raise bad_probability(graph, p)
         peak = self._peaks[0]
         for other in self._peaks[1:]:
             np.maximum(peak, other, out=peak)
-        plan_nodes(graph.in_offsets, peak, 0, graph.n_nodes, self._plan)
+        self._p, self._order = p, graph.in_edges
 
     def mark(self, rows: NDArray[np.int64]) -> None:
         """Let walks stop at these nodes; ``hits[i]`` of a batch then counts the stops at ``rows[i]``."""
@@ -119,10 +148,11 @@ class Sampler:
             try:
                 out = sample_sets(
                     self.graph.in_offsets,
-                    self.graph.in_edges,
+                    self._order,
                     self.graph.in_sources,
                     self._p,
-                    self._plan,
+                    self._peaks[0],
+                    *self._tables,
                     self._cumulative,
                     key,
                     start,
