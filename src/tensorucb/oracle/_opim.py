@@ -113,7 +113,10 @@ def _run(
     at, look, attempt, validated = 0, 6, 0, 0
     best: Outcome | None = None
     while True:
-        while at <= min(look, len(grid) - 1) and collection.extend(grid[at]):
+        look = min(look, len(grid) - 1)
+        if collection.likely_fits(grid[look]) and collection.extend(grid[look]):
+            at = look + 1
+        while at <= look and collection.extend(grid[at]):
             at += 1
         last = collection.full or at >= len(grid)
         sets = max(1, collection.sets)
@@ -169,9 +172,11 @@ def _next_look(
         scale = grid[look] / sets
         covered = max(1.0, cover.covered * scale)
         calm = covered >= quality**2 or _loss(cover, scale) * quality <= covered
+        if not calm:
+            continue
         upper = share_upper(cover.bound * scale, grid[look], a_upper)
         hits = cover.covered * scale - noise * math.sqrt(scale)
-        if calm and share_lower(hits, grid[look], a_lower) >= target * upper:
+        if share_lower(hits, grid[look], a_lower) >= target * upper:
             return look
     return min(at + 6, len(grid) - 1)
 

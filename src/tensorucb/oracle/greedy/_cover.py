@@ -54,14 +54,15 @@ class _Reduced:
 
 def _reduce(collection: Collection, allowed: NDArray[np.uint8], wanted: int) -> _Reduced:
     """The collection seen by its most frequent nodes alone."""
-    number = np.full(collection.counts.size, -1, dtype=np.int32)
-    nodes, floor = frequent_nodes(collection.counts, allowed, wanted, number)
+    number = collection.sampler.numbers
+    nodes, floor = frequent_nodes(collection.touched, collection.counts, allowed, wanted, number)
     marginal = collection.counts[nodes].astype(np.int64)
-    members = np.empty(int(marginal.sum()), dtype=np.int32)
+    members = np.empty(int(marginal.sum()) + 1, dtype=np.int32)
     offsets = np.zeros(sum(x.size for x in collection.lengths) + 1, dtype=np.int64)
     row = at = 0
     for part, lengths in zip(collection.members, collection.lengths, strict=True):
         row, at = reduce_sets(part, lengths, number, offsets, members, row, at)
+    number[nodes] = -1
     starts, sets = invert(offsets, members, row, marginal)
     return _Reduced(nodes, int(floor), offsets, members, row, starts, sets, marginal)
 

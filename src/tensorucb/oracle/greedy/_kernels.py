@@ -14,20 +14,20 @@ from tensorucb._kernels import KERNEL
 
 
 @numba.njit(**KERNEL)
-def frequent_nodes(counts, allowed, wanted, number):  # type: ignore[no-untyped-def]
+def frequent_nodes(touched, counts, allowed, wanted, number):  # type: ignore[no-untyped-def]
     """The about ``wanted`` allowed nodes in most sets, and the most sets that any other allowed node is in.
 
-    ``number[v]`` becomes the candidate number of ``v``; it must come in as -1 and be reset by the caller.
+    ``touched`` are the nodes in any set. ``number[v]`` becomes the candidate number of ``v``; it must come in as -1
+    and be reset by the caller.
     """
-    n = counts.size
     largest = 0
-    for v in range(n):
-        if counts[v] > largest and allowed[v]:
-            largest = counts[v]
+    for i in range(touched.size):
+        if counts[touched[i]] > largest and allowed[touched[i]]:
+            largest = counts[touched[i]]
     histogram = np.zeros(largest + 2, np.int64)
-    for v in range(n):
-        if allowed[v]:
-            histogram[counts[v]] += 1
+    for i in range(touched.size):
+        if allowed[touched[i]]:
+            histogram[counts[touched[i]]] += 1
     taken = 0
     floor = largest
     while floor > 0 and (taken + histogram[floor] <= wanted or taken == 0):
@@ -35,7 +35,8 @@ def frequent_nodes(counts, allowed, wanted, number):  # type: ignore[no-untyped-
         floor -= 1
     nodes = np.empty(taken, np.int64)
     at = 0
-    for v in range(n):
+    for i in range(touched.size):
+        v = touched[i]
         if counts[v] > floor and allowed[v]:
             nodes[at] = v
             number[v] = at
@@ -45,19 +46,20 @@ def frequent_nodes(counts, allowed, wanted, number):  # type: ignore[no-untyped-
 
 @numba.njit(**KERNEL)
 def reduce_sets(members, lengths, number, offsets, reduced, row, at):  # type: ignore[no-untyped-def]
-    """Append the candidates of each set; sets without any are dropped. Returns the next row and position."""
+    """Append the candidates of each set; sets without any are dropped. Returns the next row and position.
+
+    ``reduced`` has room for one more than it will hold: every member is written, only candidates are kept.
+    """
     start = 0
     for i in range(lengths.size):
         before = at
         for j in range(start, start + lengths[i]):
             c = number[members[j]]
-            if c >= 0:
-                reduced[at] = c
-                at += 1
+            reduced[at] = c
+            at += c >= 0
         start += lengths[i]
-        if at > before:
-            row += 1
-            offsets[row] = at
+        row += at > before
+        offsets[row] = at
     return row, at
 
 

@@ -36,6 +36,8 @@ class Collection:
         self.members: list[NDArray[np.int32]] = []
         self.lengths: list[NDArray[np.int32]] = []
         self.counts = np.zeros(sampler.graph.n_nodes, dtype=np.int32)
+        self._touched = np.empty(sampler.graph.n_nodes, dtype=np.int32)
+        self._seen = 0
         self.hits = np.zeros(1, dtype=np.int64)
 
     def extend(self, sets: int, horizon: int | None = None) -> bool:
@@ -59,9 +61,19 @@ class Collection:
             self.lengths += batch.lengths
             self.hits = self.hits + batch.hits
             for members in batch.members:
-                count_members(members, self.counts)
+                self._seen = count_members(members, self.counts, self._touched, self._seen)
         self.sets, self.stored, self.work = sets, stored, work
         return True
+
+    def likely_fits(self, sets: int) -> bool:
+        """Whether ``sets`` sets will stay within the limit, by a wide margin."""
+        mean = self.stored / self.sets if self.sets >= 64 else float(self.sampler.graph.n_nodes)
+        return 4.0 * mean * sets < self.limit
+
+    @property
+    def touched(self) -> NDArray[np.int32]:
+        """The nodes that are in any stored set."""
+        return self._touched[: self._seen]
 
     @property
     def base(self) -> int:

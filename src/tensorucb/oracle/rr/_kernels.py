@@ -264,7 +264,12 @@ def sample_sets(  # type: ignore[no-untyped-def]
 
 
 @numba.njit(**KERNEL)
-def count_members(members, counts):  # type: ignore[no-untyped-def]
-    """Add one to ``counts`` for every member."""
+def count_members(members, counts, touched, seen):  # type: ignore[no-untyped-def]
+    """Add one to ``counts`` for every member, and new ones to the ``seen`` touched nodes; how many those are then."""
     for i in range(members.size):
-        counts[members[i]] += 1
+        v = members[i]
+        if counts[v] == 0:
+            touched[seen] = v
+            seen += 1
+        counts[v] += 1
+    return seen

@@ -79,6 +79,8 @@ class Sampler:
         self._peaks = np.empty((threads, n), dtype=np.uint8)
         self._tables = peak_tables()
         self._credit = np.zeros(n, dtype=np.int32)
+        # Scratch of the greedy choice: which candidate a node is, -1 for none.
+        self.numbers = np.full(n, -1, dtype=np.int32)
         self._marked = np.empty(0, dtype=np.int64)
         self._p: NDArray[np.floating] = _NONE
         self._order = _NO_EDGES
