@@ -76,6 +76,25 @@ def test_every_way_of_deciding_an_edge_agrees_with_the_exact_spread(extra, scale
     assert np.mean([pick.spread for pick in picks]) == pytest.approx(exact, rel=0.06)
 
 
+@pytest.mark.parametrize("gathered", [True, False])
+def test_a_walk_counts_for_the_marked_node_that_it_meets(gathered, monkeypatch):
+    monkeypatch.setattr("tensorucb.oracle.rr._sampler._GATHERED", 10**6 if gathered else 0)
+    graph = Graph.from_edges([0, 1, 2, 3, 5], [4, 4, 4, 4, 3], nodes=np.arange(6))
+    p = np.array([0.6, 0.5, 0.0, 0.5, 0.8])
+    sampler = Sampler(graph, 1)
+    values = np.zeros(6)
+    values[4] = 1.0
+    sampler.load(check_probabilities(graph, p), values)
+    sampler.mark(np.array([0, 1, 2, 5]))
+    sets = 40_000
+    batch = sampler.sample(np.uint64(3), 0, sets, store=True, limit=10**6)
+    # The first in in-edge order counts; node 5 only if none of those next to the root does. Standard error: 0.0025.
+    assert batch.hits / sets == pytest.approx([0.6, 0.4 * 0.5, 0.0, 0.2 * 0.4], abs=0.01)
+    assert np.isin(batch.members[0], [3, 4]).all()
+    sampler.mark(np.array([5]))
+    assert sampler.sample(np.uint64(3), 0, sets, store=True, limit=10**6).hits / sets == pytest.approx(0.4, abs=0.01)
+
+
 @pytest.mark.parametrize("algorithm", ["opim", "tim", "imm"])
 @pytest.mark.parametrize("scale", [0.1, 0.5])
 def test_same_answer_on_one_two_and_four_threads(algorithm, scale):

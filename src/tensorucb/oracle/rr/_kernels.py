@@ -5,8 +5,9 @@ An RR set of a root ``v`` holds every node that reaches ``v`` over live edges, s
 Glossary: ``p`` edge probabilities in the graph's order, ``bits`` the same as 64-bit patterns; ``peak[v]`` a byte that
 stands for an upper bound ``tops[peak[v]]`` of the probabilities into ``v``, at most an eighth too large; ``needs`` the
 bound in units of 1/256, eight times in a word, 0 where it is too large for that; ``inverses`` is ``1 / log(1 - top)``;
-nodes of an in-degree above ``reaches`` are skipped over geometrically; ``state[u]`` 0 free, 1 in the current set, 2
-marked: a walk that meets a marked node stops there.
+nodes of an in-degree above ``reaches`` are skipped over geometrically; ``state[u]`` is free, marked (a walk that meets
+``u`` stops there) or next to a marked node, which reaches ``u`` with probability ``chance[u]``; in the current set or
+not.
 
 Resolution: three ways decide an edge, by its target's bound. Below 0.5, eight edges share a draw: a byte each,
 and 53 more bits for an edge whose byte lets it hope. From 0.5 on, two edges share a draw of 32 bits each, so
@@ -27,7 +28,7 @@ _LOW, _S32 = np.uint64(0xFFFFFFFF), np.uint64(32)
 _STEP32 = 1.0 / 4294967296.0
 _BYTE, _STEP8 = np.uint64(0xFF), 1.0 / 256.0
 _S3, _S7, _S56 = np.uint64(3), np.uint64(7), np.uint64(56)
-_NONE, _FULL = np.uint64(0), np.uint64(0xFFFFFFFFFFFFFFFF)
+_NONE = np.uint64(0)
 _SIGNS = np.uint64(0x8080808080808080)
 # (256**j) * _PLACE has j in its highest byte.
 _PLACE = np.uint64(0x0001020304050607)
@@ -36,6 +37,7 @@ _ONE = np.uint64(
 )  # the bit pattern of 1.0; those of all larger numbers, of negative ones, nan follow
 _S49 = np.uint64(49)  # leaves the exponent and three bits of the mantissa, as 20 does for 32-bit numbers
 _LEAST, _LEAST32 = np.uint64((0x3FF << 3) - 254), np.int32((0x7F << 3) - 254)
+_FREE, _IN, _MARKED, _NEXT, _OUT = np.uint8(0), np.uint8(1), np.uint8(2), np.uint8(4), np.uint8(0xFE)
 _SKIP = 25.0  # a geometric skip costs about as much as 25 edges tossed eight at a draw
 
 
@@ -105,6 +107,47 @@ def _root(draw, n, cumulative):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(**KERNEL)
+def mark_nodes(rows, out_offsets, targets, p, state, chance):  # type: ignore[no-untyped-def]
+    """Mark ``rows``, and note for their targets the chance that a live edge leads there from any of them."""
+    for r in range(rows.size):
+        for e in range(out_offsets[rows[r]], out_offsets[rows[r] + 1]):
+            t = targets[e]
+            if state[t] == _FREE:
+                state[t] = _NEXT
+                chance[t] = p[e]
+            else:
+                chance[t] += (1.0 - chance[t]) * p[e]
+    for r in range(rows.size):
+        state[rows[r]] = _MARKED
+
+
+@numba.njit(**KERNEL)
+def unmark_nodes(rows, out_offsets, targets, state):  # type: ignore[no-untyped-def]
+    """Free ``rows`` and their targets."""
+    for r in range(rows.size):
+        state[rows[r]] = _FREE
+        for e in range(out_offsets[rows[r]], out_offsets[rows[r] + 1]):
+            state[targets[e]] = _FREE
+
+
+@numba.njit(**KERNEL)
+def _nearest(v, in_offsets, in_edges, in_sources, p, state, chance, draw):  # type: ignore[no-untyped-def]
+    """Which marked node reached ``v``: the first with a live edge, given that there is one."""
+    found = np.int64(0)
+    level = unit(draw) * chance[v]
+    reached = 0.0
+    for i in range(in_offsets[v], in_offsets[v + 1]):
+        if state[in_sources[i]] == _MARKED:
+            q = p[in_edges[i] if in_edges.size > 0 else i]
+            if q > 0.0:
+                found = np.int64(in_sources[i])
+            reached += (1.0 - reached) * q
+            if level < reached:
+                break
+    return found
+
+
+@numba.njit(**KERNEL)
 def sample_sets(  # type: ignore[no-untyped-def]
     in_offsets,
     in_edges,
@@ -120,6 +163,7 @@ def sample_sets(  # type: ignore[no-untyped-def]
     first,
     count,
     state,
+    chance,
     credit,
     hits,
     store,
@@ -130,8 +174,9 @@ def sample_sets(  # type: ignore[no-untyped-def]
 
     ``hits[credit[u]]`` counts the sets that stopped at the marked node ``u``. With ``store`` false only hits
     are counted. Sampling ends before the set whose members would exceed ``limit``. A walk expands at most
-    ``horizon`` nodes. ``p`` is in in-edge order if
-    ``in_edges`` is empty. Returns members, lengths, the number of sets done, and the number of nodes expanded.
+    ``horizon`` nodes. Edges from marked nodes are decided as soon as a node joins the set, before any other edge into
+    it, which spares the walk the rest; they are passed over later. ``p`` is in in-edge order if ``in_edges`` is empty.
+    Returns members, lengths, the number of sets done, and the number of nodes expanded.
     """
     n = in_offsets.size - 1
     scattered = in_edges.size > 0
@@ -146,7 +191,7 @@ def sample_sets(  # type: ignore[no-untyped-def]
         s = stream(key, first + done)
         root = _root(mix64(s), n, cumulative)
         s += GOLDEN
-        if state[root] == 2:
+        if state[root] == _MARKED:
             hits[credit[root]] += 1
             done += 1
             continue
@@ -156,11 +201,16 @@ def sample_sets(  # type: ignore[no-untyped-def]
             grown = np.empty(capacity, np.int32)
             grown[:size] = members[:size]
             members = grown
+        cursor = start
         members[size] = root
         size += 1
-        state[root] = 1
-        cursor = start
         met = np.int64(-1)
+        if state[root] == _NEXT:
+            fate = mix64(s)
+            s += GOLDEN
+            if unit(fate) < chance[root]:
+                met = root
+        state[root] |= _IN
         end = start + horizon
         while cursor < size and cursor < end and met < 0:
             v = members[cursor]
@@ -187,13 +237,19 @@ def sample_sets(  # type: ignore[no-untyped-def]
                         i = e + np.int64(place)
                         if (np.float64(x) + unit(fine)) * _STEP8 < p[in_edges[i] if scattered else i]:
                             u = in_sources[i]
-                            if state[u] == 0:
-                                state[u] = 1
+                            if state[u] == _FREE:
+                                state[u] = _IN
                                 members[size] = u
                                 size += 1
-                            elif state[u] == 2:
-                                met = np.int64(u)
-                                break
+                            elif state[u] == _NEXT:
+                                state[u] = _NEXT | _IN
+                                members[size] = u
+                                size += 1
+                                fate = mix64(s)
+                                s += GOLDEN
+                                if unit(fate) < chance[u]:
+                                    met = np.int64(u)
+                                    break
                     if met >= 0:
                         break
                     e += 8
@@ -203,23 +259,35 @@ def sample_sets(  # type: ignore[no-untyped-def]
                     s += GOLDEN
                     if np.float64(r & _LOW) * _STEP32 < p[in_edges[e] if scattered else e]:
                         u = in_sources[e]
-                        if state[u] == 0:
-                            state[u] = 1
+                        if state[u] == _FREE:
+                            state[u] = _IN
                             members[size] = u
                             size += 1
-                        elif state[u] == 2:
-                            met = np.int64(u)
-                            break
+                        elif state[u] == _NEXT:
+                            state[u] = _NEXT | _IN
+                            members[size] = u
+                            size += 1
+                            fate = mix64(s)
+                            s += GOLDEN
+                            if unit(fate) < chance[u]:
+                                met = np.int64(u)
+                                break
                     e += 1
                     if e < stop and np.float64(r >> _S32) * _STEP32 < p[in_edges[e] if scattered else e]:
                         u = in_sources[e]
-                        if state[u] == 0:
-                            state[u] = 1
+                        if state[u] == _FREE:
+                            state[u] = _IN
                             members[size] = u
                             size += 1
-                        elif state[u] == 2:
-                            met = np.int64(u)
-                            break
+                        elif state[u] == _NEXT:
+                            state[u] = _NEXT | _IN
+                            members[size] = u
+                            size += 1
+                            fate = mix64(s)
+                            s += GOLDEN
+                            if unit(fate) < chance[u]:
+                                met = np.int64(u)
+                                break
                     e += 1
             else:
                 top = tops[c]
@@ -238,18 +306,24 @@ def sample_sets(  # type: ignore[no-untyped-def]
                     s += GOLDEN
                     if unit(r) * top < p[in_edges[e] if scattered else e]:
                         u = in_sources[e]
-                        if state[u] == 0:
-                            state[u] = 1
+                        if state[u] == _FREE:
+                            state[u] = _IN
                             members[size] = u
                             size += 1
-                        elif state[u] == 2:
-                            met = u
-                            break
+                        elif state[u] == _NEXT:
+                            state[u] = _NEXT | _IN
+                            members[size] = u
+                            size += 1
+                            fate = mix64(s)
+                            s += GOLDEN
+                            if unit(fate) < chance[u]:
+                                met = np.int64(u)
+                                break
         for j in range(start, size):
-            state[members[j]] = 0
+            state[members[j]] &= _OUT
         work += cursor - start
         if met >= 0:
-            hits[credit[met]] += 1
+            hits[credit[_nearest(met, in_offsets, in_edges, in_sources, p, state, chance, mix64(s))]] += 1
             size = start
         elif not store:
             size = start

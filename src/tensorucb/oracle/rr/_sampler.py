@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.graph import Graph
-from tensorucb.oracle.rr._kernels import gather_probabilities, peak_tables, sample_sets, scan_probabilities
+from tensorucb.oracle.rr._kernels import (
+    gather_probabilities,
+    mark_nodes,
+    peak_tables,
+    sample_sets,
+    scan_probabilities,
+    unmark_nodes,
+)
 from tensorucb.threads import map_chunks
 
 __all__ = ["Batch", "Sampler", "check_probabilities"]
@@ -78,11 +85,13 @@ class Sampler:
         self._states = [np.zeros(n, dtype=np.uint8) for _ in range(threads)]
         self._peaks = np.empty((threads, n), dtype=np.uint8)
         self._tables = peak_tables()
+        self._chance = np.empty(n, dtype=np.float64)
         self._credit = np.zeros(n, dtype=np.int32)
         # Scratch of the greedy choice: which candidate a node is, -1 for none.
         self.numbers = np.full(n, -1, dtype=np.int32)
         self._marked = np.empty(0, dtype=np.int64)
         self._p: NDArray[np.floating] = _NONE
+        self._loaded = _NONE
         self._order = _NO_EDGES
         self._scratch = np.empty(0, dtype=np.float32)
         self._cumulative = _NONE
@@ -91,6 +100,7 @@ class Sampler:
     def load(self, p: NDArray[np.float64], values: NDArray[np.float64] | None = None) -> None:
         """Take the probabilities of a round, and the nodes' values if roots are to be drawn in proportion to them."""
         graph = self.graph
+        self._loaded = p
         self._cumulative = _NONE if values is None else np.cumsum(values)
         self.total = float(graph.n_nodes) if values is None else float(self._cumulative[-1])
         if graph.n_edges <= _GATHERED:
@@ -131,9 +141,10 @@ class Sampler:
 
     def mark(self, rows: NDArray[np.int64]) -> None:
         """Let walks stop at these nodes; ``hits[i]`` of a batch then counts the stops at ``rows[i]``."""
+        graph = self.graph
         for state in self._states:
-            state[self._marked] = 0
-            state[rows] = 2
+            unmark_nodes(self._marked, graph.out_offsets, graph.targets, state)
+            mark_nodes(rows, graph.out_offsets, graph.targets, self._loaded, state, self._chance)
         self._credit[rows] = np.arange(rows.size, dtype=np.int32)
         self._marked = rows
 
@@ -160,6 +171,7 @@ class Sampler:
                     start,
                     stop - start,
                     state,
+                    self._chance,
                     self._credit,
                     hits,
                     store,
