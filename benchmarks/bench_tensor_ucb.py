@@ -12,6 +12,7 @@ from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
 from tensorucb.learner import blocks
 from tensorucb.learner.blocks._problem import load
+from tensorucb.oracle import SeedOracle
 from tensorucb.policies.online_tensor_ucb import OnlineTensorUCB
 from tensorucb.policies.tensor_ucb import TensorUCB
 
@@ -62,7 +63,7 @@ def _median(function, repeats):
 
 
 def _play(policy, graph, users, rounds, k=10):
-    """CPU milliseconds a round of scoring and of learning over a campaign, and edges observed a round."""
+    """CPU milliseconds a round of scoring and of learning (mean and largest), and edges observed a round."""
     rng = np.random.default_rng(1)
     policy.bind(graph, users, 0)
     warm = rng.dirichlet(np.ones(TOPICS))
@@ -71,7 +72,7 @@ def _play(policy, graph, users, rounds, k=10):
         policy.update(warm, np.arange(50), np.zeros(50))
     policy.score(warm)
     policy.bind(graph, users, 0)
-    hubs, scoring, learning, rows = np.argsort(-graph.out_degree)[: 4 * k], 0.0, 0.0, 0
+    hubs, scoring, learning, rows = np.argsort(-graph.out_degree)[: 4 * k], 0.0, [], 0
     for _ in range(rounds):
         product = rng.dirichlet(np.full(TOPICS, 0.3))
         begin = time.process_time()
@@ -82,9 +83,30 @@ def _play(policy, graph, users, rounds, k=10):
         outcomes = rng.random(edges.size) < p[edges]
         begin = time.process_time()
         policy.update(product, edges, outcomes)
-        learning += time.process_time() - begin
+        learning.append(time.process_time() - begin)
         rows += edges.size
-    return scoring / rounds * 1e3, learning / rounds * 1e3, rows / rounds
+    return scoring / rounds * 1e3, statistics.mean(learning) * 1e3, rows / rounds, max(learning) * 1e3
+
+
+def _whole_rounds(graph, users, rounds, k=10):
+    """CPU milliseconds of each round of a campaign: score, select by cascades, learn from the seeds' out-edges."""
+    rng, policy = np.random.default_rng(2), TensorUCB()
+    policy.bind(graph, users, 0)
+    oracle = SeedOracle(graph, objective="cascade", epsilon=0.1, threads=1, rng=0)
+    spent = []
+    for _ in range(rounds):
+        product = rng.dirichlet(np.full(TOPICS, 0.3))
+        p = policy.mean(product)
+        begin = time.process_time()
+        rows = policy.choose(product, k, oracle)
+        elapsed = time.process_time() - begin
+        edges = np.flatnonzero(np.isin(graph.sources, rows))
+        outcomes = rng.random(edges.size) < p[edges]
+        begin = time.process_time()
+        policy.update(product, edges, outcomes)
+        spent.append((elapsed + time.process_time() - begin) * 1e3)
+    # The first rounds compile kernels.
+    return np.array(spent[3:])
 
 
 def run(quick: bool = False) -> list[dict[str, object]]:
@@ -98,7 +120,7 @@ def run(quick: bool = False) -> list[dict[str, object]]:
         users = _profile(rng, graph.n_nodes)
         rounds = 20 if quick else 100
         policy = TensorUCB()
-        scoring, learning, observed = _play(policy, graph, users, rounds)
+        scoring, learning, observed, largest = _play(policy, graph, users, rounds)
         peer = _play(OnlineTensorUCB(rank=5), graph, users, 10)
         state = policy._state
         problem = load(policy._nodes, state.prior, state.seen, state.log, TOPICS)
@@ -109,10 +131,19 @@ def run(quick: bool = False) -> list[dict[str, object]]:
         rows.append(_row(f"sums of a block, {problem.outcome.size:,} rows, {size}; gap {gap:.0e}", ours, reference))
         what = f"score + learn against OnlineTensorUCB, mean of {rounds} rounds of {observed:,.0f} edges, {size}"
         rows.append(
-            _row(f"{what}: scoring {scoring:.1f}, learning {learning:.1f}", scoring + learning, peer[0] + peer[1])
+            _row(
+                f"{what}: scoring {scoring:.1f}, learning {learning:.1f}, at most {largest:.0f}",
+                scoring + learning,
+                peer[0] + peer[1],
+            )
         )
         kept = sum(array.nbytes for array in blocks.state_to_arrays(state).values()) / 2**20
         rows[-1]["what"] = f"{rows[-1]['what']}; state {kept:.0f} MiB"
+        whole = _whole_rounds(graph, users, 13 if quick else 63)
+        what = f"a whole round (score, select by cascades, learn), mean of {whole.size} rounds, {size}"
+        spread = f"median {np.median(whole):.0f}, at most {whole.max():.0f}"
+        row = _row(f"{what}; {spread}", float(whole.mean()), 1.0)
+        rows.append({**row, "reference": None, "ratio": None})
     del os.environ["TENSORUCB_THREADS"]
     return rows
 
