@@ -4,7 +4,7 @@ Two independent collections of RR sets: on the first the seeds are chosen and th
 admissible set is taken, on the second the chosen seeds' lower bound.
 
 **Sample sizes.** The first collection may only be looked at when its size is on a grid fixed beforehand (``16 *
-2**(i/2)``), so the upper bound holds at all looks together by a union over the grid. Which grid points are
+2**(i/4)``), so the upper bound holds at all looks together by a union over the grid. Which grid points are
 looked at may then depend on the data: each look predicts the size that is enough, and jumps there. The second
 collection is drawn afresh for each attempt, its size chosen from the first alone, with failure probability
 ``delta / 2**(i + 1)`` at attempt ``i``. It need not be stored: each of its walks stops at the first seed it
@@ -48,6 +48,7 @@ from tensorucb.oracle.rr import Collection, Sampler
 __all__ = ["Outcome", "Settings", "opim", "sampled_gains"]
 
 _FIRST = 16
+_STEPS = 4  # of the grid, for each doubling
 _LEAST_HITS = 200.0  # so that the reported spread has a standard error of at most some 7 %
 
 
@@ -80,8 +81,8 @@ def _grid(problem: Problem, settings: Settings, total: float) -> list[int]:
     a = math.log(6.0 / settings.delta)
     root = problem.factor * math.sqrt(a) + math.sqrt(problem.factor * (problem.log_count + a))
     worst = 2.0 * root * root * (total / max(best, total * 1e-9)) / settings.epsilon**2
-    points = max(1, math.ceil(2.0 * math.log2(max(2.0, worst / _FIRST))))
-    return [math.ceil(_FIRST * 2.0 ** (0.5 * i)) for i in range(points + 1)]
+    points = max(1, math.ceil(_STEPS * math.log2(max(2.0, worst / _FIRST))))
+    return [math.ceil(_FIRST * 2.0 ** (i / _STEPS)) for i in range(points + 1)]
 
 
 def opim(sampler: Sampler, problem: Problem, settings: Settings, keys: NDArray[np.uint64]) -> Outcome:
@@ -110,7 +111,7 @@ def _run(
     marked = np.concatenate([problem.forced, sentinels])
     sampler.mark(marked)
     collection = Collection(sampler, keys[0], settings.limit)
-    at, look, attempt, validated = 0, 6, 0, 0
+    at, look, attempt, validated = 0, 3 * _STEPS, 0, 0
     best: Outcome | None = None
     while True:
         look = min(look, len(grid) - 1)
@@ -125,8 +126,9 @@ def _run(
         a_lower = math.log(2.0 * runs * 2.0 ** (attempt + 1) / settings.delta)
         noise = float(np.sqrt(cover.gains).sum() + np.sqrt(collection.hits).sum())
         wanted = _validation_size(cover, noise, sets, target * upper, a_lower)
-        look = max(at, _next_look(cover, noise, grid, max(0, at - 1), target, a_upper, a_lower, settings.quality))
-        if not last and (look > at or wanted > 2 * sets):
+        # A look that is due within two steps of the grid is not worth another greedy choice.
+        look = max(at + 1, _next_look(cover, noise, grid, max(0, at - 1), target, a_upper, a_lower, settings.quality))
+        if not last and (look > at + 1 or wanted > 2 * sets):
             continue
         rows = problem.fill(np.concatenate([marked, cover.rows]), sampler.graph.out_degree)
         size = int(max(64, min(wanted, 4 * sets)))
@@ -142,7 +144,7 @@ def _run(
             total = collection.sets + validated
             return Outcome(best.rows, best.gains, best.share, best.lower, best.upper, total, collection.full)
         sampler.mark(marked)
-        look = at + 1
+        look = at + 2
 
 
 def sampled_gains(collection: Collection, cover: Cover, marked: int, seeds: int) -> NDArray[np.float64]:
@@ -168,7 +170,7 @@ def _next_look(
 ) -> int:
     """The first grid point from ``at`` on where certificate and quality are to be expected, at most eightfold away."""
     sets = grid[at]
-    for look in range(at, min(at + 6, len(grid) - 1)):
+    for look in range(at, min(at + 3 * _STEPS, len(grid) - 1)):
         scale = grid[look] / sets
         covered = max(1.0, cover.covered * scale)
         calm = covered >= quality**2 or _loss(cover, scale) * quality <= covered
@@ -178,7 +180,7 @@ def _next_look(
         hits = cover.covered * scale - noise * math.sqrt(scale)
         if share_lower(hits, grid[look], a_lower) >= target * upper:
             return look
-    return min(at + 6, len(grid) - 1)
+    return min(at + 3 * _STEPS, len(grid) - 1)
 
 
 def _loss(cover: Cover, scale: float) -> float:

@@ -17,7 +17,7 @@ HORIZON = 1000
 # Mean nodes a walk: below the first number sentinels do not pay. Between the two they must be certain (newly cover
 # so many walks of each look); beyond, any frequent node will do, as seed sets differ little where walks cover much.
 LONG, HUGE = 16.0, 64.0
-CERTAIN, FREQUENT = (8, 12), (4, 3)
+CERTAIN, FREQUENT = (8, 12), (5, 5)
 _LIMIT = 2**26
 
 
