@@ -2,7 +2,7 @@
 
 An RR set of a root ``v`` holds every node that reaches ``v`` over live edges, so the walk follows in-edges backwards.
 
-Glossary: ``p`` edge probabilities in the graph's order, ``bits`` the same as 64-bit patterns; ``peak[v]`` a byte that
+Glossary: ``p`` edge probabilities in the graph's order; ``bits`` their bit patterns; ``peak[v]`` a byte that
 stands for an upper bound ``tops[peak[v]]`` of the probabilities into ``v``, at most an eighth too large; ``needs`` the
 bound in units of 1/256, eight times in a word, 0 where it is too large for that; ``inverses`` is ``1 / log(1 - top)``;
 nodes of an in-degree above ``reaches`` are skipped over geometrically; ``state[u]`` is free, marked (a walk that meets
@@ -12,7 +12,8 @@ not.
 Resolution: three ways decide an edge, by its target's bound. Below 0.5, eight edges share a draw: a byte each,
 and 53 more bits for an edge whose byte lets it hope. From 0.5 on, two edges share a draw of 32 bits each, so
 ``p`` counts as rounded up to a multiple of 2**-32. Large in-degrees with small bounds are skipped over
-geometrically, with 53 bits. ``p = 0`` is never live and ``p = 1`` always.
+geometrically, with 53 bits. On small graphs ``p`` itself is kept in 32-bit floating point. ``p = 0`` is never live and
+``p = 1`` always.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ _NONE = np.uint64(0)
 _SIGNS = np.uint64(0x8080808080808080)
 # (256**j) * _PLACE has j in its highest byte.
 _PLACE = np.uint64(0x0001020304050607)
-_ONE = np.uint64(
-    0x3FF0000000000000
-)  # the bit pattern of 1.0; those of all larger numbers, of negative ones, nan follow
+# The bit pattern of 1.0; those of larger numbers, of negative ones and of nan come after it.
+_ONE = np.uint64(0x3FF0000000000000)
+_MINUS_ZERO = np.uint64(0x8000000000000000)
 _S49 = np.uint64(49)  # leaves the exponent and three bits of the mantissa, as 20 does for 32-bit numbers
 _LEAST, _LEAST32 = np.uint64((0x3FF << 3) - 254), np.int32((0x7F << 3) - 254)
 _FREE, _IN, _MARKED, _NEXT, _OUT = np.uint8(0), np.uint8(1), np.uint8(2), np.uint8(4), np.uint8(0xFE)
@@ -58,15 +59,18 @@ def peak_tables() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
 
 @numba.njit(**KERNEL)
-def scan_probabilities(targets, p, bits, first, last, peak):  # type: ignore[no-untyped-def]
+def scan_probabilities(targets, bits, first, last, peak):  # type: ignore[no-untyped-def]
     """Raise the ``peak`` of each node to the largest probability into it; false at the first invalid edge."""
     for e in range(first, last):
         b = bits[e]
-        if b > _ONE and p[e] != 0.0:
-            return False
-        # Without a branch on the data: it would be mispredicted for every third edge.
-        c = np.uint8(max(b >> _S49, _LEAST) - _LEAST + np.uint64(1)) if p[e] > 0.0 else np.uint8(0)
-        t = targets[e]
+        if b > _ONE:
+            if b != _MINUS_ZERO:
+                return False
+            b = _NONE
+        # Without a branch on valid data: it would be mispredicted for every third edge.
+        k = b >> _S49
+        c = np.uint8(k - _LEAST + np.uint64(1)) if k > _LEAST else np.uint8(b > _NONE)
+        t = np.uint32(targets[e])
         peak[t] = max(peak[t], c)
     return True
 

@@ -130,7 +130,7 @@ class Sampler:
         bits = p.view(np.uint64)
 
         def scan(first: int, last: int) -> bool:
-            return bool(scan_probabilities(graph.targets, p, bits, first, last, free.pop()))
+            return bool(scan_probabilities(graph.targets, bits, first, last, free.pop()))
 
         if not all(map_chunks(scan, self._bounds(graph.n_edges, self.threads), self.threads)):
             raise bad_probability(graph, p)
