@@ -126,8 +126,8 @@ def _run(
         cover = greedy_cover(collection, problem, sentinels)
         upper = share_upper(cover.bound, collection.sets, a_upper)
         a_lower = math.log(2.0 * runs * 2.0 ** (looks + 1) / settings.delta)
-        noise = _OVERFIT * float(np.sqrt(cover.gains).sum() + np.sqrt(collection.hits).sum())
-        wanted = _validation_size(cover, noise, sets, target * upper, a_lower)
+        noise = float(np.sqrt(cover.gains).sum() + np.sqrt(collection.hits).sum())
+        wanted = _validation_size(cover, _OVERFIT * noise, sets, target * upper, a_lower)
         # A look that is due within two steps of the grid is not worth another greedy choice.
         look = max(at + 1, _next_look(cover, noise, grid, max(0, at - 1), target, a_upper, a_lower, settings.quality))
         if not last and (look > at + 1 or wanted > 2 * sets):
