@@ -17,7 +17,9 @@ HORIZON = 1000
 # Mean nodes a walk: below the first number sentinels do not pay. Between the two they must be certain (newly cover
 # so many walks of each look); beyond, any frequent node will do, as seed sets differ little where walks cover much.
 LONG, HUGE = 16.0, 64.0
-CERTAIN, FREQUENT = (8, 12), (5, 5)
+# Among many picks a poor sentinel costs less and a missing one more.
+CERTAIN, FREQUENT, FREQUENT_AMONG_MANY = (8, 12), (5, 5), (4, 3)
+MANY = 32
 _LIMIT = 2**26
 
 
@@ -38,7 +40,7 @@ def choose_sentinels(sampler: Sampler, problem: Problem, keys: NDArray[np.uint64
         if i == 0 and look.work < LONG * walks:
             break
         if i == 0 and look.work >= HUGE * walks:
-            least = FREQUENT
+            least = FREQUENT if problem.picks < MANY else FREQUENT_AMONG_MANY
         cover = greedy_cover(look, problem, sentinels)
         worth = int((cover.gains >= least[i]).sum())
         sentinels = np.concatenate([sentinels, cover.rows[: min(worth, problem.picks // 2 - sentinels.size)]])
