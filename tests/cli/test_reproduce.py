@@ -161,7 +161,7 @@ def test_seed_sets_the_generated_network(tmp_path):
     args = ("--synthetic", "digg", "--scale", "0.03", "--seed", "1", "--out", str(tmp_path))
     command("reproduce", "table-network", *args)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
-    assert manifest["data"] == {"generator": "digg_like", "scale": 0.03, "seed": 1}
+    assert manifest["data"] == {"generator": "digg_like", "scale": 0.03, "seed": 1, "product_effect": 1.5}
 
 
 def test_unknown_policies_in_settings_are_named(tmp_path, capsys):
