@@ -7,8 +7,9 @@ admissible set is taken, on the second the chosen seeds' lower bound.
 2**(i/4)``), so the upper bound holds at all looks together by a union over the grid. Which grid points are
 looked at may then depend on the data: each look predicts the size that is enough, and jumps there. The second
 collection is drawn afresh for each attempt, and looked at when it has a size expected to be enough, then at some
-larger ones; the sizes are chosen from the first collection alone, and the i-th of all looks has the failure
-probability ``delta / 2**(i + 1)``. It need not be stored: each of its walks stops at the first seed it meets.
+larger ones; the sizes are chosen from the first collection alone, and the i-th of all sizes has the failure
+probability ``delta / 2**(i + 1)``, whether or not it comes to a look: what an attempt may spend is fixed before it is
+drawn. It need not be stored: each of its walks stops at the first seed it meets.
 
 **Sentinels.** Let B be a set of nodes chosen without looking at the two collections and kept in the answer, and
 let walks of the first collection stop at B (HIST, Guo et al., SIGMOD 2020). Whether a set meets B does not
@@ -136,9 +137,9 @@ def _run(
         sampler.mark(rows)
         sizes = sorted({int(max(64, min(wanted * factor, 4 * sets))) for factor in _LARGER})
         least = [math.log(2.0 * runs * 2.0 ** (looks + i + 1) / settings.delta) for i in range(len(sizes))]
-        hits, size, lower, seen = _validate(sampler, keys[1], validated, sizes, target * upper, least)
+        hits, size, lower = _validate(sampler, keys[1], validated, sizes, target * upper, least)
         validated += size
-        looks += seen
+        looks += len(sizes)
         if best is None or lower * best.upper > best.lower * upper:
             gains = sampled_gains(collection, cover, marked.size, rows.size)
             best = Outcome(rows, gains, hits / size, lower, upper, 0, collection.full)
@@ -151,21 +152,20 @@ def _run(
 
 def _validate(
     sampler: Sampler, key: np.uint64, first: int, sizes: list[int], wanted: float, a: list[float]
-) -> tuple[int, int, float, int]:
+) -> tuple[int, int, float]:
     """Grow a fresh collection from size to size until the lower bound of the marked seeds reaches ``wanted``.
 
-    Returns hits, sets, the lower bound, and how many sizes were looked at. What is out of reach is given up early.
+    Returns hits, sets and the lower bound. What is out of reach is given up early.
     """
-    hits = size = seen = 0
+    hits = size = 0
     lower = 0.0
     for more, confidence in zip(sizes, a, strict=True):
         hits += int(sampler.sample(key, first + size, more - size, store=False, limit=0).hits.sum())
         size = more
         lower = share_lower(hits, size, confidence)
-        seen += 1
         if lower >= wanted or sets_for_lower(hits / size, wanted, confidence) > sizes[-1]:
             break
-    return hits, size, lower, seen
+    return hits, size, lower
 
 
 def sampled_gains(collection: Collection, cover: Cover, marked: int, seeds: int) -> NDArray[np.float64]:
