@@ -6,18 +6,26 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps
 PROJECT := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 
-.PHONY: demo test test-all lint bench lock clean
+.PHONY: demo test test-all test-portable lint bench lock clean
 
 demo: $(VENV)/.base
 	$(BIN)/tensorucb demo --out out/demo $(ARGS)
 
+# Tests run on all cores; at most eight processes, since some of them start a database server of their own.
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
+
 test: $(VENV)/.dev
 	@scripts/system-packages
-	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	$(PYTEST) -m "not slow" $(ARGS)
 
 test-all: $(VENV)/.dev
 	@scripts/system-packages
-	$(BIN)/python -m pytest $(ARGS)
+	$(PYTEST) $(ARGS)
+
+# The default tests under several CPU settings, which change the last bits of sums as another CPU would.
+test-portable: $(VENV)/.dev
+	@scripts/system-packages
+	$(BIN)/python scripts/test-portable $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -30,7 +30,8 @@ def credit(rule, edges, acted, opened, window, p):
         else:
             survive = math.prod(1.0 - p[edge] for edge in eligible)
             for edge in eligible:
-                result[edge] = p[edge] / (1.0 - survive) if survive < 1.0 else 1.0 / len(eligible)
+                # The last bit of the quotient may lie above 1.
+                result[edge] = min(1.0, p[edge] / (1.0 - survive)) if survive < 1.0 else 1.0 / len(eligible)
     return result
 
 
