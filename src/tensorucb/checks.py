@@ -1,0 +1,469 @@
+"""The checks of arguments: every public function of the package uses these, and no others of its own.
+
+A check takes the argument's name as the caller wrote it and the value that came. It gives back the value in one plain
+form, or raises an error that says what was wrong, what came and what to do. Values are echoed through :func:`shown`,
+which keeps any message short and printable.
+
+Two rules hold everywhere. A boolean is not a number, unless a whole array is boolean: then it counts as zeros and
+ones. Text is never parsed into a number.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import reprlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.errors import InputError, ShapeError
+
+__all__ = [
+    "LARGEST",
+    "LONGEST_TEXT",
+    "SMALLEST",
+    "array_of",
+    "check_array",
+    "check_callable",
+    "check_choice",
+    "check_count",
+    "check_flag",
+    "check_instance",
+    "check_mapping",
+    "check_moment",
+    "check_number",
+    "check_path",
+    "check_rows",
+    "check_seconds",
+    "check_sequence",
+    "check_share",
+    "check_text",
+    "is_missing",
+    "shown",
+    "unix_seconds",
+    "unix_times",
+    "unstorable",
+]
+
+T = TypeVar("T")
+
+LARGEST = 1e12
+"""No number, feature or duration may be larger than this; squares and cubes of it still are finite."""
+SMALLEST = 1e-12
+"""A number that must be above 0 must be at least this, so that its inverse is finite too."""
+MOST = 1_000_000_000
+"""No count may be larger than this, unless a check gives another bound."""
+LONGEST_TEXT = 512
+"""Ids and names may have this many characters; every database can index them then."""
+
+_SHOWN = 80
+_YEAR_1, _YEAR_9999 = -62_135_596_800.0, 253_402_300_799.0
+_LENGTHS = {"W": 604800.0, "D": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}  # units of datetime64, in seconds
+_PARTS = {"ms": 1e3, "us": 1e6, "ns": 1e9, "ps": 1e12, "fs": 1e15, "as": 1e18}  # and how many make a second
+_REALS = (int, float, np.integer, np.floating, Decimal, Fraction)
+
+
+# -- echoing a value --
+
+
+class _Short(reprlib.Repr):
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxdict, self.maxstring, self.maxother = 3, 4, 60, 60
+
+    def repr_int(self, x: int, level: int) -> str:
+        # Python refuses to print numbers of more than a few thousand digits.
+        return repr(x) if x.bit_length() < 128 else f"a whole number of {x.bit_length():,} bits"
+
+    def repr_bytes(self, x: bytes, level: int) -> str:
+        return repr(x) if len(x) <= 40 else f"{x[:20]!r}… ({len(x):,} bytes)"
+
+    def repr_ndarray(self, x: NDArray[Any], level: int) -> str:
+        if x.size <= 6 and x.dtype.kind in "biufcmM":
+            return f"array({x.tolist()}, {x.dtype})"
+        return f"an array of shape {x.shape} and type {x.dtype!s:.40}"
+
+    def repr_instance(self, x: Any, level: int) -> str:
+        if hasattr(x, "shape"):
+            return f"a {type(x).__name__} of shape {x.shape}"
+        text = super().repr_instance(x, level)
+        return f"a {type(x).__name__}" if text.startswith("<") else text  # an address tells nobody anything
+
+
+_short = _Short()
+
+
+def shown(value: object, limit: int = _SHOWN) -> str:
+    """``value`` for a message: at most ``limit`` characters, all of them printable, whatever the value is."""
+    if isinstance(value, str):
+        text = repr(value if len(value) <= limit else value[:limit])
+    else:
+        try:
+            text = _short.repr(value)
+        except Exception:
+            text = f"a {type(value).__name__}"
+    text = "".join(c if c.isprintable() else " " if c.isspace() else ascii(c)[1:-1] for c in text[: limit + 1])
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _wrong(name: str, wanted: str, value: object, hint: str = "") -> InputError:
+    return InputError(f"{name} must be {wanted}; got {shown(value)}.{' ' + hint if hint else ''}")
+
+
+# -- single values --
+
+
+def plain(value: Any) -> Any:
+    """The Python value of a NumPy scalar or an array without dimensions; others as they are."""
+    return value.item() if isinstance(value, np.generic | np.ndarray) and value.ndim == 0 else value
+
+
+def check_count(name: str, value: Any, low: int = 1, high: int = MOST) -> int:
+    """A whole number from ``low`` to ``high``."""
+    given = plain(value)
+    if not isinstance(given, int) or isinstance(given, bool) or not low <= given <= high:
+        bounds = f"of at least {low}" if high == MOST else f"in {low}..{high}"
+        if isinstance(given, int) and given > MOST == high:
+            bounds = f"of at most {MOST:,}"
+        raise _wrong(name, f"a whole number {bounds}", value)
+    return int(given)
+
+
+def check_number(
+    name: str, value: Any, *, low: float = 0.0, high: float = LARGEST, strict: bool = False, hint: str = ""
+) -> float:
+    """A finite number from ``low`` to ``high``; above ``low`` if ``strict``."""
+    given = plain(value)
+    number = math.nan
+    if isinstance(given, int | float | Fraction | Decimal) and not isinstance(given, bool):
+        try:
+            number = float(given) + 0.0  # makes -0.0 a plain 0.0
+        except (OverflowError, ValueError):
+            number = math.inf
+    least = low + SMALLEST if strict and low == 0.0 else low
+    if not least <= number <= high or (strict and number == low):
+        above = f"above {low:g}" if strict else f"of at least {low:g}"
+        bounds = f"{above} and at most {high:g}" if math.isfinite(low) else f"from {low:g} to {high:g}"
+        if high == LARGEST and not number > high:
+            bounds = above
+        if strict and low == 0.0 and 0.0 < number < least:
+            bounds = f"of at least {SMALLEST:g}"
+        raise _wrong(name, f"a finite number {bounds}", value, hint)
+    return number
+
+
+def check_share(name: str, value: Any, *, zero: bool = True, one: bool = True) -> float:
+    """A number from 0 to 1; the ends themselves only if ``zero`` and ``one`` allow it."""
+    given = plain(value)
+    good = isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given <= 1
+    if not good or (given == 0 and not zero) or (given == 1 and not one):
+        raise _wrong(name, f"a number in {'[' if zero else '('}0, 1{']' if one else ')'}", value)
+    return float(given) + 0.0
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise _wrong(name, "True or False", value)
+    return bool(value)
+
+
+def unstorable(text: str) -> str | None:
+    """Why this text cannot be kept in every database and file, or None if it can."""
+    if "\0" in text:
+        return "it holds the character NUL"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "it is not valid Unicode (half of a surrogate pair)"
+    return None
+
+
+def check_text(name: str, value: Any, *, empty: bool = False, longest: int = LONGEST_TEXT) -> str:
+    """Text that can be stored: valid Unicode, without NUL, not too long."""
+    if not isinstance(value, str):
+        raise _wrong(name, "text", value)
+    if not value and not empty:
+        raise _wrong(name, "a text that is not empty", value)
+    if len(value) > longest:
+        raise InputError(f"{name} must have at most {longest:,} characters; got {len(value):,}: {shown(value, 40)}.")
+    reason = unstorable(value)
+    if reason:
+        raise InputError(f"{name} is {shown(value)}, which cannot be stored: {reason}. Use another one.")
+    return str(value)
+
+
+def check_choice(name: str, value: Any, words: Iterable[str]) -> str:
+    """One of ``words``."""
+    allowed = list(words)
+    if not isinstance(value, str) or value not in allowed:
+        raise _wrong(name, f"one of {', '.join(map(repr, allowed))}", value)
+    return str(value)
+
+
+def check_path(name: str, value: Any) -> Path:
+    """The path of a file or directory, as text or as a `pathlib.Path`."""
+    try:
+        path = os.fspath(value)
+    except TypeError:
+        path = None
+    if not isinstance(path, str) or not path or len(path) > 4096:
+        raise _wrong(name, "a path, as text or as a pathlib.Path", value)
+    reason = unstorable(path)
+    if reason:
+        raise InputError(f"{name} is {shown(path)}, which is no path: {reason}.")
+    return Path(path)
+
+
+def check_instance(name: str, value: Any, kind: type[T] | tuple[type, ...], wanted: str, hint: str = "") -> T:
+    """An object of this kind."""
+    if not isinstance(value, kind):
+        raise _wrong(name, wanted, value, hint)
+    return value  # type: ignore[return-value]  # a tuple of kinds gives any of them
+
+
+def check_callable(name: str, value: Any, wanted: str) -> Callable[..., Any]:
+    """A function, such as a clock."""
+    if not callable(value):
+        raise _wrong(name, wanted, value)
+    function: Callable[..., Any] = value
+    return function
+
+
+def check_mapping(name: str, value: Any, wanted: str) -> Mapping[Any, Any]:
+    """A mapping, such as a dict."""
+    return check_instance(name, value, Mapping, wanted)
+
+
+def check_sequence(name: str, value: Any, wanted: str) -> list[Any]:
+    """The entries of a list, a tuple or a one-dimensional array; text is not a sequence here."""
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        return list(value.tolist())
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes | bytearray | memoryview):
+        raise _wrong(name, wanted, value)
+    return list(value)
+
+
+# -- moments and durations --
+
+
+def check_seconds(name: str, value: Any, *, zero: bool = False) -> float:
+    """A duration in seconds, from a number or a `datetime.timedelta`."""
+    if isinstance(value, np.timedelta64):
+        given: Any = math.nan if np.isnat(value) else value / np.timedelta64(1, "s") if _has_seconds(value) else None
+    else:
+        # pandas has a NaT that calls itself a timedelta and answers NaN.
+        given = value.total_seconds() if isinstance(value, timedelta) else value
+    return check_number(name, given, strict=not zero, hint="Give seconds or a timedelta.")
+
+
+def _has_seconds(value: np.timedelta64) -> bool:
+    return np.datetime_data(value.dtype)[0] not in ("Y", "M", "generic")
+
+
+def unix_seconds(value: Any) -> float:
+    """Unix seconds of a number, a datetime (UTC if it has no zone), a date, or such a text; NaN for everything else."""
+    if isinstance(value, bool | np.bool_):
+        return math.nan
+    if isinstance(value, str):
+        value = _moment_of_text(value)
+    if isinstance(value, np.datetime64):
+        return float(unix_times(np.array([value]))[0])
+    try:
+        if isinstance(value, _REALS):
+            return float(value)
+        if isinstance(value, date) and not isinstance(value, datetime):
+            value = datetime(value.year, value.month, value.day)
+        if isinstance(value, datetime):
+            return float((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp())
+    except (OverflowError, ValueError):  # too large, or pandas' NaT
+        return math.nan
+    return math.nan
+
+
+def _moment_of_text(text: str) -> Any:
+    # Eight digits are a date, as ISO writes it; any other number is seconds.
+    if len(text) > 64:
+        return None
+    if not (len(text) == 8 and text.isdigit()):
+        try:
+            return float(text)
+        except ValueError:
+            pass
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def unix_times(values: NDArray[Any]) -> NDArray[np.int64] | NDArray[np.float64]:
+    """Unix seconds of an array: whole numbers stay, datetimes of any unit become seconds, NaN is what is no time."""
+    kind = values.dtype.kind
+    if kind == "i" or (kind == "u" and (not values.size or values.max() < 2**63)):
+        return values.astype(np.int64, copy=False)
+    if kind == "f" or kind == "u":
+        return values.astype(np.float64, copy=False)
+    if kind == "M":
+        unit, step = np.datetime_data(values.dtype)
+        if unit in ("Y", "M"):  # of no fixed length
+            values, unit, step = values.astype("datetime64[D]"), "D", 1
+        if unit == "generic":
+            return np.full(values.shape, np.nan)
+        ticks = values.astype(np.int64).astype(np.float64) * (step * _LENGTHS.get(unit, 1.0)) / _PARTS.get(unit, 1.0)
+        return np.where(np.isnat(values), np.nan, ticks)
+    if kind in "OUT":
+        return np.array([unix_seconds(value) for value in values.ravel().tolist()], np.float64).reshape(values.shape)
+    return np.full(values.shape, np.nan)
+
+
+def is_moment(seconds: Any) -> Any:
+    """Whether unix seconds lie in the years 1 to 9999 (of a number or an array); NaN does not."""
+    return (seconds >= _YEAR_1) & (seconds <= _YEAR_9999)
+
+
+def check_moment(name: str, value: Any) -> float:
+    """A moment as unix seconds, from a number, a datetime or a date."""
+    seconds = math.nan if isinstance(value, str) else unix_seconds(plain(value))
+    if not is_moment(seconds):
+        raise _wrong(name, "unix seconds or a datetime, in the years 1 to 9999", value)
+    return seconds
+
+
+# -- arrays --
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a Python object stands for a missing value."""
+    return (
+        value is None
+        or type(value).__name__ in ("NAType", "NaTType")
+        or (isinstance(value, float | np.floating | Decimal) and value != value)
+        or (isinstance(value, np.datetime64 | np.timedelta64) and bool(np.isnat(value)))
+    )
+
+
+def array_of(name: str, values: Any, wanted: str) -> NDArray[Any]:
+    """A NumPy array of a list, an array, or a column or frame of pandas, polars or Arrow; of whatever type it is."""
+    if isinstance(values, np.ma.MaskedArray):
+        if np.ma.is_masked(values):
+            raise InputError(f"{name} holds masked values. Fill them, or drop those rows, first.")
+        values = values.data
+    if isinstance(values, str | bytes | Mapping) or not (hasattr(values, "__array__") or isinstance(values, Sequence)):
+        raise _wrong(name, wanted, values, "Pass a list or an array.")
+    try:
+        dtype = getattr(values, "dtype", None)
+        if getattr(dtype, "tz", None) is not None and hasattr(values, "to_numpy"):
+            return np.asarray(values.to_numpy(dtype="datetime64[ns]"))  # pandas would give objects
+        return np.asarray(values)
+    except Exception as error:  # lists of unequal length, and whatever another library's conversion raises
+        raise _wrong(name, wanted, values, f"({type(error).__name__}: {shown(str(error))[1:-1]})") from error
+
+
+def check_array(
+    name: str,
+    values: Any,
+    shape: tuple[int | str, ...],
+    *,
+    low: float = -LARGEST,
+    high: float = LARGEST,
+    hint: str = "",
+) -> NDArray[np.float64]:
+    """A contiguous float64 array of finite numbers in ``[low, high]``; a copy only where it has to be.
+
+    Parameters
+    ----------
+    name, values
+        The argument.
+    shape
+        The size of each dimension: a number where it is given, a letter where any size (of at least 1) will do, as
+        in ``(n, "d")``; a letter with a ``?``, as in ``"N?"``, may also be 0.
+    low, high
+        Bounds of the values.
+    hint
+        What to do, at the end of the message about a wrong shape.
+    """
+    wanted = f"an array of numbers of shape {_shape_text(shape)}"
+    array = _real(name, array_of(name, values, wanted), wanted)
+    fits = array.ndim == len(shape) and all(map(_size_fits, array.shape, shape))
+    if not fits:
+        raise ShapeError(f"{name} must have shape {_shape_text(shape)}; got {array.shape}.{' ' + hint if hint else ''}")
+    # Written so that NaN fails as well.
+    if array.size and not (array.min() >= low and array.max() <= high):
+        raise _out_of_range(name, array, low, high)
+    return np.ascontiguousarray(array)
+
+
+def _shape_text(shape: tuple[int | str, ...]) -> str:
+    parts = [str(size).rstrip("?") for size in shape]
+    return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+
+
+def _size_fits(size: int, wanted: int | str) -> bool:
+    return size == wanted if isinstance(wanted, int) else size > 0 or wanted.endswith("?")
+
+
+def _real(name: str, array: NDArray[Any], wanted: str) -> NDArray[np.float64]:
+    if array.dtype.kind == "O":
+        wrong = [kind for kind in set(map(type, array.ravel().tolist())) if not _is_real(kind)]
+        if not wrong:
+            try:
+                return array.astype(np.float64)
+            except (TypeError, ValueError, OverflowError):
+                raise InputError(f"{name} must be {wanted}; a number in it is too large.") from None
+        first = next(value for value in array.ravel().tolist() if type(value) in wrong)
+        if is_missing(first):
+            raise InputError(f"{name} must be finite numbers; got a missing value ({shown(first)}). Fill or drop it.")
+        raise _wrong(name, wanted, first, "Convert it to a number first.")
+    if array.size and array.dtype.kind not in "biuf":
+        raise InputError(f"{name} must be {wanted}; got values of type {array.dtype!s:.40}.")
+    if array.dtype.itemsize > 8 and array.size:  # long doubles
+        with np.errstate(over="ignore"):
+            return array.astype(np.float64)
+    return array.astype(np.float64, copy=False)
+
+
+def _is_real(kind: type) -> bool:
+    return issubclass(kind, _REALS) and not issubclass(kind, bool)
+
+
+def _out_of_range(name: str, array: NDArray[np.float64], low: float, high: float) -> InputError:
+    bad = np.argwhere(~((array >= low) & (array <= high)))[0]
+    value, place = float(array[tuple(bad)]), ", ".join(map(str, bad.tolist()))
+    if not math.isfinite(value):
+        return InputError(f"{name} must be finite numbers; got {value} at [{place}]. Clean or fill it first.")
+    bounds = f"in [{low:g}, {high:g}]" if high < LARGEST or value > low else f"of at least {low:g}"
+    return InputError(f"{name} must be numbers {bounds}; got {value:g} at [{place}].")
+
+
+def check_rows(name: str, values: Any, n: int, *, hint: str = "", distinct: bool = False) -> NDArray[np.int64]:
+    """Whole numbers in ``0..n-1``, such as row numbers, as a contiguous int64 array; it may be empty."""
+    wanted = "a one-dimensional array of whole numbers"
+    array = array_of(name, values, wanted)
+    if array.ndim != 1:
+        raise ShapeError(f"{name} must be {wanted}; got an array of shape {array.shape}. {hint}".rstrip())
+    if array.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if array.dtype.kind not in "iu":
+        raise InputError(f"{name} must be whole numbers; got values of type {array.dtype!s:.40}. {hint}".rstrip())
+    if array.min() < 0 or array.max() >= n:
+        place = int(np.flatnonzero((array < 0) | (array >= n))[0])
+        raise InputError(f"{name} must lie in 0..{n - 1}; got {int(array[place])} at [{place}]. {hint}".rstrip())
+    rows = np.ascontiguousarray(array, dtype=np.int64)
+    if distinct and np.unique(rows).size < rows.size:
+        given, counts = np.unique(rows, return_counts=True)
+        raise InputError(f"{name} must be distinct; got {given[counts > 1][0]} more than once.")
+    return rows
+
+
+def refuse_unknown(name: str, given: Collection[Any], known: Collection[Any]) -> None:
+    """An error for the first key that is not known."""
+    unknown = [key for key in given if key not in known]
+    if unknown:
+        raise InputError(f"{name} has the unknown entry {shown(unknown[0])}; known are {shown(list(known))}.")
