@@ -46,6 +46,8 @@ __all__ = [
     "check_share",
     "check_text",
     "is_missing",
+    "is_moment",
+    "plain",
     "shown",
     "unix_seconds",
     "unix_times",
@@ -204,7 +206,8 @@ def check_choice(name: str, value: Any, words: Iterable[str]) -> str:
     """One of ``words``."""
     allowed = list(words)
     if not isinstance(value, str) or value not in allowed:
-        raise _wrong(name, f"one of {', '.join(map(repr, allowed))}", value)
+        *most, last = map(repr, allowed)
+        raise _wrong(name, f"{', '.join(most)} or {last}" if most else last, value)
     return str(value)
 
 

@@ -17,8 +17,9 @@ from tensorucb.campaign._responses import read_responses
 from tensorucb.campaign._store import RoundRecord, Session
 from tensorucb.campaign._tell import TellReport, apply_batch, resolve
 from tensorucb.campaign._world import World, add_users, as_id_array
+from tensorucb.checks import check_count, check_number
 from tensorucb.errors import InputError, StateError
-from tensorucb.policies._inputs import as_modes, check_count, check_number
+from tensorucb.policies._inputs import as_modes
 
 if TYPE_CHECKING:
     import os

@@ -17,10 +17,10 @@ from tensorucb.campaign._model import SNAPSHOTS
 from tensorucb.campaign._policy import build_policy, policy_spec
 from tensorucb.campaign._store import Store
 from tensorucb.campaign._world import Catalogue, make_world, world_to_blob
+from tensorucb.checks import check_count, check_number
 from tensorucb.errors import InputError, UnknownIdError
 from tensorucb.graph import Graph
 from tensorucb.policies import Policy
-from tensorucb.policies._inputs import check_count, check_number
 
 __all__ = ["CampaignInfo", "copy", "create", "infos"]
 

@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.checks import check_count, check_number
 from tensorucb.errors import InputError, ShapeError, StateError
 from tensorucb.graph import Graph
 from tensorucb.policies._base import Oracle, Policy, PolicyState, Product
-from tensorucb.policies._inputs import as_modes, as_observations, check_count, check_number
+from tensorucb.policies._inputs import as_modes, as_observations
 from tensorucb.policies.beliefs import expected_probabilities
 from tensorucb.rng import RngLike, as_generator, stream_key
 

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.errors import InputError
+from tensorucb.checks import check_choice, check_count, check_number, check_share
 from tensorucb.policies._base import BasePolicy, Floats, Ints
-from tensorucb.policies._inputs import check_count, check_number
 
 __all__ = ["IMFB"]
 
@@ -51,16 +50,12 @@ class IMFB(BasePolicy):
         decay: float = 0.25,
         init: str = "random",
     ) -> None:
-        self.dim = check_count("dim", dim, 1)
+        self.dim = check_count("dim", dim, 1, 1000)
         self.exploration = check_number("exploration", exploration)
         self.ridge = check_number("ridge", ridge, strict=True)
         self.warmup = check_number("warmup", warmup)
-        self.decay = check_number("decay", decay)
-        if self.decay > 1.0:
-            raise InputError(f"decay must be in [0, 1], or the bonus would grow; got {decay!r}.")
-        if init not in ("random", "zero"):
-            raise InputError(f"init must be 'random' or 'zero'; got {init!r}.")
-        self.init = init
+        self.decay = check_share("decay", decay)
+        self.init = check_choice("init", init, ("random", "zero"))
 
     def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
         shape = (self.graph.n_nodes, self.dim)

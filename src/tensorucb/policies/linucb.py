@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.errors import InputError
+from tensorucb.checks import check_flag, check_number
 from tensorucb.policies import _ridge
 from tensorucb.policies._base import BasePolicy, Floats, Ints
-from tensorucb.policies._inputs import check_number
 from tensorucb.threads import single_threaded_blas
 
 __all__ = ["LinUCB"]
@@ -49,9 +48,7 @@ class LinUCB(BasePolicy):
         self.exploration = check_number("exploration", exploration)
         self.noise_variance = check_number("noise_variance", noise_variance, strict=True)
         self.prior_variance = check_number("prior_variance", prior_variance, strict=True)
-        if not isinstance(constant, bool):
-            raise InputError(f"constant must be True or False; got {constant!r}.")
-        self.constant = constant
+        self.constant = check_flag("constant", constant)
 
     def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
         if dims is None:

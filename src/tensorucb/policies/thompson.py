@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.errors import InputError
+from tensorucb.checks import check_flag, check_number
 from tensorucb.policies._base import BasePolicy, Floats, Ints
-from tensorucb.policies._inputs import check_number
 
 __all__ = ["Thompson"]
 
@@ -46,9 +45,7 @@ class Thompson(BasePolicy):
         self.exploration = check_number("exploration", exploration, strict=True)
         self.prior_successes = check_number("prior_successes", prior_successes, strict=True)
         self.prior_failures = check_number("prior_failures", prior_failures, strict=True)
-        if not isinstance(by_cell, bool):
-            raise InputError(f"by_cell must be True or False; got {by_cell!r}.")
-        self.by_cell = self.uses_product = by_cell
+        self.by_cell = self.uses_product = check_flag("by_cell", by_cell)
 
     def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
         if dims is None:
