@@ -45,6 +45,7 @@ __all__ = [
     "check_sequence",
     "check_share",
     "check_text",
+    "check_times",
     "is_missing",
     "is_moment",
     "plain",
@@ -337,6 +338,20 @@ def check_moment(name: str, value: Any) -> float:
     if not is_moment(seconds):
         raise _wrong(name, "unix seconds or a datetime, in the years 1 to 9999", value)
     return seconds
+
+
+def check_times(name: str, values: Any) -> NDArray[np.int64] | NDArray[np.float64]:
+    """A column of times in seconds: whole numbers stay, datetimes of any unit and zone become unix seconds."""
+    wanted = "a column of numbers or datetimes"
+    array = array_of(name, values, wanted)
+    if array.dtype.kind not in "iufMO" and array.size:
+        raise InputError(f"{name} must be {wanted}; got values of type {array.dtype!s:.40}.")
+    times = unix_times(array)
+    bad = np.flatnonzero(~(np.abs(times.astype(np.float64)) <= LARGEST))
+    if bad.size:
+        came = shown(array.ravel()[bad[0]])
+        raise InputError(f"{name} must be finite seconds or datetimes; got {came} at [{bad[0]}]. Drop or fill it.")
+    return times
 
 
 # -- arrays --

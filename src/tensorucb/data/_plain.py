@@ -10,11 +10,13 @@ from typing import Any
 
 import polars as pl
 
+from tensorucb.checks import check_flag, check_path, check_seconds, check_text, shown
 from tensorucb.data._assemble import assemble
 from tensorucb.data._dataset import Dataset
 from tensorucb.data._report import FIRST_LINES, FileReport, LeftOut, refuse
 from tensorucb.data._text import Column, Table, first_line, read_text
-from tensorucb.errors import FileFormatError
+from tensorucb.errors import FileFormatError, InputError
+from tensorucb.tables import read_table
 
 __all__ = ["META", "read_plain"]
 
@@ -73,12 +75,10 @@ def _cells(frame: pl.DataFrame, name: str, kind: str, file: str) -> pl.Expr:
 
 
 def _read_parquet(path: Path, kinds: dict[str, str], strict: bool) -> Table:
-    try:
-        header = list(pl.read_parquet_schema(path))
-        _places(path.name, header, list(kinds))
-        raw = pl.read_parquet(path, columns=list(kinds))
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise FileFormatError(f"{path.name} is not a sound Parquet file ({error}). Write or fetch it again.") from error
+    table = read_table(path)
+    header = table.columns
+    _places(path.name, header, list(kinds))
+    raw = table.select(list(kinds))
     if not raw.height:
         raise FileFormatError(f"{path.name} holds no rows. Check that it was fetched or written in full.")
     frame = raw.select(_cells(raw, name, kind, path.name).alias(name) for name, kind in kinds.items())
@@ -109,16 +109,17 @@ def _meta(path: Path | None) -> tuple[str | None, float | None]:
     try:
         meta: Any = json.loads(path.read_text(encoding="utf-8"))
         name, window = meta.get("name"), meta.get("window")
-        sound = isinstance(name, str | None) and (
-            window is None or (isinstance(window, int | float) and not isinstance(window, bool) and window > 0)
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        raise FileFormatError(f"{path.name} is not readable ({shown(error)}). Mend or delete it.") from error
+    try:
+        return (
+            None if name is None else check_text("name", name),
+            None if window is None else check_seconds("window", window),
         )
-    except (OSError, ValueError, AttributeError) as error:
-        raise FileFormatError(f"{path.name} is not readable ({error}). Mend or delete it.") from error
-    if not sound:
+    except InputError as error:
         raise FileFormatError(
-            f'{path.name} should hold {{"name": text, "window": seconds or null}}; got {str(meta)[:80]}.'
-        )
-    return name, None if window is None else float(window)
+            f'{path.name} should hold {{"name": text, "window": seconds or null}}; got {shown(meta)}.'
+        ) from error
 
 
 def read_plain(
@@ -144,10 +145,11 @@ def read_plain(
     Dataset
         Ids are whole numbers where all of them are, text otherwise. Other columns are ignored and named in the report.
     """
-    told, window = _meta(meta)
-    links = _read(edges, _LINKS, strict)
+    name, strict = check_text("name", name), check_flag("strict", strict)
+    told, window = _meta(None if meta is None else check_path("meta", meta))
+    links = _read(check_path("edges", edges), _LINKS, strict)
     log = None
     if actions is not None:
-        log = _read(actions, _ACTIONS, strict)
+        log = _read(check_path("actions", actions), _ACTIONS, strict)
         log = Table(log.frame.rename({"timestamp": "time"}), log.report)
     return assemble(told or name, links, log, window=window)

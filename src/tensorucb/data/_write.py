@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
+from tensorucb.checks import check_choice, check_instance, check_path, shown
 from tensorucb.data._dataset import Dataset
 from tensorucb.data._plain import META
 from tensorucb.errors import InputError
@@ -46,21 +47,21 @@ def write_dataset(
     list of Path
         The files written. `read_dataset` gives the same data set back, with the same `checksum`.
     """
-    if form not in ("parquet", "csv"):
-        raise InputError(f"form must be 'parquet' or 'csv'; got {form!r}.")
+    check_choice("form", form, ("parquet", "csv"))
+    check_instance("dataset", dataset, Dataset, "a Dataset", "read_dataset and generate_dataset make one.")
+    folder = check_path("directory", directory)
     graph, log = dataset.graph, dataset.log
     isolated = int(((graph.out_degree + graph.in_degree) == 0).sum())
     if isolated:
         raise InputError(
-            f"{isolated} users of {dataset.name!r} have no edge, and the plain form is a list of edges. "
+            f"{isolated} users of {shown(dataset.name)} have no edge, and the plain form is a list of edges. "
             "Drop them first: prepare(dataset, min_interactions=0)."
         )
-    folder = Path(directory)
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{os.fspath(directory)!r} is a file, not a directory. Choose another name.")
+        raise InputError(f"{shown(str(folder))} is a file, not a directory. Choose another name.")
     clash = [path.name for path in _others(folder, form, has_log=log.n_actions > 0)]
     if clash:
-        raise InputError(f"{os.fspath(directory)!r} already holds {', '.join(clash)}. Choose an empty directory.")
+        raise InputError(f"{shown(str(folder))} already holds {', '.join(clash)}. Choose an empty directory.")
     edges = pl.DataFrame({"source": graph.ids[graph.sources], "target": graph.ids[graph.targets]})
     written = [_write(edges, folder / f"edges.{form}")]
     if log.n_actions:

@@ -72,7 +72,7 @@ class TensorSettings:
     ) -> TensorSettings:
         """Settings from a caller's arguments: sequences become tuples, one variance serves all modes."""
         shape = as_entries("dims", dims, "dims=(10, 10, 10), one dimension for each mode")
-        if not np.iterable(prior_variance) or isinstance(prior_variance, str):
+        if not np.iterable(prior_variance):
             prior_variance = (plain(prior_variance),) * len(shape)
         spread = as_entries("prior_variance", prior_variance, "prior_variance=1.0, or one number for each mode")
         options["intercepts"] = as_entries("intercepts", options.get("intercepts", ()), "intercepts=(n_nodes, n_nodes)")
@@ -109,6 +109,6 @@ def _check_size(settings: TensorSettings) -> None:
     numbers = ranks * sum(d * d for d in settings.dims) + sum(settings.intercepts)
     if numbers > _MOST_NUMBERS:
         raise InputError(
-            f"dims={shown(settings.dims)} and rank={settings.rank} need {numbers:,} numbers, more than {_MOST_NUMBERS:,}. "
-            "Use fewer features or a lower rank."
+            f"dims={shown(settings.dims)} and rank={settings.rank} need {numbers:,} numbers, more than "
+            f"{_MOST_NUMBERS:,}. Use fewer features or a lower rank."
         )
