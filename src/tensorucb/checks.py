@@ -35,6 +35,7 @@ __all__ = [
     "check_choice",
     "check_count",
     "check_flag",
+    "check_id",
     "check_instance",
     "check_mapping",
     "check_moment",
@@ -201,6 +202,16 @@ def check_text(name: str, value: Any, *, empty: bool = False, longest: int = LON
     if reason:
         raise InputError(f"{name} is {shown(value)}, which cannot be stored: {reason}. Use another one.")
     return str(value)
+
+
+def check_id(name: str, value: Any) -> int | str:
+    """An id: text, or a whole number of 64 bits."""
+    given = plain(value)
+    if isinstance(given, str):
+        return check_text(name, given)
+    if not isinstance(given, int) or isinstance(given, bool) or not -(2**63) <= given < 2**63:
+        raise _wrong(name, "an id, which is text or a whole number of 64 bits", value)
+    return given
 
 
 def check_choice(name: str, value: Any, words: Iterable[str]) -> str:

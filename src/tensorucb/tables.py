@@ -1,8 +1,8 @@
-"""Tables in files: CSV and TSV (also gzipped), NDJSON and Parquet, read by polars and checked on the way.
+"""Tables of other libraries, and tables in files: CSV and TSV (also gzipped), NDJSON and Parquet.
 
-Polars leaves three things to its caller. A text row with a field too few or too many can pass unnoticed, lines that end
-in a bare CR are no lines to it, and a damaged Parquet file can make it panic, which prints a long trace to the
-terminal. Here the first is refused, the second is read, and the third is an error like any other.
+Files are read by polars, which leaves three things to its caller. A text row with a field too few or too many can pass
+unnoticed, lines that end in a bare CR are no lines to it, and a damaged Parquet file can make it panic, which prints a
+long trace to the terminal. Here the first is refused, the second is read, and the third is an error like any other.
 """
 
 from __future__ import annotations
@@ -19,19 +19,59 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tensorucb.checks import shown
-from tensorucb.errors import FileFormatError
+from tensorucb.checks import array_of, shown
+from tensorucb.errors import FileFormatError, InputError
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["PARQUET", "TEXT", "read_table", "suffix_of"]
+__all__ = ["PARQUET", "TEXT", "plain_column", "read_table", "suffix_of", "table_columns"]
 
 TEXT = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 PARQUET = ".parquet"
 _LINES = (".ndjson", ".jsonl")
 _PEEK = 1 << 16
 _stderr = threading.Lock()
+
+
+def table_columns(name: str, frame: Any) -> dict[str, Any]:
+    """The columns of a polars, pandas or Arrow table by name: polars series, or arrays of a pandas frame."""
+    import polars as pl
+
+    library = type(frame).__module__.split(".")[0]
+    if library == "pandas" and hasattr(frame, "columns"):
+        labels = list(frame.columns)
+        doubled = (
+            [label for label in labels if labels.count(label) > 1] if len(set(map(str, labels))) < len(labels) else []
+        )
+        if doubled:
+            raise InputError(f"{name} has several columns {shown(doubled[0])}. Leave one, or rename them.")
+        return {str(label): plain_column(frame[label]) for label in labels}
+    try:
+        if isinstance(frame, pl.LazyFrame):
+            frame = frame.collect()
+        if not isinstance(frame, pl.DataFrame) and hasattr(frame, "__arrow_c_stream__"):
+            frame = pl.DataFrame(frame)
+    except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
+        raise InputError(f"{name} cannot be read as a table ({shown(str(error))[1:-1]}).") from error
+    if not isinstance(frame, pl.DataFrame):
+        raise InputError(f"{name} must be a polars, pandas or Arrow table; got {shown(frame)}.")
+    return {label: frame[label] for label in frame.columns}
+
+
+def plain_column(column: Any) -> Any:
+    """Pandas columns as arrays and Arrow columns as polars series; others as they are."""
+    library = type(column).__module__.split(".")[0]
+    if library == "pandas":
+        return array_of("a column", column, "one-dimensional")
+    if library != "polars" and (hasattr(column, "__arrow_c_array__") or hasattr(column, "__arrow_c_stream__")):
+        import polars as pl
+
+        try:
+            return pl.Series("", column)
+        except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
+            raise InputError(f"a column cannot be read ({shown(str(error))[1:-1]}).") from error
+    return column
 
 
 def suffix_of(path: Path, known: Sequence[str] = (*TEXT, *_LINES, PARQUET)) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -16,9 +15,9 @@ from tensorucb.campaign._choice import Constraints, RoundOracle, check_choice, c
 from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, collect_evidence
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._reach import Reach, direct_gains, expected_reach
-from tensorucb.campaign._responses import seconds
 from tensorucb.campaign._store import CampaignRecord, RoundRecord
 from tensorucb.campaign._world import World
+from tensorucb.checks import check_moment, check_seconds, shown
 from tensorucb.errors import InputError
 from tensorucb.policies import Policy
 from tensorucb.policies.beliefs import expected_probabilities
@@ -119,23 +118,17 @@ class Proposal:
 
 def span(name: str, value: float | timedelta | None) -> float | None:
     """Seconds of a number or a timedelta."""
-    if value is None:
-        return None
-    length = value.total_seconds() if isinstance(value, timedelta) else value
-    number = isinstance(length, int | float | np.integer | np.floating) and not isinstance(length, bool)
-    if not number or not math.isfinite(length) or length <= 0:
-        raise InputError(f"{name} must be positive seconds or a timedelta; got {value!r}.")
-    return float(length)
+    return None if value is None else check_seconds(name, value)
 
 
 def moment(name: str, value: Any, now: float) -> float | None:
-    """Unix seconds of a number, a datetime (UTC if it has no zone) or a timedelta from now."""
+    """Unix seconds of a number, a datetime (UTC if it has no zone) or a timedelta from now; it must be to come."""
     if value is None:
         return None
-    at = now + value.total_seconds() if isinstance(value, timedelta) else seconds(value)
-    if isinstance(value, str) or not math.isfinite(at):
-        raise InputError(f"{name} must be unix seconds, a datetime, or a timedelta from now; got {value!r}.")
-    return float(at)
+    at = now + check_seconds(name, value) if isinstance(value, timedelta) else check_moment(name, value)
+    if at <= now:
+        raise InputError(f"{name} must be in the future; got {shown(value)}. To end a round now, close or cancel it.")
+    return at
 
 
 def round_id(campaign: CampaignRecord, number: int) -> str:

@@ -17,7 +17,7 @@ from tensorucb.campaign._responses import read_responses
 from tensorucb.campaign._store import RoundRecord, Session
 from tensorucb.campaign._tell import TellReport, apply_batch, resolve
 from tensorucb.campaign._world import World, add_users, as_id_array
-from tensorucb.checks import check_count, check_number
+from tensorucb.checks import check_choice, check_count, check_id, check_number, check_share, check_text, shown
 from tensorucb.errors import InputError, StateError
 from tensorucb.policies._inputs import as_modes
 
@@ -167,22 +167,24 @@ class Campaign(CampaignCore):
             if given[name] is None:
                 given[name] = settings[name]
         check_credit(given["credit"])
-        if given["objective"] not in ("cascade", "direct"):
-            raise InputError(f"objective must be 'cascade' or 'direct'; got {given['objective']!r}.")
-        given["epsilon"] = check_number("epsilon", given["epsilon"], strict=True)
+        check_choice("objective", given["objective"], ("cascade", "direct"))
+        given["epsilon"] = check_share("epsilon", given["epsilon"], zero=False, one=False)
         given["k"] = None if given["k"] is None else check_count("k", given["k"], 1)
-        if check_number("holdout", holdout) >= 1.0:
-            raise InputError(f"holdout must be a share of at least 0 and below 1; got {holdout!r}.")
+        if given["budget"] is not None:
+            given["budget"] = check_number("budget", given["budget"], strict=True)
+        if given["request_id"] is not None:
+            check_text("request_id", given["request_id"])
+        holdout = check_share("holdout", holdout, one=False)
         if given["shadow"] is not None and holdout:
             raise InputError("a shadow round contacts nobody, so it has no hold-out; leave one of them out.")
         known, vectors = self._vectors(product)
-        return Request(product=known, vectors=vectors, holdout=float(holdout), **given)
+        return Request(product=known, vectors=vectors, holdout=holdout, **given)
 
     def _vectors(self, product: Any) -> tuple[int | str | None, tuple[NDArray[np.float64], ...]]:
         """A product's id, if it was given by id, and its feature vectors."""
         if not isinstance(product, str | int | np.integer) or isinstance(product, bool):
             return None, as_modes(product)
-        known = product if isinstance(product, str) else int(product)
+        known = check_id("product", product)
         with self.store.read() as session:
             self._ledger.refresh(session)
             return known, as_modes(self._products(session).vector(known))
@@ -196,7 +198,7 @@ class Campaign(CampaignCore):
         same = record.payload["product"]["vectors"] == [vector.tolist() for vector in request.vectors]
         if not same or record.payload["k"] != request.k:
             raise InputError(
-                f"request {request.request_id!r} opened round {record.id} for another product or k. "
+                f"request {shown(request.request_id)} opened round {record.id} for another product or k. "
                 "Use a new request_id for a new question."
             )
         return as_ask(self, self._current(session), record)
@@ -247,6 +249,7 @@ class Campaign(CampaignCore):
             evidence = Evidence.from_blob(data)
             if user is None:
                 return explain_round(world, record, evidence)
+            user = check_id("user", user)
             return explain_user(world, record, evidence, int(world.keys[world.graph.rows([user])[0]]))
 
     def tell(self, round_id: str, responses: Any) -> TellReport:

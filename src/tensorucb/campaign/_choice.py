@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.campaign._world import World
+from tensorucb.campaign._world import World, as_id_array
+from tensorucb.checks import shown
 from tensorucb.errors import InputError, StateError
+from tensorucb.graph._arguments import check_values
 from tensorucb.oracle import Selection, select_seeds
 
 __all__ = ["CANDIDATES", "COOLDOWN", "OPT_OUT", "Constraints", "RoundOracle", "check_choice", "constrain"]
@@ -85,9 +87,9 @@ def constrain(
     return Constraints(
         reasons,
         forced,
-        None if budget is None or costs is None else np.asarray(costs, dtype=np.float64),
+        None if budget is None or costs is None else check_values(graph, costs, "costs"),
         budget,
-        None if quotas is None or groups is None else np.asarray(groups),
+        None if quotas is None or groups is None else as_id_array(groups, "groups"),
         quotas,
     )
 
@@ -97,7 +99,7 @@ def _check_forced(world: World, reasons: NDArray[np.int8], forced: Rows) -> None
     for row in forced.tolist():
         if reasons[row]:
             raise InputError(
-                f"must_include names {world.graph.ids[row].item()!r}, who {why[int(reasons[row])]}. "
+                f"must_include names {shown(world.graph.ids[row].item())}, who {why[int(reasons[row])]}. "
                 "Drop them from one list."
             )
 

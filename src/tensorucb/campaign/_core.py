@@ -15,6 +15,7 @@ from tensorucb.campaign._policy import build_policy
 from tensorucb.campaign._store import CampaignRecord, RoundRecord, Session, Status, Store
 from tensorucb.campaign._tell import Told
 from tensorucb.campaign._world import Catalogue, World, world_from_blob, world_to_blob
+from tensorucb.checks import check_text, shown
 from tensorucb.errors import FileFormatError, ShapeError, UnknownIdError
 from tensorucb.policies import Policy
 
@@ -47,7 +48,7 @@ class CampaignCore:
         self, store: Store, name: str, *, policy: Policy | None = None, clock: Callable[[], float] = time.time
     ) -> None:
         self.store = store
-        self.clock = clock
+        self.clock = check_callable("clock", clock, "a function that gives unix seconds")
         with store.read() as session:
             record = session.campaign(name)
             known = [other.name for other in session.campaigns()] if record is None else []
@@ -143,17 +144,18 @@ class CampaignCore:
                 return
             known, where = [features.shape[1]], "the catalogue"
         if list(sizes) != known:
-            shown = [" + ".join(map(str, values)) for values in (sizes, known)]
+            told = [" + ".join(map(str, values)) for values in (sizes, known)]
             raise ShapeError(
-                f"this product has {shown[0]} features, but the products of {where} have {shown[1]}. "
+                f"this product has {told[0]} features, but the products of {where} have {told[1]}. "
                 "Give it as many, or create another campaign."
             )
 
     def _found(self, session: Session, round_id: str) -> RoundRecord:
-        record = session.round(self._record.campaign, str(round_id))
+        record = session.round(self._record.campaign, check_text("round_id", round_id))
         if record is None:
             raise UnknownIdError(
-                f"campaign {self.name!r} has no round {round_id!r}. Use the id that ask returned; rounds() lists them."
+                f"campaign {shown(self.name)} has no round {shown(round_id)}. "
+                "Use the id that ask returned; rounds() lists them."
             )
         return record
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorucb.campaign._ask import Ask, as_ask
+from tensorucb.checks import check_path, shown
 from tensorucb.errors import InputError
 from tensorucb.files import atomic_write
 
@@ -28,8 +29,9 @@ def export(campaign: Campaign, directory: str | os.PathLike[str]) -> list[Path]:
 
     Returns the files, each whole or not there.
     """
-    if Path(directory).exists() and not Path(directory).is_dir():
-        raise InputError(f"{str(directory)!r} is a file; name a directory to export to.")
+    folder = check_path("directory", directory)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{shown(str(folder))} is a file; name a directory to export to.")
     with campaign._lock, campaign.store.read() as session:
         world = campaign._current(session)
         number = campaign._record.campaign

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tensorucb.campaign._explain import Evidence
 from tensorucb.campaign._store import RoundRecord, Session
 from tensorucb.campaign._world import World, drop_user
+from tensorucb.checks import check_id
 from tensorucb.errors import StoreError, UnknownIdError
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class ForgetReport:
 
 def forget(campaign: Campaign, user: int | str) -> ForgetReport:
     """Remove a person from the log and the model, and prove it by replay."""
+    user = check_id("user", user)
     with campaign._lock:
         before = campaign.model_hash()
         removed = _erase(campaign, user)

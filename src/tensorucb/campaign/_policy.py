@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tensorucb import policies
+from tensorucb.checks import shown
 from tensorucb.errors import InputError, StateError
 from tensorucb.policies import Policy, PolicyState
 
@@ -29,7 +30,7 @@ def policy_spec(policy: Policy) -> dict[str, Any]:
     """
     if isinstance(policy, type) or not isinstance(policy, Policy):
         raise InputError(
-            f"policy must be a policy object such as tensorucb.TensorUCB(rank=10); got {policy!r}. "
+            f"policy must be a policy object such as tensorucb.TensorUCB(rank=10); got {shown(policy)}. "
             "See docs/add-a-policy.md for one of your own."
         )
     name = _own_name(policy)
@@ -39,8 +40,8 @@ def policy_spec(policy: Policy) -> dict[str, Any]:
         return {"type": f"{type(policy).__module__}:{type(policy).__qualname__}", "own": False, "arguments": arguments}
     inner = {key: policy_spec(value) for key in arguments if isinstance(value := getattr(policy, key, None), Policy)}
     foreign = [spec["type"] for spec in inner.values() if not spec["own"]]
-    shown = f"{name} around {', '.join(foreign)}" if foreign else name
-    return {"type": shown, "own": not foreign, "arguments": {**arguments, **inner}}
+    title = f"{name} around {', '.join(foreign)}" if foreign else name
+    return {"type": title, "own": not foreign, "arguments": {**arguments, **inner}}
 
 
 def _is_spec(value: object) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.checks import check_array
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.features import UserProfile
 
@@ -28,12 +29,7 @@ def as_users(values: ArrayLike | UserProfile | None, n: int) -> Users | None:
         if values.n != n:
             raise ShapeError(f"the user profile must have one row for each of the {n} users; got {values.n}.")
         return values
-    array = np.ascontiguousarray(values, dtype=np.float64)
-    if array.ndim != 2 or array.shape[0] != n:
-        raise ShapeError(f"user features must have one row for each of the {n} users; got shape {array.shape}.")
-    if not np.isfinite(array).all():
-        raise InputError("user features must be finite; got NaN or infinity. Clean or impute them first.")
-    return array
+    return check_array("user features", values, (n, "d"), hint=f"One row for each of the {n} users.")
 
 
 def users_to_arrays(users: Users | None) -> dict[str, NDArray[Any]]:

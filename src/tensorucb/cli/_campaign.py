@@ -89,9 +89,9 @@ def read_table(path: Path, key: str, *, strings: bool) -> tuple[list[Any], dict[
     """The column of ids and the other columns of a CSV, NDJSON or Parquet file."""
     import polars as pl
 
-    from tensorucb.campaign._responses import file_frame
+    from tensorucb.tables import read_table as read_file
 
-    frame = file_frame(path, {key: pl.String} if strings else {})
+    frame = read_file(path, types={key: pl.String} if strings else None)
     if key not in frame.columns:
         raise FileFormatError(f"{str(path)!r} has no column {key!r}; its columns are {frame.columns}.")
     return frame[key].to_list(), {name: frame[name] for name in frame.columns if name != key}

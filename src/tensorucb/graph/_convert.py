@@ -12,6 +12,7 @@ from tensorucb.checks import check_sequence, check_text, shown
 from tensorucb.errors import InputError, MissingExtraError, ShapeError
 from tensorucb.graph._build import node_ids
 from tensorucb.graph._ids import distinct_ids, id_column
+from tensorucb.tables import table_columns
 
 if TYPE_CHECKING:
     import polars as pl
@@ -43,48 +44,16 @@ def attribute_names(attributes: Any) -> list[str]:
 
 def frame_columns(frame: Any, names: Sequence[str]) -> dict[str, Any]:
     """The named columns of a polars, pandas or Arrow table, as `Graph.from_edges` takes them."""
-    import polars as pl
-
-    library = type(frame).__module__.split(".")[0]
-    if isinstance(frame, pl.LazyFrame):
-        frame = _arrow_frame(frame.collect)
-    elif library not in ("polars", "pandas") and hasattr(frame, "__arrow_c_stream__"):
-        frame = _arrow_frame(lambda held=frame: pl.DataFrame(held))
-    if not hasattr(frame, "columns") or not hasattr(frame, "__getitem__"):
-        raise InputError(f"frame must be a polars, pandas or Arrow table; got {shown(frame)}.")
-    check_columns(list(frame.columns), names)
-    if library == "pandas":
-        return {name: _pandas_column(frame[name], name) for name in names}
-    return {name: frame[name] for name in names}
-
-
-def _arrow_frame(collect: Any) -> Any:
-    import polars as pl
-
-    try:
-        return collect()
-    except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
-        raise InputError(f"frame cannot be read as a table ({shown(str(error))[1:-1]}).") from error
+    columns = table_columns("frame", frame)
+    check_columns(list(columns), names)
+    return {name: columns[name] for name in names}
 
 
 def check_columns(present: Sequence[Any], names: Sequence[str]) -> None:
-    """Refuse names of columns that are not there, or are there twice."""
+    """Refuse names of columns that are not there."""
     missing = [name for name in names if name not in present]
     if missing:
         raise InputError(f"no column {shown(missing[0])}; the columns are {shown(list(present))}.")
-    doubled = [name for name in names if list(present).count(name) > 1]
-    if doubled:
-        raise InputError(f"there are several columns {shown(doubled[0])}. Leave one, or rename them.")
-
-
-def _pandas_column(series: Any, name: str) -> NDArray[Any]:
-    missing = np.flatnonzero(np.asarray(series.isna(), dtype=np.bool_))
-    if missing.size:
-        raise InputError(
-            f"column {shown(name)} has {missing.size} missing value{'s' if missing.size > 1 else ''}, the first in row "
-            f"{missing[0]} (counting from 0). Remove or fill these rows."
-        )
-    return np.asarray(series.to_numpy())
 
 
 def networkx_columns(network: Any, attributes: Sequence[str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tensorucb.checks import check_flag, check_number, check_text, shown
 from tensorucb.errors import InputError, MissingExtraError, StoreError
 from tensorucb.store._memory import MemoryStore
 
@@ -36,10 +37,10 @@ def open_store(url: str, *, create: bool = True, timeout: float = 60.0) -> Memor
     ...     session.insert_campaign("spring", {}, created=0.0).campaign
     1
     """
-    if not isinstance(url, str) or "://" not in url:
-        raise InputError(f"a storage URL looks like {_SCHEMES}; got {url!r}.")
-    if not timeout > 0:
-        raise InputError(f"timeout must be positive seconds; got {timeout!r}.")
+    url = check_text("url", url, longest=4096)
+    if "://" not in url:
+        raise InputError(f"a storage URL looks like {_SCHEMES}; got {shown(url)}.")
+    create, timeout = check_flag("create", create), check_number("timeout", timeout, strict=True, high=1e6)
     scheme = url.partition("://")[0]
     if scheme == "memory":
         return MemoryStore.named(url.removeprefix("memory://"), timeout)
