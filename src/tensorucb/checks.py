@@ -40,6 +40,7 @@ __all__ = [
     "check_mapping",
     "check_moment",
     "check_number",
+    "check_numbers",
     "check_path",
     "check_rows",
     "check_seconds",
@@ -427,6 +428,14 @@ def check_array(
     if array.size and not (array.min() >= low and array.max() <= high):
         raise _out_of_range(name, array, low, high)
     return np.ascontiguousarray(array)
+
+
+def check_numbers(name: str, values: Any, *, low: float = -LARGEST) -> NDArray[np.float64]:
+    """A float64 array of finite numbers of any shape, also a single number."""
+    if isinstance(values, int | float | np.number) and not isinstance(values, bool):
+        return np.array(check_number(name, values, low=low))
+    array = array_of(name, values, "numbers")
+    return check_array(name, values, tuple("n?" for _ in array.shape), low=low)
 
 
 def _shape_text(shape: tuple[int | str, ...]) -> str:

@@ -15,7 +15,7 @@ from tensorucb.campaign._policy import build_policy
 from tensorucb.campaign._store import CampaignRecord, RoundRecord, Session, Status, Store
 from tensorucb.campaign._tell import Told
 from tensorucb.campaign._world import Catalogue, World, world_from_blob, world_to_blob
-from tensorucb.checks import check_callable, check_text, shown
+from tensorucb.checks import check_callable, check_moment, check_text, shown
 from tensorucb.errors import FileFormatError, ShapeError, UnknownIdError
 from tensorucb.policies import Policy
 
@@ -168,7 +168,7 @@ class CampaignCore:
 
     def expire(self, now: float | None = None) -> list[str]:
         """Close the rounds whose deadline has passed; returns their ids. Other calls do so by themselves."""
-        moment = self.clock() if now is None else now
+        moment = self.clock() if now is None else check_moment("now", now)
         with self._lock:
             with self.store.read() as session:
                 self._ledger.refresh(session)

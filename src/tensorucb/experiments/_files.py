@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorucb.checks import check_path
 from tensorucb.errors import FileFormatError
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._runner import Experiment, RunResult, policy_settings
@@ -50,7 +51,7 @@ class RunFiles:
     """
 
     def __init__(self, directory: str | Path, environment: Environment, *, rounds: int, seed: int) -> None:
-        self.directory = Path(directory)
+        self.directory = check_path("directory", directory)
         self._base = {
             "environment": environment.describe(),
             "rounds": rounds,

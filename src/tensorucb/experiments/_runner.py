@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.checks import check_choice, check_count, check_text, shown
 from tensorucb.errors import InputError
+from tensorucb.experiments._arguments import (
+    check_environment,
+    check_policies,
+    check_policy,
+    check_report,
+    check_rounds,
+    check_seed,
+)
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._regret import ETA, average_regret, scaled_regret
 from tensorucb.experiments._summary import Interval, mean_interval
@@ -67,14 +76,20 @@ class Experiment:
 
     def of(self, policy: str) -> tuple[RunResult, ...]:
         """One policy's runs."""
-        return tuple(result for result in self.results if result.policy == policy)
+        found = tuple(result for result in self.results if result.policy == policy)
+        if not found:
+            raise InputError(f"policy must be one of {shown(self.policies)}; got {shown(policy)}.")
+        return found
 
     def curve(self, policy: str, what: str = "average_regret", *, level: float = 0.9) -> Interval:
         """Mean and interval over runs of a per-round quantity."""
+        check_choice("what", what, ("average_regret", "regret", "spread", "optimum"))
         return mean_interval([getattr(result, what) for result in self.of(policy)], level=level)
 
     def final(self, policy: str, *, last: int | None = None, level: float = 0.9) -> Interval:
         """Mean and interval of the regret over the whole run, or over its ``last`` rounds."""
+        if last is not None:
+            last = check_count("last", last)
         return mean_interval([r.regret[-last if last else None :].mean() for r in self.of(policy)], level=level)
 
     def table(self, *, level: float = 0.9) -> list[dict[str, Any]]:
@@ -123,6 +138,8 @@ class _TimedOracle:
 
 def product_sequence(environment: Environment, rounds: int, *, run: int, seed: int) -> Ints:
     """The products of a run, the same for every policy; a longer run begins with a shorter one's."""
+    check_environment(environment)
+    rounds, run, seed = check_rounds("rounds", rounds), check_seed("run", run), check_seed("seed", seed)
     draws = np.random.default_rng([seed, _PRODUCTS, run]).integers(0, environment.campaign.size, size=rounds)
     return environment.campaign[draws]
 
@@ -151,8 +168,10 @@ def run_policy(
     Everything random follows from ``(seed, run)``: the products, the coins, the policy's own draws and the
     oracle's. ``each_round`` is called after every round.
     """
-    if rounds < 1:
-        raise InputError(f"rounds must be positive; got {rounds!r}.")
+    check_policy("policy", policy)
+    if label is not None:
+        check_text("label", label)
+    check_report("each_round", each_round)
     products = product_sequence(environment, rounds, run=run, seed=seed)
     policy.bind(environment.graph, environment.users, np.random.default_rng([seed, _POLICY, run]))
     oracle = _TimedOracle(environment.oracle(np.random.default_rng([seed, _ORACLE, run])))
@@ -201,8 +220,10 @@ def run_experiment(
     """
     from tensorucb.experiments._files import RunFiles
 
-    if runs < 1 or not policies:
-        raise InputError(f"an experiment needs at least one policy and one run; got {len(policies)} and {runs}.")
+    check_environment(environment)
+    check_policies(policies)
+    rounds, runs, seed = check_rounds("rounds", rounds), check_rounds("runs", runs), check_seed("seed", seed)
+    check_report("report", report)
     files = None if directory is None else RunFiles(directory, environment, rounds=rounds, seed=seed)
     total, done = len(policies) * runs * rounds, 0
     results: list[RunResult] = []

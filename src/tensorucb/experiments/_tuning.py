@@ -10,7 +10,16 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from tensorucb.checks import check_count, check_mapping, check_sequence, shown
 from tensorucb.errors import FileFormatError, InputError
+from tensorucb.experiments._arguments import (
+    check_environment,
+    check_policies,
+    check_policy,
+    check_report,
+    check_rounds,
+    check_seed,
+)
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._runner import Report, run_policy
 from tensorucb.policies import Policy
@@ -75,6 +84,10 @@ def _setting(arguments: Mapping[str, Any]) -> str:
 
 def default_grid(policy: Policy, *, ranks: Sequence[int] = RANK_GRID) -> dict[str, Sequence[Any]]:
     """The paper's grid for what a policy lets be tuned: c, and R where there is one."""
+    check_policy("policy", policy)
+    ranks = check_sequence("ranks", ranks, "a list of ranks")
+    for rank in ranks:
+        check_count("ranks", rank, 1, 1000)
     tunable: Sequence[str] = getattr(policy, "tunable", ())
     known: dict[str, Sequence[Any]] = {"exploration": EXPLORATION_GRID, "rank": tuple(ranks)}
     return {name: known[name] for name in tunable if name in known}
@@ -108,8 +121,16 @@ def tune(
     """
     from tensorucb.experiments._files import RunFiles
 
-    check_labels(grids or {}, policies)
-    chosen = {label: (grids or {}).get(label, default_grid(policy, ranks=ranks)) for label, policy in policies.items()}
+    check_environment(environment)
+    check_policies(policies)
+    rounds, seed = check_rounds("rounds", rounds), check_seed("seed", seed)
+    check_report("report", report)
+    grids = {} if grids is None else check_mapping("grids", grids, "a mapping of labels to grids")
+    for label, grid in grids.items():
+        for name, values in check_mapping(f"grids[{shown(label)}]", grid, "a mapping of arguments to values").items():
+            check_sequence(f"grids[{shown(label)}][{shown(name)}]", values, "a list of values to try")
+    check_labels(grids, policies)
+    chosen = {label: grids.get(label, default_grid(policy, ranks=ranks)) for label, policy in policies.items()}
     combinations = {label: list(product(*grid.values())) for label, grid in chosen.items()}
     total = rounds * sum(len(c) for c in combinations.values() if len(c) > 1)
     files = None if directory is None else RunFiles(directory, environment, rounds=rounds, seed=seed)
@@ -143,7 +164,7 @@ def check_labels(grids: Mapping[str, Any], policies: Iterable[str]) -> None:
     known = list(policies)
     unknown = [label for label in grids if label not in known]
     if unknown:
-        raise InputError(f"there is no policy {unknown[0]!r} to set. Known: {', '.join(known)}.")
+        raise InputError(f"there is no policy {shown(unknown[0])} to set. Known: {shown(known)}.")
 
 
 def with_arguments(policy: Policy, arguments: Mapping[str, Any]) -> Policy:
@@ -153,9 +174,9 @@ def with_arguments(policy: Policy, arguments: Mapping[str, Any]) -> Policy:
     settings = getattr(policy, "settings", None)
     if not callable(settings):
         raise InputError(f"{policy.name} cannot be tuned: it has no settings(). Leave it out of the grid.")
-    unknown = sorted(set(arguments) - set(settings()))
+    unknown = [name for name in arguments if name not in settings()]
     if unknown:
-        raise InputError(f"{policy.name} has no argument {unknown[0]!r}; it has {sorted(settings())}.")
+        raise InputError(f"{policy.name} has no argument {shown(unknown[0])}; it has {sorted(settings())}.")
     result: Policy = type(policy)(**{**settings(), **arguments})
     return result
 

@@ -115,7 +115,7 @@ def scipy_columns(matrix: Any, attribute: str | None, nodes: Any) -> dict[str, A
     if ids.size != matrix.shape[0]:
         raise ShapeError(f"nodes must name the {matrix.shape[0]} rows of the matrix; got {ids.size} ids.")
     entries = matrix.tocoo()
-    values = {} if attribute is None else {attribute: entries.data}
+    values = {} if attribute is None else {check_text("attribute", attribute): entries.data}
     return {"sources": ids[entries.row], "targets": ids[entries.col], "nodes": ids, "attributes": values}
 
 
