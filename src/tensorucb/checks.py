@@ -404,6 +404,7 @@ def check_array(
     low: float = -LARGEST,
     high: float = LARGEST,
     hint: str = "",
+    ranged: bool = True,
 ) -> NDArray[np.float64]:
     """A contiguous float64 array of finite numbers in ``[low, high]``; a copy only where it has to be.
 
@@ -418,6 +419,8 @@ def check_array(
         Bounds of the values.
     hint
         What to do, at the end of the message about a wrong shape.
+    ranged
+        False leaves the bounds to a kernel that reads all values anyway.
     """
     wanted = f"an array of numbers of shape {_shape_text(shape)}"
     array = _real(name, array_of(name, values, wanted), wanted)
@@ -425,7 +428,7 @@ def check_array(
     if not fits:
         raise ShapeError(f"{name} must have shape {_shape_text(shape)}; got {array.shape}.{' ' + hint if hint else ''}")
     # Written so that NaN fails as well.
-    if array.size and not (array.min() >= low and array.max() <= high):
+    if array.size and ranged and not (array.min() >= low and array.max() <= high):
         raise _out_of_range(name, array, low, high)
     return np.ascontiguousarray(array)
 

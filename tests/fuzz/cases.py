@@ -108,7 +108,13 @@ def _(w: World) -> Case:
     return Case(
         Graph.read,
         {
-            **{"path": "edges.csv", "source": "source", "target": "target", "attributes": ["weight"], "nodes": [0, 1, 2]},
+            **{
+                "path": "edges.csv",
+                "source": "source",
+                "target": "target",
+                "attributes": ["weight"],
+                "nodes": [0, 1, 2],
+            },
             **{"self_loops": "drop", "id_type": "auto", "separator": ","},
         },
     )
@@ -539,7 +545,7 @@ simple(
 )
 for _name in ("digg_like", "flixster_like"):
     simple(f"data.{_name}", getattr(data, _name), lambda w: {"scale": 0.001, "rng": 0, "product_effect": 1.0})
-simple("data.generate_dataset", data.generate_dataset, lambda w: {"name": "sandbox", "scale": 0.02, "rng": 0})
+simple("data.generate_dataset", data.generate_dataset, lambda w: {"name": "sandbox", "scale": 0.05, "rng": 0})
 simple(
     "data.prepare",
     data.prepare,
@@ -697,7 +703,9 @@ CASES["experiments.explain_seeds"] = lambda w: Case(
 CASES["experiments.Experiment.curve"] = lambda w: Case(
     w.experiment.curve, {"policy": "Random", "what": "average_regret", "level": 0.9}
 )
-CASES["experiments.Experiment.final"] = lambda w: Case(w.experiment.final, {"policy": "Random", "last": 1, "level": 0.9})
+CASES["experiments.Experiment.final"] = lambda w: Case(
+    w.experiment.final, {"policy": "Random", "last": 1, "level": 0.9}
+)
 CASES["experiments.Experiment.table"] = lambda w: Case(w.experiment.table, {"level": 0.9})
 simple("experiments.default_grid", experiments.default_grid, lambda w: {"policy": policies.CUCB(), "ranks": (1, 2)})
 simple("experiments.sampled", experiments.sampled, lambda w: {"environment": w.environment, "size": 8, "seed": 0})
@@ -817,14 +825,18 @@ CASES["campaign.Campaign.tell, by column"] = _tell_column("edges")
 def _(w: World) -> Case:
     asked = _open_round(w)
     answer = {name: values[0] for name, values in _answer(w, asked).items()}
-    return Case(lambda **given: w.campaign.tell(asked.id, [given]), {**answer, "time": 1e9 + 1, "event_id": None}, False)
+    return Case(
+        lambda **given: w.campaign.tell(asked.id, [given]), {**answer, "time": 1e9 + 1, "event_id": None}, False
+    )
 
 
 @case("campaign.Campaign.tell, who acted")
 def _(w: World) -> Case:
     asked = _open_round(w)
     return Case(
-        lambda **given: w.campaign.tell(asked.id, given), {"user": [0, 1], "time": [1e9, 1e9], "event_id": ["a", "b"]}, False
+        lambda **given: w.campaign.tell(asked.id, given),
+        {"user": [0, 1], "time": [1e9, 1e9], "event_id": ["a", "b"]},
+        False,
     )
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.errors import InputError, ShapeError
+from tensorucb.checks import check_array
+from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.oracle.rr._kernels import (
     gather_probabilities,
@@ -43,19 +44,9 @@ class Batch:
 
 def check_probabilities(graph: Graph, probabilities: object) -> NDArray[np.float64]:
     """Probabilities as a contiguous float64 array of the graph's length; their range is checked while scanning."""
-    try:
-        p = np.ascontiguousarray(probabilities, dtype=np.float64).view()
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"probabilities must be one number for each of the {graph.n_edges} edges; got {probabilities!r:.80}. "
-            "Give an array in the graph's edge order (graph.sources, graph.targets)."
-        ) from error
+    hint = "One number per edge, in the graph's edge order (graph.sources, graph.targets)."
+    p = check_array("probabilities", probabilities, (graph.n_edges,), hint=hint, ranged=False).view()
     p.flags.writeable = False  # one array type, one compiled kernel
-    if p.shape != (graph.n_edges,):
-        raise ShapeError(
-            f"probabilities must hold one number for each of the {graph.n_edges} edges; got shape {p.shape}. "
-            "Give them in the graph's edge order (graph.sources, graph.targets)."
-        )
     return p
 
 
