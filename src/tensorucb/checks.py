@@ -127,7 +127,9 @@ def _wrong(name: str, wanted: str, value: object, hint: str = "") -> InputError:
 
 def plain(value: Any) -> Any:
     """The Python value of a NumPy scalar or an array without dimensions; others as they are."""
-    return value.item() if isinstance(value, np.generic | np.ndarray) and value.ndim == 0 else value
+    if not isinstance(value, np.generic | np.ndarray) or value.ndim or value.dtype.kind in "mMV":
+        return value  # a duration's item would be a bare number
+    return value.item()
 
 
 def check_count(name: str, value: Any, low: int = 1, high: int = MOST) -> int:
@@ -253,9 +255,12 @@ def check_callable(name: str, value: Any, wanted: str) -> Callable[..., Any]:
     return function
 
 
-def check_mapping(name: str, value: Any, wanted: str) -> Mapping[Any, Any]:
-    """A mapping, such as a dict."""
-    return check_instance(name, value, Mapping, wanted)
+def check_mapping(name: str, value: Any, wanted: str) -> dict[Any, Any]:
+    """A mapping, such as a dict, as a dict."""
+    try:
+        return dict(check_instance(name, value, Mapping, wanted))
+    except LookupError as error:
+        raise _wrong(name, wanted, value, "One of its keys has no value.") from error
 
 
 def check_sequence(name: str, value: Any, wanted: str) -> list[Any]:
@@ -293,7 +298,7 @@ def unix_seconds(value: Any) -> float:
     if isinstance(value, np.datetime64):
         return float(unix_times(np.array([value]))[0])
     try:
-        if isinstance(value, _REALS):
+        if _is_real(type(value)):
             return float(value)
         if isinstance(value, date) and not isinstance(value, datetime):
             value = datetime(value.year, value.month, value.day)
@@ -325,7 +330,8 @@ def unix_times(values: NDArray[Any]) -> NDArray[np.int64] | NDArray[np.float64]:
     if kind == "i" or (kind == "u" and (not values.size or values.max() < 2**63)):
         return values.astype(np.int64, copy=False)
     if kind == "f" or kind == "u":
-        return values.astype(np.float64, copy=False)
+        with np.errstate(over="ignore"):
+            return values.astype(np.float64, copy=False)
     if kind == "M":
         unit, step = np.datetime_data(values.dtype)
         if unit in ("Y", "M"):  # of no fixed length
@@ -471,7 +477,7 @@ def _real(name: str, array: NDArray[Any], wanted: str) -> NDArray[np.float64]:
 
 
 def _is_real(kind: type) -> bool:
-    return issubclass(kind, _REALS) and not issubclass(kind, bool)
+    return issubclass(kind, _REALS) and not issubclass(kind, bool | np.timedelta64)  # NumPy counts it as an integer
 
 
 def _out_of_range(name: str, array: NDArray[np.float64], low: float, high: float) -> InputError:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
 from fuzz.cases import CASES, Case, World
 from fuzz.hostile import HOSTILE
-
 from tensorucb.errors import TensorUCBError
 
 LONGEST_MESSAGE = 1500

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+
 from fuzz.cases import CASES
 from fuzz.hostile import HOSTILE
 from fuzz.runner import Fuzz, jobs
@@ -21,8 +22,9 @@ def _elsewhere(tmp_path, monkeypatch):
 def _report(fuzz: Fuzz) -> str:
     tally = fuzz.tally
     return (
-        f"{tally.calls:,} calls of {len(CASES)} callables with {len(HOSTILE)} hostile values: {tally.refused:,} refused, "
-        f"{tally.answered:,} answered, {len(tally.faults)} faults {dict(tally.kinds)}; slow: {tally.slow}"
+        f"{tally.calls:,} calls of {len(CASES)} callables with {len(HOSTILE)} hostile values: "
+        f"{tally.refused:,} refused, {tally.answered:,} answered, {len(tally.faults)} faults {dict(tally.kinds)}; "
+        f"slow: {tally.slow}"
     )
 
 
@@ -46,9 +48,10 @@ def test_a_sample_of_hostile_calls():
 
 
 @pytest.mark.slow
-def test_all_hostile_calls():
+def test_many_hostile_calls():
+    everything = jobs()
     fuzz = Fuzz()
-    for job in jobs():
+    for job in random.Random(1).sample(everything, 25_000):
         fuzz.run(*job)
     _judge(fuzz)
     assert fuzz.tally.calls >= 20_000

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from tensorucb import policies
-from tensorucb.checks import shown
 from tensorucb.errors import InputError, StateError
 from tensorucb.policies import Policy, PolicyState
+from tensorucb.policies._base import check_policy_object
 
 __all__ = ["build_policy", "policy_spec", "state_hash"]
 
@@ -28,11 +28,7 @@ def policy_spec(policy: Policy) -> dict[str, Any]:
 
     One of another package, or one that wraps such a one, can only be recognised by it.
     """
-    if isinstance(policy, type) or not isinstance(policy, Policy):
-        raise InputError(
-            f"policy must be a policy object such as tensorucb.TensorUCB(rank=10); got {shown(policy)}. "
-            "See docs/add-a-policy.md for one of your own."
-        )
+    check_policy_object("policy", policy)
     name = _own_name(policy)
     settings = getattr(policy, "settings", None)
     arguments = dict(settings()) if callable(settings) else {}

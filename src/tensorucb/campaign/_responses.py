@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tensorucb.checks import (
     array_of,
+    check_mapping,
     check_path,
     check_text,
     is_missing,
@@ -138,14 +139,22 @@ def _columns(responses: Any, strings: bool) -> tuple[dict[str, Column], int, set
 
 
 def _from_mapping(responses: Mapping[str, Any]) -> tuple[dict[str, Column], int]:
-    held = {name: plain(responses[name]) for name in _FIELDS if name in responses}
-    single = [name for name, value in held.items() if isinstance(value, str | bytes) or not hasattr(value, "__len__")]
+    given = check_mapping("responses", responses, "a mapping of columns")
+    held = {name: plain(given[name]) for name in _FIELDS if name in given}
+    single = [name for name, value in held.items() if isinstance(value, str | bytes) or not _has_length(value)]
     if len(single) == len(held):
         return {name: [value] for name, value in held.items()}, 1 if held else 0
     lengths = {name: len(value) for name, value in held.items() if name not in single}
     if single or len(set(lengths.values())) > 1:
         raise InputError(f"the columns of responses must be of one length; got {lengths}, and {single} as single ones.")
     return {name: plain_column(value) for name, value in held.items()}, next(iter(lengths.values()))
+
+
+def _has_length(value: Any) -> bool:
+    try:
+        return len(value) >= 0
+    except TypeError:  # also sparse matrices, which have the method but no length
+        return False
 
 
 def _from_records(records: list[Any]) -> tuple[dict[str, Column], int]:

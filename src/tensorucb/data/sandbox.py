@@ -155,7 +155,7 @@ def make_sandbox(
     >>> box.graph.n_nodes, box.graph.n_edges, box.users.shape, box.products.shape
     (100, 800, (100, 14), (5, 10))
     """
-    _check_sizes(n_users, n_edges, n_products, n_topics)
+    n_users, n_edges, n_products, n_topics = _sizes(n_users, n_edges, n_products, n_topics)
     _check_settings(base_rate, hub_influence, degree_shape, mixing, topic_concentration, feature_noise)
     generator = as_generator(rng)
     groups = max(1, round(n_users**0.5 / 4))
@@ -317,17 +317,18 @@ def _user_features(
     return np.asarray(users / np.linalg.norm(users, axis=1).max())
 
 
-def _check_sizes(n_users: int, n_edges: int, n_products: int, n_topics: int) -> None:
-    check_count("n_users", n_users, 2, 10_000_000)
-    check_count("n_edges", n_edges, 1, 100_000_000)
-    check_count("n_products", n_products, 1, 1_000_000)
-    check_count("n_topics", n_topics, 1, 1000)
+def _sizes(n_users: int, n_edges: int, n_products: int, n_topics: int) -> tuple[int, int, int, int]:
+    n_users = check_count("n_users", n_users, 2, 10_000_000)
+    n_edges = check_count("n_edges", n_edges, 1, 100_000_000)
+    n_products = check_count("n_products", n_products, 1, 1_000_000)
+    n_topics = check_count("n_topics", n_topics, 1, 1000)
     if not n_users <= n_edges <= n_users * (n_users - 1):
         raise InputError(
             f"n_edges must lie between n_users and n_users·(n_users − 1); got {n_edges} edges for {n_users} users."
         )
     if max(n_edges, n_users, n_products) * n_topics > 1_000_000_000:
         raise InputError(f"{n_edges} edges with {n_topics} topics do not fit in memory. Ask for fewer of either.")
+    return n_users, n_edges, n_products, n_topics
 
 
 def _check_settings(

@@ -9,8 +9,9 @@ from tensorucb.checks import check_callable, check_count, check_instance, check_
 from tensorucb.errors import InputError
 from tensorucb.experiments._environment import Environment
 from tensorucb.policies import Policy
+from tensorucb.policies._base import check_policy_object
 
-__all__ = ["check_environment", "check_policies", "check_policy", "check_report", "check_rounds", "check_seed"]
+__all__ = ["check_environment", "check_policies", "check_report", "check_rounds", "check_seed"]
 
 
 def check_environment(environment: Any) -> Environment:
@@ -20,18 +21,11 @@ def check_environment(environment: Any) -> Environment:
     )
 
 
-def check_policy(name: str, policy: Any) -> Policy:
-    """A policy object, not its class."""
-    if isinstance(policy, type) or not isinstance(policy, Policy):
-        raise InputError(f"{name} must be a policy object such as TensorUCB(); got {shown(policy)}.")
-    return policy
-
-
 def check_policies(policies: Any) -> Mapping[str, Policy]:
     """Policies by label, at least one."""
     found = check_mapping("policies", policies, "a mapping of labels to policies")
     for label, policy in found.items():
-        check_policy(f"policies[{shown(label)}]", policy)
+        check_policy_object(f"policies[{shown(label)}]", policy)
         check_text("the label of a policy", label)
     if not found:
         raise InputError("policies must hold at least one policy; got none.")

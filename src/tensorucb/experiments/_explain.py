@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.checks import check_count
 from tensorucb.errors import ShapeError
-from tensorucb.experiments._arguments import check_policy
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph, check_seeds
 from tensorucb.policies import Policy
+from tensorucb.policies._base import check_policy_object
 from tensorucb.policies.beliefs import expected_probabilities
 
 __all__ = ["Follower", "SeedReason", "beliefs", "explain_seeds"]
@@ -82,7 +82,7 @@ def explain_seeds(
         How many followers to name.
     """
     check_graph(graph)
-    check_policy("policy", policy)
+    check_policy_object("policy", policy)
     strongest = check_count("strongest", strongest, 0)
     seeds = check_seeds(graph, "rows", rows)
     believed, bold = beliefs(policy, product)

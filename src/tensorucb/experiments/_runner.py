@@ -17,7 +17,6 @@ from tensorucb.errors import InputError
 from tensorucb.experiments._arguments import (
     check_environment,
     check_policies,
-    check_policy,
     check_report,
     check_rounds,
     check_seed,
@@ -26,6 +25,7 @@ from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._regret import ETA, average_regret, scaled_regret
 from tensorucb.experiments._summary import Interval, mean_interval
 from tensorucb.policies import Oracle, Policy
+from tensorucb.policies._base import check_policy_object
 
 __all__ = ["Experiment", "Report", "RunResult", "policy_settings", "product_sequence", "run_experiment", "run_policy"]
 
@@ -168,7 +168,7 @@ def run_policy(
     Everything random follows from ``(seed, run)``: the products, the coins, the policy's own draws and the
     oracle's. ``each_round`` is called after every round.
     """
-    check_policy("policy", policy)
+    check_policy_object("policy", policy)
     if label is not None:
         check_text("label", label)
     check_report("each_round", each_round)

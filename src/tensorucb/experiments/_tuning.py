@@ -15,7 +15,6 @@ from tensorucb.errors import FileFormatError, InputError
 from tensorucb.experiments._arguments import (
     check_environment,
     check_policies,
-    check_policy,
     check_report,
     check_rounds,
     check_seed,
@@ -23,6 +22,7 @@ from tensorucb.experiments._arguments import (
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._runner import Report, run_policy
 from tensorucb.policies import Policy
+from tensorucb.policies._base import check_policy_object
 
 __all__ = [
     "EXPLORATION_GRID",
@@ -84,7 +84,7 @@ def _setting(arguments: Mapping[str, Any]) -> str:
 
 def default_grid(policy: Policy, *, ranks: Sequence[int] = RANK_GRID) -> dict[str, Sequence[Any]]:
     """The paper's grid for what a policy lets be tuned: c, and R where there is one."""
-    check_policy("policy", policy)
+    check_policy_object("policy", policy)
     ranks = check_sequence("ranks", ranks, "a list of ranks")
     for rank in ranks:
         check_count("ranks", rank, 1, 1000)

@@ -79,8 +79,8 @@ class TopicModel:
         rng
             Seed or generator of the start.
         """
-        check_count("n_topics", n_topics, 1, 10_000)
-        check_count("max_iter", max_iter, 1, 1_000_000)
+        n_topics = check_count("n_topics", n_topics, 1, 10_000)
+        max_iter = check_count("max_iter", max_iter, 1, 1_000_000)
         check_log(log)
         if not len(log.users):
             raise InputError("the log holds no actions, and topics are learned from actions.")

@@ -117,7 +117,7 @@ def _from_objects(values: list[Any], name: str) -> Column:
         raise ShapeError(f"{name} must be one-dimensional; its elements are sequences.")
     if all(issubclass(kind, str) for kind in types) and types:
         return _from_strings(values, name)
-    if all(issubclass(kind, int | np.integer) and not issubclass(kind, bool) for kind in types):
+    if all(issubclass(kind, int | np.integer) and not issubclass(kind, bool | np.timedelta64) for kind in types):
         try:
             return np.array(values, dtype=np.int64)
         except OverflowError:

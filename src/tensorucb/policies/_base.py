@@ -82,6 +82,16 @@ class Policy(Protocol):
         """Go on from ``state``; the policy must be bound to the same graph and have the same settings."""
 
 
+def check_policy_object(name: str, policy: Any) -> Policy:
+    """A policy: an object that follows the protocol, not its class."""
+    if isinstance(policy, type) or not isinstance(policy, Policy):
+        raise InputError(
+            f"{name} must be a policy object such as tensorucb.TensorUCB(rank=10); got {shown(policy)}. "
+            "See docs/add-a-policy.md for one of your own."
+        )
+    return policy
+
+
 class BasePolicy:
     """Binding, validation, state and restore; a subclass adds ``_initial``, ``_score`` and ``_learn``.
 

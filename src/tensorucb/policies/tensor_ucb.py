@@ -89,7 +89,7 @@ class TensorUCB(BasePolicy):
         self.exploration = check_number("exploration", exploration)
         self.exploration_kind = check_choice("exploration_kind", exploration_kind, _KINDS)
         self.base_logit = check_number("base_logit", base_logit, low=-30.0, high=30.0)
-        self.effect_deviation = check_number("effect_deviation", effect_deviation, strict=True)
+        self.effect_deviation = check_number("effect_deviation", effect_deviation, strict=True, high=100.0)
         self.max_rows = check_count("max_rows", max_rows, 1)
 
     @classmethod
