@@ -52,6 +52,7 @@ __all__ = [
     "is_moment",
     "plain",
     "shown",
+    "shown_path",
     "unix_seconds",
     "unix_times",
     "unstorable",
@@ -116,6 +117,11 @@ def shown(value: object, limit: int = _SHOWN) -> str:
             text = f"a {type(value).__name__}"
     text = "".join(c if c.isprintable() else " " if c.isspace() else ascii(c)[1:-1] for c in text[: limit + 1])
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def shown_path(path: object) -> str:
+    """A path for a message; longer than other values, since its end names the file."""
+    return shown(str(path), 400)
 
 
 def _wrong(name: str, wanted: str, value: object, hint: str = "") -> InputError:
@@ -424,7 +430,7 @@ def check_array(
     low, high
         Bounds of the values.
     hint
-        What to do, at the end of the message about a wrong shape.
+        What to do, at the end of the message about a wrong shape or range.
     ranged
         False leaves the bounds to a kernel that reads all values anyway.
     """
@@ -435,7 +441,7 @@ def check_array(
         raise ShapeError(f"{name} must have shape {_shape_text(shape)}; got {array.shape}.{' ' + hint if hint else ''}")
     # Written so that NaN fails as well.
     if array.size and ranged and not (array.min() >= low and array.max() <= high):
-        raise _out_of_range(name, array, low, high)
+        raise _out_of_range(name, array, low, high, hint)
     return np.ascontiguousarray(array)
 
 
@@ -480,13 +486,13 @@ def _is_real(kind: type) -> bool:
     return issubclass(kind, _REALS) and not issubclass(kind, bool | np.timedelta64)  # NumPy counts it as an integer
 
 
-def _out_of_range(name: str, array: NDArray[np.float64], low: float, high: float) -> InputError:
+def _out_of_range(name: str, array: NDArray[np.float64], low: float, high: float, hint: str) -> InputError:
     bad = np.argwhere(~((array >= low) & (array <= high)))[0]
     value, place = float(array[tuple(bad)]), ", ".join(map(str, bad.tolist()))
     if not math.isfinite(value):
         return InputError(f"{name} must be finite numbers; got {value} at [{place}]. Clean or fill it first.")
     bounds = f"in [{low:g}, {high:g}]" if high < LARGEST or value > low else f"of at least {low:g}"
-    return InputError(f"{name} must be numbers {bounds}; got {value:g} at [{place}].")
+    return InputError(f"{name} must be numbers {bounds}; got {value:g} at [{place}]. {hint}".rstrip())
 
 
 def check_rows(name: str, values: Any, n: int, *, hint: str = "", distinct: bool = False) -> NDArray[np.int64]:

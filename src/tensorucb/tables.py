@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tensorucb.checks import array_of, shown
+from tensorucb.checks import array_of, shown, shown_path
 from tensorucb.errors import FileFormatError, InputError
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def suffix_of(path: Path, known: Sequence[str] = (*TEXT, *_LINES, PARQUET)) -> s
     suffix = next((end for end in known if path.name.lower().endswith(end)), None)
     if suffix is None:
         raise FileFormatError(
-            f"{shown(str(path))} does not end in one of {', '.join(known)}; the suffix tells the format."
+            f"{shown_path(path)} does not end in one of {', '.join(known)}; the suffix tells the format."
         )
     return suffix
 
@@ -119,7 +119,7 @@ def read_table(
     except (OSError, EOFError, zlib.error, csv.Error, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise FileFormatError(
-            f"cannot read {shown(str(path))}: {shown(reason, 120)[1:-1]}. "
+            f"cannot read {shown_path(path)}: {shown(reason, 120)[1:-1]}. "
             f"Check the path, and that it is a complete {suffix} file."
         ) from error
 
@@ -138,8 +138,10 @@ def _refuse_ragged(path: Path, source: Path | bytes, separator: str) -> None:
     import polars as pl
 
     lines = pl.read_lines(source if isinstance(source, Path) else io.BytesIO(source), name="line")["line"]
-    if not len(lines) or not lines[0].strip():
-        raise FileFormatError(f"{shown(str(path))} begins with an empty line. The first line must name the columns.")
+    if not len(lines):
+        return  # polars has its own words for an empty file
+    if not lines[0].strip():
+        raise FileFormatError(f"{shown_path(path)} begins with an empty line. The first line must name the columns.")
     if (lines.str.count_matches('"', literal=True) % 2 == 1).any():  # a quoted field goes over several lines
         _refuse_ragged_records(path, "\n".join(lines.to_list()), separator)
         return
@@ -163,7 +165,7 @@ def _refuse_ragged_records(path: Path, text: str, separator: str) -> None:
 
 def _ragged(path: Path, line: int, fields: int, wanted: int) -> FileFormatError:
     return FileFormatError(
-        f"{shown(str(path))}, line {line}: {fields} field{'s' if fields > 1 else ''}, but the header has {wanted}. "
+        f"{shown_path(path)}, line {line}: {fields} field{'s' if fields > 1 else ''}, but the header has {wanted}. "
         "Mend that line; a field that holds the separator needs quotes."
     )
 

@@ -133,16 +133,16 @@ def test_the_model_mixes_topics_and_keeps_its_type() -> None:
 
 
 def test_bad_models_mixtures_and_logs_are_named() -> None:
-    with pytest.raises(ShapeError, match="edges by topics"):
+    with pytest.raises(ShapeError, match=r"\(edges, topics\)"):
         TopicAwareIC(np.ones(3))
-    with pytest.raises(InputError, match="probabilities in"):
+    with pytest.raises(InputError, match=r"in \[0, 1\]"):
         TopicAwareIC([[1.5]])
     model = TopicAwareIC([[0.1, 0.2]])
-    with pytest.raises(ShapeError, match="2 topic shares"):
+    with pytest.raises(ShapeError, match=r"shape \(2,\)"):
         model.probabilities([1.0])
     with pytest.raises(InputError, match="sum to 1"):
         model.probabilities([0.5, 0.6])
-    with pytest.raises(InputError, match="not negative"):
+    with pytest.raises(InputError, match="at least 0"):
         model.probabilities([1.5, -0.5])
     graph = Graph.from_edges([0, 1], [1, 2])
     for log, message in [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorucb.campaign._ask import Ask, as_ask
-from tensorucb.checks import check_path, shown
+from tensorucb.checks import check_path, shown_path
 from tensorucb.errors import InputError
 from tensorucb.files import atomic_write
 
@@ -31,7 +31,7 @@ def export(campaign: Campaign, directory: str | os.PathLike[str]) -> list[Path]:
     """
     folder = check_path("directory", directory)
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{shown(str(folder))} is a file; name a directory to export to.")
+        raise InputError(f"{shown_path(folder)} is a file; name a directory to export to.")
     with campaign._lock, campaign.store.read() as session:
         world = campaign._current(session)
         number = campaign._record.campaign

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tensorucb.checks import check_flag, check_path, check_text, shown
+from tensorucb.checks import check_flag, check_path, check_text, shown_path
 from tensorucb.data._dataset import Dataset
 from tensorucb.data._digg import read_digg
 from tensorucb.data._flixster import read_flixster
@@ -72,7 +72,7 @@ def read_dataset(directory: str | os.PathLike[str], *, name: str | None = None, 
     folder = check_path("directory", directory)
     strict = check_flag("strict", strict)
     if not folder.is_dir():
-        raise InputError(f"{shown(str(folder))} is not a directory. Pass the directory that holds {_FORMS}.")
+        raise InputError(f"{shown_path(folder)} is not a directory. Pass the directory that holds {_FORMS}.")
     files = _files(folder)
     label = folder.resolve().name if name is None else check_text("name", name)
     digg = _pair(files, ("digg_votes1.csv", "digg_votes.csv"), ("digg_friends.csv",))
@@ -83,7 +83,7 @@ def read_dataset(directory: str | os.PathLike[str], *, name: str | None = None, 
         return read_flixster(*flixster, name=label, strict=strict)
     edges = _plain_file(files, "edges")
     if edges is None:
-        raise FileFormatError(f"no data set in {shown(str(folder))}. A directory should hold {_FORMS}.")
+        raise FileFormatError(f"no data set in {shown_path(folder)}. A directory should hold {_FORMS}.")
     if "nodes.csv" in files and edges.suffix != ".parquet" and "source" not in first_line(edges):
         return read_flixster(edges, name=label, strict=strict)
     return read_plain(edges, _plain_file(files, "actions"), meta=files.get(META), name=label, strict=strict)

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from tensorucb.checks import check_choice, check_instance, check_path, shown
+from tensorucb.checks import check_choice, check_instance, check_path, shown, shown_path
 from tensorucb.data._dataset import Dataset
 from tensorucb.data._plain import META
 from tensorucb.errors import InputError
@@ -58,10 +58,10 @@ def write_dataset(
             "Drop them first: prepare(dataset, min_interactions=0)."
         )
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{shown(str(folder))} is a file, not a directory. Choose another name.")
+        raise InputError(f"{shown_path(folder)} is a file, not a directory. Choose another name.")
     clash = [path.name for path in _others(folder, form, has_log=log.n_actions > 0)]
     if clash:
-        raise InputError(f"{shown(str(folder))} already holds {', '.join(clash)}. Choose an empty directory.")
+        raise InputError(f"{shown_path(folder)} already holds {', '.join(clash)}. Choose an empty directory.")
     edges = pl.DataFrame({"source": graph.ids[graph.sources], "target": graph.ids[graph.targets]})
     written = [_write(edges, folder / f"edges.{form}")]
     if log.n_actions:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.checks import check_callable, check_mapping, check_path, check_text, shown
+from tensorucb.checks import check_callable, check_mapping, check_path, check_text, shown, shown_path
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.files import read_state, write_state
 
@@ -82,5 +82,5 @@ def cached(
     try:
         write_state(path, _KIND, settings, {"result": result})
     except OSError as error:
-        report(f"cannot keep {name} in {shown(str(folder))}: {error.strerror or error}.")
+        report(f"cannot keep {name} in {shown_path(folder)}: {error.strerror or error}.")
     return result

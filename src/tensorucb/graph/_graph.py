@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.checks import array_of, check_count, check_mapping, check_rows, check_text, shown
+from tensorucb.checks import array_of, check_count, check_mapping, check_rows, shown
 from tensorucb.errors import InputError, ShapeError, UnknownIdError
-from tensorucb.graph._build import SelfLoops, build_edges, known_rows
+from tensorucb.graph._build import SelfLoops, attribute_column, build_edges, known_rows
 from tensorucb.graph._ids import IdIndex, describe_rows, frozen, id_column
 
 if TYPE_CHECKING:
@@ -77,11 +77,10 @@ class Graph:
             raise ShapeError(f"ids must be {n} whole numbers or strings; got {shown(self.ids)}.")
         object.__setattr__(self, "ids", frozen(ids.astype(np.int64, copy=False) if ids.dtype.kind in "iu" else ids))
         held = check_mapping("edge_attributes", self.edge_attributes, "a mapping of names to arrays")
-        held = {check_text("edge_attributes", name): frozen(np.asarray(values)) for name, values in held.items()}
+        held = {name: frozen(attribute_column(values, name, self.sources.size)) for name, values in held.items()}
         object.__setattr__(self, "edge_attributes", held)
-        for name, values in (("targets", self.targets), *held.items()):
-            if values.shape != self.sources.shape:
-                raise ShapeError(f"{name} must have one entry per edge, {self.sources.shape}; got {values.shape}.")
+        if self.targets.shape != self.sources.shape:
+            raise ShapeError(f"sources and targets must be of one length; got {self.n_edges} and {self.targets.size}.")
         check_count("merged_edges", self.merged_edges, 0)
         check_count("dropped_self_loops", self.dropped_self_loops, 0)
 

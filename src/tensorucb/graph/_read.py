@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tensorucb.checks import check_choice, check_path, shown
+from tensorucb.checks import check_choice, check_path, shown, shown_path
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.graph._build import check_self_loops, node_ids
 from tensorucb.graph._convert import check_columns, column_names
@@ -50,7 +50,7 @@ def read_columns(
             frame = frame.with_columns(_integers(frame[source]), _integers(frame[target]))
         return frame.select(names)
     except InputError as error:
-        raise FileFormatError(f"{shown(str(file))}: {error}") from error
+        raise FileFormatError(f"{shown_path(file)}: {error}") from error
 
 
 def _check_separator(separator: object, suffix: str) -> None:
@@ -80,4 +80,4 @@ def reading(path: str | os.PathLike[str], self_loops: str, nodes: Any) -> Iterat
     try:
         yield
     except InputError as error:
-        raise FileFormatError(f"{shown(str(path))}: {error}") from error
+        raise FileFormatError(f"{shown_path(path)}: {error}") from error

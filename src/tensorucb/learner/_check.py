@@ -34,6 +34,7 @@ def check_outcomes(settings: TensorSettings, y: Any, length: int) -> F64:
     """Finite outcomes, one per row; in [0, 1] for the logistic likelihood."""
     hint = "One outcome for each row of features."
     if settings.likelihood == "logistic":
+        hint += " The logistic likelihood takes outcomes in [0, 1]; use likelihood='gaussian' for others."
         return check_array("y", y, (length,), low=0.0, high=1.0, hint=hint)
     return check_array("y", y, (length,), hint=hint)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.checks import check_path, shown
+from tensorucb.checks import check_path, shown_path
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.files import read_state, write_state
 from tensorucb.learner import _predict, _update
@@ -169,7 +169,7 @@ class TensorRegression:
             write_state(target, _KIND, self.settings.as_json(), state_to_arrays(self.state))
         except OSError as error:
             raise FileFormatError(
-                f"cannot write {shown(str(target))}: {error.strerror or error}. Save to a path that may be written."
+                f"cannot write {shown_path(target)}: {error.strerror or error}. Save to a path that may be written."
             ) from error
 
     @classmethod
@@ -179,7 +179,7 @@ class TensorRegression:
         try:
             settings = TensorSettings.from_json(values)
         except (InputError, KeyError, TypeError) as error:
-            raise FileFormatError(f"{shown(str(path))} holds no valid learner settings: {error}") from error
+            raise FileFormatError(f"{shown_path(path)} holds no valid learner settings: {error}") from error
         return cls.from_state(settings, state_from_arrays(settings, arrays))
 
 
