@@ -133,8 +133,13 @@ def _wrong(name: str, wanted: str, value: object, hint: str = "") -> InputError:
 
 def plain(value: Any) -> Any:
     """The Python value of a NumPy scalar or an array without dimensions; others as they are."""
-    if not isinstance(value, np.generic | np.ndarray) or value.ndim or value.dtype.kind in "mMV":
-        return value  # a duration's item would be a bare number
+    if (
+        not isinstance(value, np.generic | np.ndarray)
+        or value.ndim
+        or value.dtype.kind in "mMV"
+        or value is np.ma.masked
+    ):
+        return value  # the item of a duration or a masked value would be a bare number
     return value.item()
 
 
@@ -155,10 +160,10 @@ def check_number(
     """A finite number from ``low`` to ``high``; above ``low`` if ``strict``."""
     given = plain(value)
     number = math.nan
-    if isinstance(given, int | float | Fraction | Decimal) and not isinstance(given, bool):
+    if isinstance(given, int | float) and not isinstance(given, bool):
         try:
             number = float(given) + 0.0  # makes -0.0 a plain 0.0
-        except (OverflowError, ValueError):
+        except OverflowError:
             number = math.inf
     least = low + SMALLEST if strict and low == 0.0 else low
     if not least <= number <= high or (strict and number == low):

@@ -147,7 +147,8 @@ def _refuse_ragged(path: Path, source: Path | bytes, separator: str) -> None:
         return
     counts = lines.str.count_matches(separator, literal=True)
     wanted = len(next(csv.reader([lines[0]], delimiter=separator), [])) - 1
-    odd = ((counts != wanted) & (lines.str.strip_chars() != "")).arg_true()
+    doubtful = (counts != wanted) | lines.str.contains('"', literal=True)
+    odd = (doubtful & (lines.str.strip_chars() != "")).arg_true()
     for line in odd.to_list():
         fields = next(csv.reader([lines[line]], delimiter=separator))
         if len(fields) != wanted + 1:

@@ -162,7 +162,7 @@ def user_profile(
     if not hasattr(log, "times"):
         raise InputError(f"log must be an action log with times, such as tensorucb.data.ActionLog; got {shown(log)}.")
     shares = check_array("mixtures", mixtures, (log.n_items, "k"), hint="One row for each item of the log.")
-    check_sequence("kinds", kinds, "a list of kinds such as ('eigenmap', 'degree')")
+    kinds = check_sequence("kinds", kinds, "a list of kinds such as ('eigenmap', 'degree')")
     response = past_response(graph, log.users, log.items, log.times, numbers)
     columns = [_HALF * standardise(response[:, None])]
     plain = [kind for kind in kinds if kind != "eigenmap"]

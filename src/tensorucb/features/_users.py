@@ -126,7 +126,8 @@ def user_features(
         ``(n_nodes, columns)``.
     """
     check_graph(graph)
-    for kind in check_sequence("kinds", kinds, "a list of kinds such as ('eigenmap', 'degree')"):
+    kinds = check_sequence("kinds", kinds, "a list of kinds such as ('eigenmap', 'degree')")
+    for kind in kinds:
         check_choice("kinds", kind, ("eigenmap", "degree", "activity", "taste", "constant"))
     if not kinds:
         raise InputError("kinds must name at least one kind of feature; got an empty list.")

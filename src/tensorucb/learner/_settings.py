@@ -51,9 +51,9 @@ class TensorSettings:
             check_count(f"intercepts[{group}]", size, 1, 2**31 - 1)
         check_count("rank", self.rank, 1, _MOST_RANKS)
         check_count("max_sweeps", self.max_sweeps, 1)
-        _check_size(self)
         for name, allowed in CHOICES.items():
             check_choice(name, getattr(self, name), allowed)
+        _check_size(self)
         for name in ("noise_variance", "intercept_variance"):
             check_number(name, getattr(self, name), strict=True)
         check_number("tolerance", self.tolerance, low=1e-300)
