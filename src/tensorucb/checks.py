@@ -133,14 +133,10 @@ def _wrong(name: str, wanted: str, value: object, hint: str = "") -> InputError:
 
 def plain(value: Any) -> Any:
     """The Python value of a NumPy scalar or an array without dimensions; others as they are."""
-    if (
-        not isinstance(value, np.generic | np.ndarray)
-        or value.ndim
-        or value.dtype.kind in "mMV"
-        or value is np.ma.masked
-    ):
-        return value  # the item of a duration or a masked value would be a bare number
-    return value.item()
+    if not isinstance(value, np.generic | np.ndarray) or value.ndim:
+        return value
+    # The item of a duration or of a masked value would be a bare number.
+    return value if value.dtype.kind in "mMV" or value is np.ma.masked else value.item()
 
 
 def check_count(name: str, value: Any, low: int = 1, high: int = MOST) -> int:

@@ -52,6 +52,7 @@ class Raising:
         Raising(),
         [Raising()],
     ],
+    ids=lambda value: type(value).__name__,
 )
 def test_whatever_is_echoed_is_short(value):
     assert len(shown(value)) <= 80
@@ -82,9 +83,7 @@ def test_counts_become_plain_numbers(value):
     assert type(check_count("k", value)) is int
 
 
-@pytest.mark.parametrize(
-    "value", [True, "1", None, 10**400, math.inf, math.nan, 5e-324, 1e300, 0.0, Decimal("NaN"), 1j]
-)
+@pytest.mark.parametrize("value", [True, "1", None, 10**400, math.inf, math.nan, 5e-324, 1e300, 0.0, Decimal(1), 1j])
 def test_what_is_no_positive_number(value):
     with pytest.raises(InputError, match="x must be a finite number"):
         check_number("x", value, strict=True)

@@ -114,11 +114,11 @@ def test_bad_probabilities_values_and_counts_are_named() -> None:
         simulate_cascades(graph, [0.5, 1.5], [0])
     with pytest.raises(InputError, match=r"nan at \[0\]"):
         simulate_cascades(graph, [np.nan, 0.5], [0])
-    with pytest.raises(ShapeError, match="one entry per edge"):
+    with pytest.raises(ShapeError, match="One entry per edge"):
         simulate_cascades(graph, [0.5], [0])
-    with pytest.raises(ShapeError, match="one entry per node"):
+    with pytest.raises(ShapeError, match="One entry per node"):
         simulate_cascades(graph, [0.5, 0.5], [0], values=[1.0])
-    with pytest.raises(InputError, match="not negative"):
+    with pytest.raises(InputError, match="at least 0"):
         simulate_cascades(graph, [0.5, 0.5], [0], values=[1.0, -1.0, 0.0])
     with pytest.raises(InputError, match="runs"):
         simulate_cascades(graph, [0.5, 0.5], [0], runs=0)

@@ -132,5 +132,5 @@ def test_bad_logs_are_refused():
         past_influence(graph, [0, 1], [0], [0], np.ones((1, 2)), [0])
     with pytest.raises(InputError, match="users must lie in"):
         past_influence(graph, [7], [0], [0], np.ones((1, 2)), [0])
-    with pytest.raises(ShapeError, match="one row for each item"):
+    with pytest.raises(InputError, match="one row for each item"):
         past_influence(graph, [0], [0], [0], np.ones((1, 2)), [1])

@@ -50,7 +50,7 @@ def test_from_frame_errors():
     with pytest.raises(InputError, match="polars, pandas or Arrow table; got 3"):
         Graph.from_frame(3)
     holed = pd.DataFrame({"source": [1, None, 3], "target": [2, 3, 4]})
-    with pytest.raises(InputError, match="column 'source' has 1 missing value, the first in row 1"):
+    with pytest.raises(InputError, match="sources has 1 missing value, the first in row 1"):
         Graph.from_frame(holed)
     with pytest.raises(InputError, match="sources has 1 missing value, the first in row 1"):
         Graph.from_frame(pa.table({"source": [1, None], "target": [2, 3]}))

@@ -263,7 +263,7 @@ def test_groups_are_checked():
         learner.update([np.ones((2, 2))], [0.0, 1.0])
     with pytest.raises(InputError, match=r"0\.\.2"):
         learner.update([np.ones((2, 2))], [0.0, 1.0], [[0, 3]])
-    with pytest.raises(ShapeError, match="whole numbers"):
+    with pytest.raises(InputError, match="whole numbers"):
         learner.update([np.ones((2, 2))], [0.0, 1.0], [[0.0, 1.0]])
 
 

@@ -147,8 +147,8 @@ def test_bad_models_mixtures_and_logs_are_named() -> None:
     graph = Graph.from_edges([0, 1], [1, 2])
     for log, message in [
         (([], [], []), "empty"),
-        (([5], [0], [0]), "node rows"),
-        (([0], [-1], [0]), "numbered from 0"),
+        (([5], [0], [0]), "users must lie in"),
+        (([0], [-1], [0]), "items must lie in"),
         (([0], [0], [np.nan]), "finite"),
         (([0.5], [0], [0]), "whole"),
         (([0, 1], [0], [0]), "one length"),
@@ -159,7 +159,7 @@ def test_bad_models_mixtures_and_logs_are_named() -> None:
         activations(graph, [0], [0], [0], window=0)
     with pytest.raises(InputError, match="prior"):
         fit_topic_aware_ic(graph, [0], [0], [0], [[1.0]], prior=(0.5, 1.0))
-    with pytest.raises(InputError, match="item 3 has no mixture"):
+    with pytest.raises(InputError, match="Each item needs a row of mixtures"):
         fit_topic_aware_ic(graph, [0], [3], [0], [[1.0]])
 
 
