@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tensorucb.data import Dataset, read_dataset
+from tensorucb.data import ActionLog, Dataset, read_dataset
 from tensorucb.errors import FileFormatError, InputError, TensorUCBError
 
 

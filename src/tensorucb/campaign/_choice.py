@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.campaign._world import World, as_id_array
-from tensorucb.checks import shown
+from tensorucb.checks import check_count, check_mapping, shown
 from tensorucb.errors import InputError, StateError
 from tensorucb.graph._arguments import check_values
 from tensorucb.oracle import Selection, select_seeds
@@ -84,6 +84,11 @@ def constrain(
         groups = world.groups
         if groups is None:
             raise InputError("quotas need groups: give them to create_campaign, or to ask.")
+    if isinstance(quotas, Mapping):
+        named = check_mapping("quotas", quotas, "a mapping of groups to counts").items()
+        quotas = {label: check_count(f"the quota of group {shown(label)}", most, 0, 2**62) for label, most in named}
+    elif quotas is not None:
+        quotas = check_count("quotas", quotas, 0, 2**62)
     return Constraints(
         reasons,
         forced,
