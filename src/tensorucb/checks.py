@@ -239,11 +239,10 @@ def check_path(name: str, value: Any) -> Path:
         path = os.fspath(value)
     except TypeError:
         path = None
-    if not isinstance(path, str) or not path or len(path) > 4096:
+    if not isinstance(path, str) or not path:
         raise _wrong(name, "a path, as text or as a pathlib.Path", value)
-    reason = unstorable(path)
-    if reason:
-        raise InputError(f"{name} is {shown(path)}, which is no path: {reason}.")
+    if unstorable(path) or not path.isprintable() or len(path) > 4096 or max(map(len, path.split("/"))) > 255:
+        raise _wrong(name, "a path of printable characters, not too long", path)
     return Path(path)
 
 

@@ -116,6 +116,8 @@ class Fuzz:
                 tally.faults.append(f"{where}: a message of {len(text)} characters: {text[:100]!r}")
             if shared and self.world.fingerprint() != before:
                 tally.faults.append(f"{where}: a refused call left a trace")
+        except case.raises:
+            tally.refused += 1
         except OSError as error:
             tally.refused += 1
             if not case.writes:
