@@ -746,7 +746,7 @@ simple("store.open_store", open_store, lambda w: {"url": "memory://", "create": 
 @case("campaigns.create_campaign")
 def _(w: World) -> Case:
     def call(**given: Any) -> Any:
-        if given["storage"] == "memory://":
+        if isinstance(given["storage"], str) and given["storage"] == "memory://":
             given["storage"] = MemoryStore()
         made = create_campaign(**given)
         return made.ask([0.2, 0.3, 0.5], 2).seeds

@@ -128,7 +128,7 @@ def _columns(responses: Any, strings: bool) -> tuple[dict[str, Column], int, set
         return *_from_mapping(responses), set(map(str, responses))
     if isinstance(responses, list | tuple):
         return *_from_records(list(responses)), {str(name) for record in responses for name in record}
-    if not (hasattr(responses, "columns") or hasattr(responses, "__arrow_c_stream__")):
+    if not (hasattr(type(responses), "columns") or hasattr(responses, "__arrow_c_stream__")):
         raise InputError(
             "responses must be a frame, a mapping, a list of mappings, or the path of a .csv, .ndjson or .parquet "
             f"file; got {shown(responses)}."
@@ -169,6 +169,8 @@ def _from_records(records: list[Any]) -> tuple[dict[str, Column], int]:
 
 
 def _as_list(column: Column) -> list[Any]:
+    if isinstance(column, list | tuple):
+        return list(column)
     return list(column.to_list() if hasattr(column, "to_list") else np.asarray(column, dtype=object).tolist())
 
 

@@ -32,6 +32,8 @@ def scaled_regret(optimum: ArrayLike, spread: ArrayLike, *, eta: float = ETA) ->
 def average_regret(regret: ArrayLike) -> NDArray[np.float64]:
     """``R_t / t`` after each round ``t``, along the last axis."""
     values = check_numbers("regret", regret)
+    if not values.ndim:
+        raise ShapeError("regret must hold one number per round; got a single number. Pass a list.")
     rounds = np.arange(1, values.shape[-1] + 1, dtype=np.float64)
     result: NDArray[np.float64] = np.cumsum(values, axis=-1) / rounds
     return result

@@ -76,6 +76,7 @@ class Experiment:
 
     def of(self, policy: str) -> tuple[RunResult, ...]:
         """One policy's runs."""
+        check_text("policy", policy)
         found = tuple(result for result in self.results if result.policy == policy)
         if not found:
             raise InputError(f"policy must be one of {shown(self.policies)}; got {shown(policy)}.")
@@ -172,6 +173,7 @@ def run_policy(
     if label is not None:
         check_text("label", label)
     check_report("each_round", each_round)
+    rounds, run, seed = check_rounds("rounds", rounds), check_seed("run", run), check_seed("seed", seed)
     products = product_sequence(environment, rounds, run=run, seed=seed)
     policy.bind(environment.graph, environment.users, np.random.default_rng([seed, _POLICY, run]))
     oracle = _TimedOracle(environment.oracle(np.random.default_rng([seed, _ORACLE, run])))

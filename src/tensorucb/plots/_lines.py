@@ -22,6 +22,7 @@ _LABEL_GAP = 17  # pixels between the labels at the ends of neighbouring lines
 def regret_curves(experiment: Experiment, *, title: str = "Average scaled regret", subtitle: str = "") -> Any:
     """Average scaled regret over rounds, a line a policy, with the 90 % interval over runs."""
     check_instance("experiment", experiment, Experiment, "an Experiment, as run_experiment gives it")
+    check_text("subtitle", subtitle, empty=True, longest=LONGEST_TITLE)
     curves = {policy: experiment.curve(policy) for policy in experiment.policies}
     runs = len(experiment.of(experiment.policies[0]))
     return line_chart(
