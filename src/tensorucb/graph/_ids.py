@@ -70,7 +70,9 @@ def id_column(values: Any, name: str) -> Column:
     if array.dtype.kind in "iu":
         return _from_integers(array, name)
     if array.dtype.kind == "f":
-        return _from_floats(array.astype(np.float64, copy=False), name)
+        with np.errstate(over="ignore"):
+            numbers = array.astype(np.float64, copy=False)
+        return _from_floats(numbers, name)
     if array.dtype.kind in "UTO":
         return _from_objects(array.tolist(), name)
     raise InputError(f"{name} must be whole numbers or strings; got values of type {array.dtype!s:.40}.")
@@ -131,7 +133,9 @@ def _from_objects(values: list[Any], name: str) -> Column:
         )
     if all(issubclass(kind, int | float | np.integer | np.floating) for kind in types) and bool not in types:
         try:
-            return _from_floats(np.array(values, dtype=np.float64), name)
+            with np.errstate(over="ignore"):
+                numbers = np.array(values, dtype=np.float64)
+            return _from_floats(numbers, name)
         except OverflowError:
             raise InputError(f"{name} must fit in 64 bits with a sign; a number does not.") from None
     raise InputError(
