@@ -492,7 +492,7 @@ def _out_of_range(name: str, array: NDArray[np.float64], low: float, high: float
     if not math.isfinite(value):
         return InputError(f"{name} must be finite numbers; got {value} at [{place}]. Clean or fill it first.")
     bounds = f"in [{low:g}, {high:g}]" if high < LARGEST or value > low else f"of at least {low:g}"
-    return InputError(f"{name} must be numbers {bounds}; got {value:g} at [{place}]. {hint}".rstrip())
+    return InputError(f"{name} must be numbers {bounds}; got {value!r} at [{place}]. {hint}".rstrip())
 
 
 def check_rows(name: str, values: Any, n: int, *, hint: str = "", distinct: bool = False) -> NDArray[np.int64]:
