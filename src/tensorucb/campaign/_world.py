@@ -28,6 +28,7 @@ from tensorucb.errors import FileFormatError, InputError, ShapeError, UnknownIdE
 from tensorucb.files import pack_state, unpack_state
 from tensorucb.graph import Graph
 from tensorucb.graph._ids import IdIndex, describe_rows, id_column, kind_of
+from tensorucb.policies._inputs import check_magnitude
 
 __all__ = [
     "Catalogue",
@@ -310,8 +311,9 @@ class Catalogue:
         """The catalogue with more products; one that is there already must come with the same features."""
         fresh = as_id_array(ids, "ids").tolist()
         array = np.ascontiguousarray(features, dtype=np.float64)
-        if array.ndim != 2 or array.shape[0] != len(fresh) or not np.isfinite(array).all():
+        if array.ndim != 2 or array.shape[0] != len(fresh):
             raise ShapeError(f"features must be finite, one row for each of the {len(fresh)} products.")
+        check_magnitude("features of products", array)
         if self.features is not None and array.shape[1] != self.features.shape[1]:
             raise ShapeError(f"products have {self.features.shape[1]} features here; got {array.shape[1]}.")
         if len(set(fresh)) < len(fresh):

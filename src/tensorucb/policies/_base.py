@@ -214,6 +214,9 @@ class BasePolicy:
             dims = None if saved["product_dims"] is None else tuple(int(d) for d in saved["product_dims"])
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"the state of {self.name} is incomplete or malformed ({error!r}).") from error
+        for name, array in state.arrays.items():
+            if np.asarray(array).dtype.kind == "f" and not np.isfinite(array).all():
+                raise InputError(f"array {name!r} of {self.name}'s state holds NaN or infinity. Take an earlier state.")
         self._load(key, dims, state.arrays)
         self._key, self._rounds, self._dims = key, rounds, dims
 

@@ -12,7 +12,19 @@ from numpy.typing import ArrayLike, NDArray
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.graph import Graph
 
-__all__ = ["as_modes", "as_observations", "as_users", "check_count", "check_graph", "check_number"]
+__all__ = [
+    "LARGEST",
+    "as_modes",
+    "as_observations",
+    "as_users",
+    "check_count",
+    "check_graph",
+    "check_magnitude",
+    "check_number",
+]
+
+LARGEST = 1e12
+"""No feature may be larger: policies multiply features of up to seven modes and square the result."""
 
 
 def as_modes(product: Any) -> tuple[NDArray[np.float64], ...]:
@@ -36,9 +48,20 @@ def _vector(values: Any) -> NDArray[np.float64]:
             "a product must be a vector (d,), or a sequence of vectors for several modes; "
             f"got shape {np.shape(values)}."
         )
-    if not np.isfinite(vector).all():
-        raise InputError("a product's features must be finite; got NaN or infinity. Clean or impute them first.")
-    return vector
+    return check_magnitude("a product's features", vector)
+
+
+def check_magnitude(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The same array, or an error if it holds NaN, infinity or a number too large to compute with."""
+    if not np.isfinite(values).all():
+        raise InputError(f"{name} must be finite; got NaN or infinity. Clean or impute them first.")
+    largest = np.abs(values).max(initial=0.0)
+    if largest > LARGEST:
+        raise InputError(
+            f"{name} must lie between -{LARGEST:g} and {LARGEST:g}; got one of size {largest:g}. "
+            "Scale them first, for example to a standard deviation of 1."
+        )
+    return values
 
 
 def as_users(graph: Graph, users: ArrayLike | None, *, needed: bool, name: str) -> NDArray[np.float64] | None:
@@ -58,9 +81,7 @@ def as_users(graph: Graph, users: ArrayLike | None, *, needed: bool, name: str) 
         raise ShapeError(
             f"users must have one row per node, ({graph.n_nodes}, d); got shape {array.shape}. Rows follow graph.ids."
         )
-    if not np.isfinite(array).all():
-        raise InputError("user features must be finite; got NaN or infinity. Clean or impute them first.")
-    return array
+    return check_magnitude("user features", array)
 
 
 def as_observations(
