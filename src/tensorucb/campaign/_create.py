@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike
 
 from tensorucb.campaign._ask import span
 from tensorucb.campaign._campaign import Campaign
+from tensorucb.campaign._core import ERASING
 from tensorucb.campaign._credit import check_credit
-from tensorucb.campaign._model import SNAPSHOTS
+from tensorucb.campaign._model import SERVED, SNAPSHOTS
 from tensorucb.campaign._policy import build_policy, policy_spec
 from tensorucb.campaign._store import Store
 from tensorucb.campaign._world import Catalogue, make_world, world_to_blob
@@ -100,13 +101,14 @@ def infos(store: Store) -> list[CampaignInfo]:
 
 
 def copy(source: Store, name: str, target: Store, new_name: str) -> None:
-    """Copy a campaign with its whole log; snapshots are made anew where it lands."""
+    """Copy a campaign with its whole log; snapshots are made again where it lands."""
     with source.read() as old:
         record = old.campaign(name)
         if record is None:
             raise UnknownIdError(f"there is no campaign {name!r} in {source.url}.")
         users, rounds, events = old.users(record.campaign), old.rounds(record.campaign), old.events(record.campaign)
-        blobs = {n: old.blob(record.campaign, n) for n in old.blobs(record.campaign) if not n.startswith(SNAPSHOTS)}
+        names = [n for n in old.blobs(record.campaign) if not n.startswith((SNAPSHOTS, SERVED, ERASING))]
+        blobs = {name: old.blob(record.campaign, name) for name in names}
         told = {r.number: old.edge_responses(record.campaign, r.number) for r in rounds}
         acted = {r.number: old.node_events(record.campaign, r.number) for r in rounds}
     with target.write() as new:
