@@ -189,7 +189,7 @@ def test_an_ask_that_meets_another_writer_is_computed_again():
 def test_an_ask_among_ever_busy_writers_gets_its_turn(monkeypatch):
     store = open_store("memory://")
     campaign = small_campaign(store)
-    monkeypatch.setattr(campaign, "_unchanged", lambda *_: False)
+    monkeypatch.setattr(campaign, "_still_next", lambda *_: False)
     assert campaign.ask("tea", 3).number == 1
 
 

@@ -15,7 +15,7 @@ from tensorucb.campaign._policy import build_policy
 from tensorucb.campaign._store import CampaignRecord, RoundRecord, Session, Status, Store
 from tensorucb.campaign._tell import Told
 from tensorucb.campaign._world import Catalogue, World, world_from_blob, world_to_blob
-from tensorucb.errors import FileFormatError, ShapeError, UnknownIdError
+from tensorucb.errors import FileFormatError, ShapeError, StoreError, UnknownIdError
 from tensorucb.policies import Policy
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ __all__ = ["CampaignCore", "CampaignStatus"]
 
 ERASING = "purge-pending-"
 """Blobs of this name are marks: somebody was forgotten, but the store's files are not rewritten yet."""
+
+_PATIENCE = 1.0  # seconds that opening a campaign may wait for readers in order to finish an erasure
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class CampaignCore:
         self._told: tuple[int, tuple[int, int], Told] | None = None
         self._catalogue: tuple[int, Catalogue] = (-1, Catalogue())
         self._model = self._fresh_model()
+        self._finish_erasing()
 
     def _fresh_model(self, *, apart: bool = False) -> Model:
         """A model that has learned nothing; ``apart``: not even a policy of another package, the caller's object."""
@@ -95,6 +98,19 @@ class CampaignCore:
 
         policy = another() if apart else build_policy(spec, self._given)
         return Model(policy, another, spec, settings["seed"], settings["snapshot_every"])
+
+    def _finish_erasing(self) -> None:
+        """Rewrite the store's files if somebody who was forgotten may still be in them, and nobody is in the way."""
+        with self.store.read() as session:
+            marks = session.blobs(self._record.campaign, ERASING)
+        if not marks:
+            return
+        try:
+            self.store.purge(_PATIENCE)
+            with self.store.write() as session:
+                session.delete_blobs(self._record.campaign, marks)
+        except StoreError:
+            return  # status() says so, and the next one who opens the campaign tries again
 
     @property
     def name(self) -> str:

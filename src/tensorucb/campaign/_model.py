@@ -129,14 +129,16 @@ class Model:
         wanted, new = self.hashes(world, ledger), not _bound(serving, world)
         if new:
             self._building = None
+        elif serving.complete and serving.hash == wanted[-1]:
+            return []
         folds = [fold for fold in (serving, self._building) if fold is not None and _current(fold, world, wanted)]
         names = self._valid(session, ledger.campaign, wanted) if snapshots else []
         best = max(folds, key=lambda fold: len(fold.pairs), default=None)
         start = max(len(best.pairs) if best else 0, _count(names[0]) if names else 0)
         much = not whole and not self._little(world, ledger.to_learn(start))
         if much and (self.serves(world) or self._restored(session, ledger, world)):
-            if best is serving and len(serving.pairs) == start:
-                return self._forward(session, ledger, self._slice(world, ledger.to_learn(start), _SLICE))
+            if _current(serving, world, wanted) and len(serving.pairs) >= start:
+                return self._forward(session, ledger, self._slice(world, ledger.to_learn(len(serving.pairs)), _SLICE))
             return self._beside(session, ledger, world, names, _AT_ONCE if new else _SLICE)
         if best is None or len(best.pairs) < start:
             self._resume(serving, session, ledger, world, names)
