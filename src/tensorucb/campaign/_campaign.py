@@ -13,6 +13,7 @@ from tensorucb.campaign._ask import Ask, Proposal, Request, as_ask, moment, prop
 from tensorucb.campaign._core import CampaignCore
 from tensorucb.campaign._credit import check_credit
 from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, explain_round, explain_user
+from tensorucb.campaign._model import IN_ASK, IN_CLOSE
 from tensorucb.campaign._request import check_same, fingerprint
 from tensorucb.campaign._responses import read_responses
 from tensorucb.campaign._store import RoundRecord, Session
@@ -147,7 +148,7 @@ class Campaign(CampaignCore):
                     known = self._asked_before(session, request, deadline)
                     if known is not None:
                         return known
-                    world, due = self._synced(session, whole=False)
+                    world, due = self._synced(session, IN_ASK)
                     self._check_sizes(session, request.sizes)
                 self._keep(due)
                 proposal = self._proposal(world, request)
@@ -314,7 +315,7 @@ class Campaign(CampaignCore):
                     record = self._finish(session, record, "closed", now)
                 closed = as_ask(self, world, record)
             with self.store.read() as session:
-                _, due = self._synced(session, whole=False)
+                _, due = self._synced(session, IN_CLOSE)
             self._keep(due)
             return closed
 

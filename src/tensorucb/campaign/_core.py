@@ -252,9 +252,9 @@ class CampaignCore:
             self._keep(due)
             return self._model.replayed
 
-    def _synced(self, session: Session, *, whole: bool = True) -> tuple[World, list[Snapshot]]:
+    def _synced(self, session: Session, budget: int | None = None) -> tuple[World, list[Snapshot]]:
         world = self._current(session)
-        return world, self._model.sync(session, self._ledger, world, whole=whole)
+        return world, self._model.sync(session, self._ledger, world, budget=budget)
 
     def _keep(self, due: Sequence[Snapshot]) -> None:
         """Store snapshots, and what was found out about rounds that cannot be learned."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -81,6 +83,15 @@ def _told(world: World, told: EdgeResponses) -> tuple[NDArray[np.int64], NDArray
     return edges[edges >= 0], outcomes[edges >= 0]
 
 
+@dataclass(frozen=True)
+class _Mark:
+    """A state that was looked at and found sound, and how many rounds it had learned."""
+
+    count: int
+    hash: str
+    state: PolicyState
+
+
 class Fold:
     """A policy and the rounds that it has learned.
 
@@ -105,24 +116,20 @@ class Fold:
         self.pairs: list[Pair] = []
         self.hash = ""
         self.complete = False
-        self._sound: PolicyState | None = None
+        self._mark = _Mark(0, "", PolicyState({}, {}))
 
     def begin(self, world: World, first: str) -> None:
         """Bind again, with nothing learned; ``first`` is the hash of that."""
         self.world, self.complete = None, False
         self.policy.bind(world.graph, world.users, np.random.default_rng([self._seed, 0]))
-        self._reach(world, [], first, self.policy.state())
-
-    def _reach(self, world: World, pairs: list[Pair], reached: str, state: PolicyState) -> None:
-        self.world, self.pairs, self.hash, self._sound = world, pairs, reached, state
+        self.world, self.pairs, self.hash = world, [], first
+        self._mark = _Mark(0, first, self.policy.state())
 
     def take_over(self, other: Fold) -> None:
         """Become what another fold of the same policy is."""
-        assert other.world is not None
-        assert other._sound is not None
         self.world = None
-        self.policy.restore(other._sound)
-        self._reach(other.world, other.pairs, other.hash, other._sound)
+        self.policy.restore(other.policy.state())
+        self.world, self.pairs, self.hash, self._mark = other.world, other.pairs, other.hash, other._mark
         self.complete = True
 
     def last_place(self, ledger: Ledger) -> Pair | None:
@@ -132,39 +139,56 @@ class Fold:
     def learn(self, session: Session, ledger: Ledger, records: Sequence[RoundRecord]) -> None:
         """Learn some more rounds; those that cannot be learned are left out, and the ledger is told.
 
-        That the policy is sound is looked at once, at the end. Only if it is not, the rounds are learned again from
-        the last sound state, one by one, to find out which of them did it.
+        Whether the policy still gives numbers is looked at once, at the end.
         """
         if not records:
             return
-        world, before = self.world, self._sound
-        assert world is not None
-        assert before is not None
-        # Interrupted half-way, the policy holds nobody knows what, and nothing must be built on it.
-        self.world = None
-        try:
-            for record in records:
-                self._take(session, ledger.campaign, world, record)
-            state, kept = self._checked(records[-1]), list(records)
-        except _UnlearnableError:
-            state, kept = self._one_by_one(session, ledger, world, records, before)
-        reached, pairs = self.hash, [(record.number, record.revision) for record in kept]
-        for pair in pairs:
-            reached = link(reached, pair)
-        self._reach(world, [*self.pairs, *pairs], reached, state)
+        with self._unsafe() as world:
+            try:
+                for record in records:
+                    self._take(session, ledger.campaign, world, record)
+                self._check_scores(records[-1])
+                self._count(records)
+            except _UnlearnableError:
+                self._one_by_one(session, ledger, world, records)
 
-    def _one_by_one(
-        self, session: Session, ledger: Ledger, world: World, records: Sequence[RoundRecord], state: PolicyState
-    ) -> tuple[PolicyState, list[RoundRecord]]:
-        kept = []
-        self.policy.restore(state)
-        for record in records:
+    def to_blob(self, session: Session, ledger: Ledger) -> bytes:
+        """The fold as bytes. This looks at the policy's state too, and leaves out rounds which spoiled that."""
+        with self._unsafe() as world:
+            try:
+                self._mark = _Mark(len(self.pairs), self.hash, self._checked_state())
+            except _UnlearnableError:
+                self._one_by_one(session, ledger, world, [])
+        state = self._mark.state
+        learned = {"basis": self.hash, "world": world.revision, "rounds": self.pairs}
+        return seal("snapshot", {**learned, "state": dict(state.settings)}, state.arrays)
+
+    @contextmanager
+    def _unsafe(self) -> Iterator[World]:
+        """Interrupted in here, the policy holds nobody knows what, and nothing must be built on it."""
+        world, self.world = self.world, None
+        assert world is not None
+        yield world
+        self.world = world
+
+    def _count(self, records: Sequence[RoundRecord]) -> None:
+        pairs = [(record.number, record.revision) for record in records]
+        for pair in pairs:
+            self.hash = link(self.hash, pair)
+        self.pairs = [*self.pairs, *pairs]
+
+    def _one_by_one(self, session: Session, ledger: Ledger, world: World, records: Sequence[RoundRecord]) -> None:
+        """Learn again from the last sound state, to find out which round it was that cannot be learned."""
+        since = [ledger.rounds[number] for number, _ in self.pairs[self._mark.count :]]
+        self.pairs, self.hash = self.pairs[: self._mark.count], self._mark.hash
+        self.policy.restore(self._mark.state)
+        for record in [*since, *records]:
             try:
                 self._take(session, ledger.campaign, world, record)
-                state = self._checked(record)
-                kept.append(record)
+                self._check_scores(record)
+                state = self._checked_state()
             except _UnlearnableError as error:
-                self.policy.restore(state)
+                self.policy.restore(self._mark.state)
                 ledger.leave_out(record.number, str(error))
                 warnings.warn(
                     f"round {record.id} could not be learned and is left out of the model ({error}). The campaign "
@@ -172,43 +196,33 @@ class Fold:
                     UnlearnableRoundWarning,
                     stacklevel=2,
                 )
-        return state, kept
+                continue
+            self._count([record])
+            self._mark = _Mark(len(self.pairs), self.hash, state)
 
     def _take(self, session: Session, campaign: int, world: World, record: RoundRecord) -> None:
         told, acted = session.edge_responses(campaign, record.number), session.node_events(campaign, record.number)
-        try:
+        with _blamed():
             product = as_product(record.payload)
-            believed = lambda: expected_probabilities(self.policy, product)  # noqa: E731
-            self.policy.update(product, *learned(world, record, told, acted, believed))
-        except MemoryError:
-            raise
-        except Exception as error:  # a policy of another package may raise anything
-            raise _UnlearnableError(f"{type(error).__name__}: {error}"[:_REASON]) from error
+            known = learned(world, record, told, acted, lambda: expected_probabilities(self.policy, product))
+            self.policy.update(product, *known)
 
-    def _checked(self, record: RoundRecord) -> PolicyState:
-        """The policy's state after this round, if state and scores are numbers."""
-        try:
+    def _check_scores(self, record: RoundRecord) -> None:
+        # A policy whose scoring changes what it knows must not be asked more often than by its caller.
+        if not getattr(self.policy, "pure", False):
+            return
+        with _blamed():
+            scores = np.asarray(self.policy.score(as_product(record.payload)))
+        if not np.isfinite(scores).all():
+            raise _UnlearnableError("afterwards the policy's scores were not all numbers")
+
+    def _checked_state(self) -> PolicyState:
+        with _blamed():
             state = self.policy.state()
-            # A policy whose scoring changes what it knows must not be asked more often than by its caller.
-            pure = bool(getattr(self.policy, "pure", False))
-            scores = np.asarray(self.policy.score(as_product(record.payload))) if pure else np.zeros(1)
-        except MemoryError:
-            raise
-        except Exception as error:
-            raise _UnlearnableError(f"{type(error).__name__}: {error}"[:_REASON]) from error
-        arrays = {"its scores": scores, **{f"its state {name!r}": array for name, array in state.arrays.items()}}
-        for name, array in arrays.items():
+        for name, array in state.arrays.items():
             if array.dtype.kind == "f" and not np.isfinite(array).all():
-                raise _UnlearnableError(f"afterwards the policy had NaN or infinity in {name}")
+                raise _UnlearnableError(f"afterwards the policy's state had NaN or infinity in {name!r}")
         return state
-
-    def to_blob(self) -> bytes:
-        """The fold as bytes."""
-        assert self._sound is not None
-        assert self.world is not None
-        learned = {"basis": self.hash, "world": self.world.revision, "rounds": self.pairs}
-        settings = {**learned, "state": dict(self._sound.settings)}
-        return seal("snapshot", settings, self._sound.arrays)
 
     def from_blob(self, world: World, data: bytes, name: str, wanted: str, pairs: list[Pair] | None = None) -> None:
         """Go on from the bytes of `to_blob`, which must be of hash ``wanted``; the policy is bound already.
@@ -216,13 +230,27 @@ class Fold:
         Snapshots of earlier versions do not list their rounds: these must be given.
         """
         settings, arrays = unseal(data, "snapshot", f"snapshot {name}")
-        if not str(settings["basis"]).startswith(wanted) or settings.get("world", world.revision) != world.revision:
+        basis, revision = str(settings["basis"]), settings.get("world", world.revision)
+        if not basis.startswith(wanted) or revision != world.revision:
             raise FileFormatError(f"snapshot {name} holds another state than its name says.")
         if pairs is None:
             pairs = [(int(number), int(revision)) for number, revision in settings["rounds"]]
+        state = PolicyState(settings["state"], arrays)
         self.world = None
-        self.policy.restore(PolicyState(settings["state"], arrays))
-        self._reach(world, pairs, settings["basis"], self.policy.state())
+        self.policy.restore(state)
+        self.world, self.pairs, self.hash = world, pairs, basis
+        self._mark = _Mark(len(pairs), basis, state)
+
+
+@contextmanager
+def _blamed() -> Iterator[None]:
+    """Whatever a policy raises, of this package or another, means that the round cannot be learned."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise _UnlearnableError(f"{type(error).__name__}: {error}"[:_REASON]) from error
 
 
 def pairs_of(data: bytes) -> list[Pair]:

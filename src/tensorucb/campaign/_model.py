@@ -21,7 +21,7 @@ from tensorucb.campaign._world import World
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.policies import Policy
 
-__all__ = ["SERVED", "SNAPSHOTS", "DamagedSnapshotWarning", "Model", "Snapshot", "prunable"]
+__all__ = ["IN_ASK", "IN_CLOSE", "SERVED", "SNAPSHOTS", "DamagedSnapshotWarning", "Model", "Snapshot", "prunable"]
 
 SNAPSHOTS = "snapshot-"
 SERVED = "served"
@@ -32,7 +32,8 @@ _LONG = 1.0  # seconds of replay after which a snapshot is worth its bytes
 # Work is counted in observed edges, and a round costs as much as this many of them beside its own.
 _ROUND = 200
 _AT_ONCE = 40_000
-_SLICE = 4_000
+IN_ASK, IN_CLOSE = 1_200, 8_000
+"""How much of a changed past an ask and a close learn on the way: about as much as they take themselves."""
 
 
 class DamagedSnapshotWarning(RuntimeWarning):
@@ -111,7 +112,7 @@ class Model:
         return 0 if current else ledger.unlike(self._serving.pairs)
 
     def sync(
-        self, session: Session, ledger: Ledger, world: World, *, whole: bool = True, snapshots: bool = True
+        self, session: Session, ledger: Ledger, world: World, *, budget: int | None = None, snapshots: bool = True
     ) -> list[Snapshot]:
         """Learn what is new, and again what has changed; returns the snapshots worth storing.
 
@@ -119,9 +120,9 @@ class Model:
         ----------
         session, ledger, world
             The log as it is now.
-        whole
-            Learn to the end. Otherwise, if there is much to learn and an older model can answer meanwhile, learn a
-            slice of it.
+        budget
+            How much to learn at most, if there is much to learn and an older model can answer meanwhile. None: learn
+            to the end.
         snapshots
             Whether stored snapshots may be used.
         """
@@ -135,11 +136,16 @@ class Model:
         names = self._valid(session, ledger.campaign, wanted) if snapshots else []
         best = max(folds, key=lambda fold: len(fold.pairs), default=None)
         start = max(len(best.pairs) if best else 0, _count(names[0]) if names else 0)
-        much = not whole and not self._little(world, ledger.to_learn(start))
-        if much and (self.serves(world) or self._restored(session, ledger, world)):
+        much = not self._little(world, ledger.to_learn(start))
+        if budget is not None and much and (self.serves(world) or self._restored(session, ledger, world)):
             if _current(serving, world, wanted) and len(serving.pairs) >= start:
-                return self._forward(session, ledger, self._slice(world, ledger.to_learn(len(serving.pairs)), _SLICE))
-            return self._beside(session, ledger, world, names, _AT_ONCE if new else _SLICE)
+                return self._forward(session, ledger, self._slice(world, ledger.to_learn(len(serving.pairs)), budget))
+            due = self._beside(session, ledger, world, names, _AT_ONCE if new else budget)
+            building = self._building
+            if new and building is not None and _current(building, world, self.hashes(world, ledger)):
+                # This process may end after its first call, and its work must not be lost.
+                due.append(self._snapshot(building, session, ledger))
+            return due
         if best is None or len(best.pairs) < start:
             self._resume(serving, session, ledger, world, names)
         elif best is not serving:
@@ -172,17 +178,14 @@ class Model:
         """The past has changed: a slice of new rounds for the fold that answers, and one of the past beside it."""
         serving, building = self._serving, self._building
         due = self._learn(serving, session, ledger, self._slice(world, _following(serving, ledger), budget))
-        if building is None:
+        if building is None or not _bound(building, world) or (names and _count(names[0]) > len(building.pairs)):
             building = self._building = Fold(self._another(), self._seed)
             self._resume(building, session, ledger, world, names)
         due += self._learn(building, session, ledger, self._slice(world, _following(building, ledger), budget))
         if not _following(building, ledger):
             serving.take_over(building)
             self._building = None
-            due.append(self._snapshot(serving))
-        elif budget > _SLICE and _current(building, world, self.hashes(world, ledger)):
-            # This process may end after its first call, and its work must not be lost.
-            due.append(self._snapshot(building))
+            due.append(self._snapshot(serving, session, ledger))
         return due
 
     def _little(self, world: World, records: Sequence[RoundRecord]) -> bool:
@@ -210,10 +213,10 @@ class Model:
             done = stop
             # A round that was left out shifts the count: then the next stop comes soon enough.
             if len(fold.pairs) in stops and self._keeps(fold, ledger):
-                due.append(self._snapshot(fold))
+                due.append(self._snapshot(fold, session, ledger))
         late = len(fold.pairs) not in stops and time.perf_counter() - started > _LONG
         if late and len(fold.pairs) > first and self._keeps(fold, ledger):
-            due.append(self._snapshot(fold))
+            due.append(self._snapshot(fold, session, ledger))
         return due
 
     def _keeps(self, fold: Fold, ledger: Ledger) -> bool:
@@ -275,11 +278,12 @@ class Model:
             return False
         return True
 
-    def _snapshot(self, fold: Fold) -> Snapshot:
+    def _snapshot(self, fold: Fold, session: Session, ledger: Ledger) -> Snapshot:
+        data = fold.to_blob(session, ledger)
         name = _name(len(fold.pairs), fold.hash)
         if fold is self._serving:
             self.served = name
-        return Snapshot(name, fold.to_blob())
+        return Snapshot(name, data)
 
 
 def _bound(fold: Fold, world: World) -> bool:
