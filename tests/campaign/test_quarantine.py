@@ -110,7 +110,7 @@ class Moody(Thompson):
 
 @pytest.mark.parametrize(
     ("how", "why"),
-    [("raises", "RuntimeError: not today"), ("nan", "not all numbers"), ("hidden", "NaN or infinity in .spare")],
+    [("raises", "RuntimeError: not today"), ("nan", "not all numbers"), ("hidden", "NaN or infinity in 'spare'")],
 )
 def test_a_policy_that_breaks_loses_that_round_alone(how, why):
     policy = Moody()

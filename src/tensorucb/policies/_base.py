@@ -74,7 +74,7 @@ class Policy(Protocol):
         """Learn one round: edge numbers in the order observed, and outcomes in [0, 1]."""
 
     def state(self) -> PolicyState:
-        """A copy of everything learned."""
+        """A copy of everything learned; NaN or infinity in an array tells a campaign that a round was not learned."""
 
     def restore(self, state: PolicyState) -> None:
         """Go on from ``state``; the policy must be bound to the same graph and have the same settings."""
