@@ -20,7 +20,7 @@ from tensorucb.campaign._store import RoundRecord, Session
 from tensorucb.campaign._tell import TellReport, apply_batch, resolve
 from tensorucb.campaign._world import World, add_users, as_id_array
 from tensorucb.errors import InputError, StateError
-from tensorucb.policies._inputs import as_modes, check_count, check_number
+from tensorucb.policies._inputs import check_count, check_number
 
 if TYPE_CHECKING:
     import os
@@ -183,15 +183,6 @@ class Campaign(CampaignCore):
         known, vectors = self._vectors(product)
         return Request(product=known, vectors=vectors, holdout=float(holdout), **given)
 
-    def _vectors(self, product: Any) -> tuple[int | str | None, tuple[NDArray[np.float64], ...]]:
-        """A product's id, if it was given by id, and its feature vectors."""
-        if not isinstance(product, str | int | np.integer) or isinstance(product, bool):
-            return None, as_modes(product)
-        known = product if isinstance(product, str) else int(product)
-        with self.store.read() as session:
-            self._ledger.refresh(session)
-            return known, as_modes(self._products(session).vector(known))
-
     def _asked_before(self, session: Session, request: Request, deadline: Any) -> Ask | None:
         if request.request_id is None:
             return None
@@ -203,14 +194,8 @@ class Campaign(CampaignCore):
         return as_ask(self, world, record)
 
     def _proposal(self, world: World, request: Request) -> Proposal:
-        return propose(
-            self._model.policy,
-            world,
-            self._ledger,
-            request,
-            seed=self.settings["seed"],
-            now=self.clock(),
-        )
+        seed, now = self.settings["seed"], self.clock()
+        return propose(self._model.policy, world, self._ledger, request, seed=seed, now=now)
 
     def _still_next(self, session: Session, world: World, proposal: Proposal, request: Request) -> bool:
         """Whether the choice may be opened as a round: same network, nobody asked meanwhile.
@@ -314,9 +299,7 @@ class Campaign(CampaignCore):
                 if record.status == "open":
                     record = self._finish(session, record, "closed", now)
                 closed = as_ask(self, world, record)
-            with self.store.read() as session:
-                _, due = self._synced(session, IN_CLOSE)
-            self._keep(due)
+            self._advance(IN_CLOSE)
             return closed
 
     def cancel(self, round_id: str) -> Ask:

@@ -9,6 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._model import SERVED, SNAPSHOTS, Model, Snapshot, prunable
 from tensorucb.campaign._policy import build_policy
@@ -17,6 +20,7 @@ from tensorucb.campaign._tell import Told
 from tensorucb.campaign._world import Catalogue, World, world_from_blob, world_to_blob
 from tensorucb.errors import FileFormatError, ShapeError, StoreError, UnknownIdError
 from tensorucb.policies import Policy
+from tensorucb.policies._inputs import as_modes
 
 if TYPE_CHECKING:
     from tensorucb.graph import Graph
@@ -183,6 +187,15 @@ class CampaignCore:
             self._catalogue = (self._ledger.catalogue, Catalogue() if data is None else Catalogue.from_blob(data))
         return self._catalogue[1]
 
+    def _vectors(self, product: Any) -> tuple[int | str | None, tuple[NDArray[np.float64], ...]]:
+        """A product's id, if it was given by id, and its feature vectors."""
+        if not isinstance(product, str | int | np.integer) or isinstance(product, bool):
+            return None, as_modes(product)
+        known = product if isinstance(product, str) else int(product)
+        with self.store.read() as session:
+            self._ledger.refresh(session)
+            return known, as_modes(self._products(session).vector(known))
+
     def _check_sizes(self, session: Session, sizes: Sequence[int]) -> None:
         """Refuse a product of other sizes than those before: no policy could learn from both."""
         known, where = self._ledger.sizes(), "the rounds of this campaign"
@@ -247,10 +260,13 @@ class CampaignCore:
         past; this call learns to the end.
         """
         with self._lock:
-            with self.store.read() as session:
-                _, due = self._synced(session)
-            self._keep(due)
+            self._advance(None)
             return self._model.replayed
+
+    def _advance(self, budget: int | None) -> None:
+        with self.store.read() as session:
+            _, due = self._synced(session, budget)
+        self._keep(due)
 
     def _synced(self, session: Session, budget: int | None = None) -> tuple[World, list[Snapshot]]:
         world = self._current(session)
