@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
 from tensorucb.campaign import _campaign, _model
+from tensorucb.campaign._ledger import Ledger
 from tensorucb.policies import Policy, TensorUCB, Thompson
 from tensorucb.store import open_store
 from tensorucb.store.campaigns import load_campaign
@@ -164,3 +166,37 @@ def test_two_hundred_and_fifty_rounds_without_a_patch():
         behind.append(campaign.ask("tea", 2).behind)
         assert len(behind) < 300
     assert campaign._model.state_hash() == campaign.replay_hash()
+
+
+def test_what_the_ledger_keeps_is_what_a_new_one_reads():
+    store, rng = open_store("memory://"), np.random.default_rng(3)
+    clock = Clock()
+    campaign = small_campaign(store, graph=small_graph(12, 40), policy=Thompson(), clock=clock)
+    asks = []
+    for i in range(60):
+        clock.now += 1.0
+        what, number = rng.integers(6), int(rng.integers(max(len(asks), 1)))
+        if what < 2 or not asks:
+            asks.append(campaign.ask("tea", 1, deadline=clock.now + 20 if what else None))
+        elif what == 2 and campaign.round(asks[number].id).status == "open":
+            campaign.cancel(asks[number].id)
+        elif what == 3 and campaign.round(asks[number].id).status == "open":
+            campaign.close(asks[number].id)
+        elif what == 4 and campaign.round(asks[number].id).status != "cancelled":
+            campaign.tell(asks[number].id, [{"user": "person-003", "time": 1001.0 + i}])
+        elif i % 3 == 0:
+            pairs = out_pairs(campaign, campaign.graph.ids.tolist())
+            s, t = pairs[i % len(pairs)]
+            campaign.import_history([{"source": s, "target": t, "outcome": 1, "round": i}], product="soap")
+        fresh = Ledger(1)
+        with store.read() as session:
+            campaign._ledger.refresh(session)
+            fresh.refresh(session)
+        kept = campaign._ledger
+        assert kept.hashes("basis") == fresh.hashes("basis")
+        assert [r.number for r in kept.to_learn()] == [r.number for r in fresh.to_learn()]
+        assert kept.due(clock.now + 10) == fresh.due(clock.now + 10)
+        assert (kept.next_number(), kept.sizes()) == (fresh.next_number(), fresh.sizes())
+    closed = sorted((r.payload["kind"] != "history", r.number) for r in kept.rounds.values() if r.status == "closed")
+    assert [r.number for r in kept.to_learn()] == [number for _, number in closed]
+    assert len(closed) > 10

@@ -10,7 +10,7 @@ import pytest
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
 from tensorucb.campaign import UnlearnableRoundWarning
 from tensorucb.campaign._model import SNAPSHOTS
-from tensorucb.campaign._world import seal, unseal
+from tensorucb.campaign._world import seal, unseal, world_to_blob
 from tensorucb.errors import InputError, StateError
 from tensorucb.policies import LinUCB, OnlineTensorUCB, TensorUCB, Thompson
 from tensorucb.store import open_store
@@ -188,3 +188,18 @@ def test_at_the_door_it_is_refused(size):
     with pytest.raises(InputError, match=refused):
         create_campaign("autumn", graph=small_graph(12, 40), users=users, policy=LinUCB(), storage=campaign.store)
     assert campaign.rounds() == ()
+
+
+def test_features_of_users_that_an_earlier_version_took_are_bounded(tmp_path):
+    url = f"sqlite:///{tmp_path}/c.db"
+    with small_campaign(url, graph=small_graph(12, 40)) as campaign:
+        users = np.ones((12, 3))
+        users[4, 1] = 1e200
+        with campaign.store.write() as session:
+            world = replace(campaign._current(session), users=users)
+            session.put_blob(1, "world-00000001", world_to_blob(world))
+    with load_campaign("spring", storage=url, clock=Clock()) as again:
+        ask = again.ask("tea", 2)
+        again.close(ask.id)
+        assert np.isfinite(again.probabilities("tea")).all()
+        assert again.forget("person-004").proven
