@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from campaign.reference import credit, learned
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
-from tensorucb.campaign._model import as_product
+from tensorucb.campaign._fold import as_product
 from tensorucb.errors import InputError, ShapeError, StateError, UnknownIdError
 from tensorucb.policies import HighDegree, LinUCB, Random, TensorUCB, Thompson
 from tensorucb.store import open_store
@@ -150,7 +150,7 @@ def test_asking_again_with_the_same_request_gives_the_same_round():
     first = campaign.ask("tea", 3, request_id="monday")
     assert campaign.ask("tea", 3, request_id="monday") == first
     assert len(campaign.rounds()) == 1
-    with pytest.raises(InputError, match="another product or k"):
+    with pytest.raises(InputError, match="other values of k"):
         campaign.ask("tea", 4, request_id="monday")
 
 
@@ -189,7 +189,7 @@ def test_an_ask_that_meets_another_writer_is_computed_again():
 def test_an_ask_among_ever_busy_writers_gets_its_turn(monkeypatch):
     store = open_store("memory://")
     campaign = small_campaign(store)
-    monkeypatch.setattr(campaign, "_unchanged", lambda *_: False)
+    monkeypatch.setattr(campaign, "_still_next", lambda *_: False)
     assert campaign.ask("tea", 3).number == 1
 
 

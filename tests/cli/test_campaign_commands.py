@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
 import sys
+from dataclasses import replace
 
 import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from tensorucb.campaign import UnlearnableRoundWarning
 from tensorucb.cli._app import app
 from tensorucb.policies import LinUCB
 from tensorucb.store.campaigns import load_campaign
@@ -261,3 +265,52 @@ def test_as_a_real_process(folder):
     )
     assert (wrong.returncode, wrong.stdout) == (1, "")
     assert wrong.stderr.startswith("tensorucb: there is no campaign")
+
+
+def test_status_names_what_is_wrong_and_close_cancels_it(folder):
+    make()
+    asked = run_json("ask", "spring", "--product", "tea", "-k", 2)
+    url = f"sqlite:///{folder}/campaigns.db"
+    with load_campaign("spring", storage=url) as campaign:
+        with campaign.store.write() as session:
+            campaign._ledger.refresh(session)
+            record = session.round(1, asked["round"])
+            payload = {**record.payload, "product": {"id": None, "vectors": [[1e200, 0.0]]}}
+            campaign._finish(session, replace(record, payload=payload), "closed", record.opened)
+        with pytest.warns(UnlearnableRoundWarning):
+            campaign.sync()
+        with campaign.store.write() as session:
+            session.put_blob(1, "purge-pending-00000001", b"")
+        with campaign.store.read() as reader:
+            reader.campaigns()
+            shown = run("status", "spring").stdout
+    assert f"Round {asked['round']} could not be learned" in shown
+    assert "not rewritten yet" in shown
+    assert list(run_json("status", "spring")["quarantined"]) == [asked["round"]]
+    assert run_json("close", "spring", asked["round"], "--cancel")["status"] == "cancelled"
+    shown = run("status", "spring").stdout
+    assert "could not be learned" not in shown
+    assert "not rewritten yet" not in shown
+
+
+def test_delete_asks_for_the_name_in_a_terminal(folder):
+    make()
+    refused = run("delete", "spring", code=1, input="spring\n")
+    assert "nothing was deleted" in refused.stderr
+    assert "--yes" in refused.stderr
+    for typed, code in (("summer", 1), ("spring", 0)):
+        ours, theirs = pty.openpty()
+        command = [*LAUNCH, "delete", "spring"]
+        with subprocess.Popen(
+            command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as child:
+            os.write(ours, f"{typed}\n".encode())
+            out, errors = child.communicate(timeout=60)
+        os.close(ours)
+        os.close(theirs)
+        assert child.returncode == code, (out, errors)
+        assert "cannot be undone" in errors
+    assert "No campaigns yet" in run("status").stdout
+    make()
+    assert run_json("delete", "spring", "--yes") == {"deleted": "spring"}
+    assert "no campaign 'spring'" in run("delete", "spring", "--yes", code=1).stderr

@@ -54,6 +54,9 @@ class Ask:
         The product's id, if it was given by id.
     opened, deadline, closed
         Unix seconds.
+    behind
+        Of how many closed rounds the choice had not learned the newest responses. 0 unless late responses have
+        changed a long past, or others closed rounds while the choice was made.
     """
 
     id: str
@@ -68,6 +71,7 @@ class Ask:
     opened: float
     deadline: float | None
     closed: float | None
+    behind: int
     _campaign: Campaign = field(repr=False, compare=False)
 
     def explain(self, user: int | str | None = None) -> Explanation | RoundExplanation:
@@ -110,7 +114,6 @@ class Proposal:
     """A round ready to be opened, if nothing has changed meanwhile."""
 
     number: int
-    basis: str
     opened: float
     payload: Mapping[str, Any]
     evidence: Evidence
@@ -151,9 +154,7 @@ def rested_rows(world: World, ledger: Ledger, cooldown: float | None, now: float
     return world.rows(np.unique(np.array(keys, dtype=np.int64)))
 
 
-def propose(
-    policy: Policy, world: World, ledger: Ledger, request: Request, *, seed: int, basis: str, now: float
-) -> Proposal:
+def propose(policy: Policy, world: World, ledger: Ledger, request: Request, *, seed: int, now: float) -> Proposal:
     """Choose seeds under the request's constraints, and write down why."""
     number = ledger.next_number()
     rng = np.random.default_rng([seed, number])
@@ -194,7 +195,7 @@ def propose(
         "threshold": evidence.settings["threshold"],
         "excluded": rules.counts(),
     }
-    return Proposal(number, basis, now, payload, evidence)
+    return Proposal(number, now, payload, evidence)
 
 
 def _choose(
@@ -247,5 +248,6 @@ def as_ask(campaign: Campaign, world: World, record: RoundRecord) -> Ask:
         record.opened,
         record.deadline,
         record.closed,
+        payload.get("behind", 0),
         campaign,
     )

@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike
 
 from tensorucb.campaign._ask import span
 from tensorucb.campaign._campaign import Campaign
+from tensorucb.campaign._core import ERASING
 from tensorucb.campaign._credit import check_credit
-from tensorucb.campaign._model import SNAPSHOTS
+from tensorucb.campaign._model import SERVED, SNAPSHOTS
 from tensorucb.campaign._policy import build_policy, policy_spec
 from tensorucb.campaign._store import Store
 from tensorucb.campaign._world import Catalogue, make_world, world_to_blob
@@ -113,7 +114,7 @@ def infos(store: Store) -> list[CampaignInfo]:
 
 
 def copy(source: Store, name: str, target: Store, new_name: str) -> None:
-    """Copy a campaign with its whole log; snapshots are made anew where it lands."""
+    """Copy a campaign with its whole log; snapshots are made again where it lands."""
     check_text("name", name)
     check_text("new_name", new_name)
     with source.read() as old:
@@ -121,7 +122,8 @@ def copy(source: Store, name: str, target: Store, new_name: str) -> None:
         if record is None:
             raise UnknownIdError(f"there is no campaign {shown(name)} in {source.url}.")
         users, rounds, events = old.users(record.campaign), old.rounds(record.campaign), old.events(record.campaign)
-        blobs = {n: old.blob(record.campaign, n) for n in old.blobs(record.campaign) if not n.startswith(SNAPSHOTS)}
+        names = [n for n in old.blobs(record.campaign) if not n.startswith((SNAPSHOTS, SERVED, ERASING))]
+        blobs = {name: old.blob(record.campaign, name) for name in names}
         told = {r.number: old.edge_responses(record.campaign, r.number) for r in rounds}
         acted = {r.number: old.node_events(record.campaign, r.number) for r in rounds}
     with target.write() as new:

@@ -176,8 +176,11 @@ class Store(Protocol):
     def read(self) -> AbstractContextManager[Session]:
         """A read-only view; never blocks a writer."""
 
-    def purge(self) -> None:
-        """Make deleted content unrecoverable from the store's files (SQLite: checkpoint and vacuum)."""
+    def purge(self, timeout: float | None = None) -> None:
+        """Make deleted content unrecoverable from the store's files (SQLite: checkpoint and vacuum).
+
+        An error if somebody reads the store for longer than ``timeout`` seconds; None: the store's own.
+        """
 
     def close(self) -> None:
         """Release connections and files."""

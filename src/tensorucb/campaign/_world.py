@@ -269,8 +269,8 @@ def drop_user(world: World, row: int) -> World:
     keep[row] = False
     graph = world.graph
     edges = keep[graph.sources] & keep[graph.targets]
-    if not edges.any():
-        raise InputError("without this user the network has no edge left. Delete the campaign instead.")
+    if not keep.any():
+        raise InputError("this is the last user of the campaign. Delete the campaign instead (delete_campaign).")
     shift = (np.cumsum(keep) - 1).astype(np.int32)
     return replace(
         world,

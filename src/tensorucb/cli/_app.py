@@ -61,6 +61,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "import_history",
         "Learn from past campaigns before the first round.",
     ),
+    "delete": ("tensorucb.cli.delete", "delete", "Delete a campaign with everything that belongs to it."),
     "forget": ("tensorucb.cli.forget", "forget", "Remove a person from the log and the model, with proof."),
 }
 

@@ -15,7 +15,7 @@ __all__ = ["close"]
 def close(
     name: Name,
     round_id: Annotated[str, typer.Argument(help="The round's id, from ask.", metavar="ROUND", show_default=False)],
-    cancel: Annotated[bool, typer.Option("--cancel", help="Nobody was contacted: learn nothing.")] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Learn nothing, since nobody was contacted.")] = False,
     storage: Storage = STORAGE,
     json: Json = False,
 ) -> None:

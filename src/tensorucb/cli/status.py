@@ -82,6 +82,8 @@ def _print(numbers: CampaignStatus, rounds: tuple[Ask, ...]) -> None:
         f"products, {numbers.rounds} rounds ({numbers.open} open)",
         soft_wrap=True,
     )
+    for line in _troubles(numbers):
+        console.print(line, soft_wrap=True, markup=False)
     table = Table(box=None)
     for column in ("Round", "Status", "Opened (UTC)", "Product", "Contacted", "Expected reach"):
         table.add_column(column)
@@ -91,3 +93,22 @@ def _print(numbers: CampaignStatus, rounds: tuple[Ask, ...]) -> None:
         cells = (entry.id, entry.status, _moment(entry.opened), product, str(len(entry.contacted)), reach)
         table.add_row(*cells)
     console.print(table)
+
+
+def _troubles(numbers: CampaignStatus) -> list[str]:
+    """What somebody should know or do."""
+    lines = [
+        f"Round {round_id} could not be learned and is left out of the model: {reason or 'see the log'}. "
+        "`tensorucb close --cancel` drops it."
+        for round_id, reason in numbers.quarantined.items()
+    ]
+    if numbers.behind:
+        lines.append(
+            f"Late responses are being learned: the next ask will not know the newest of {numbers.behind} rounds yet."
+        )
+    if numbers.erasing:
+        lines.append(
+            "Somebody was forgotten, but the store's files are not rewritten yet, because others read them. "
+            "The next command that finds nobody reading finishes it."
+        )
+    return lines

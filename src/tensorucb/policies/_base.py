@@ -76,7 +76,7 @@ class Policy(Protocol):
         """Learn one round: edge numbers in the order observed, and outcomes in [0, 1]."""
 
     def state(self) -> PolicyState:
-        """A copy of everything learned."""
+        """A copy of everything learned; NaN or infinity in an array tells a campaign that a round was not learned."""
 
     def restore(self, state: PolicyState) -> None:
         """Go on from ``state``; the policy must be bound to the same graph and have the same settings."""
@@ -225,6 +225,9 @@ class BasePolicy:
             raise InputError(f"the state of {self.name} is incomplete or malformed ({shown(error)}).") from error
         if not sound:
             raise InputError(f"the state of {self.name} has impossible values: {shown(saved)}.")
+        for name, array in state.arrays.items():
+            if np.asarray(array).dtype.kind == "f" and not np.isfinite(array).all():
+                raise InputError(f"array {name!r} of {self.name}'s state holds NaN or infinity. Take an earlier state.")
         self._load(key, dims, state.arrays)
         self._key, self._rounds, self._dims = key, rounds, dims
 

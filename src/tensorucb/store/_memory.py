@@ -64,7 +64,7 @@ class MemoryStore:
         finally:
             session.end()
 
-    def purge(self) -> None:
+    def purge(self, timeout: float | None = None) -> None:
         """Nothing to do: what is deleted is gone with the last view of it."""
 
     def close(self) -> None:

@@ -71,14 +71,14 @@ class PostgresBackend:
         """``= ANY`` of an array."""
         return column == sa.any_(sa.literal(list(texts), postgresql.ARRAY(sa.Text)))
 
-    def purge(self, engine: sa.Engine) -> None:
+    def purge(self, engine: sa.Engine, timeout: float) -> None:
         """Rewrite the tables and the planner's statistics, which quote values.
 
         Rows that an older snapshot of another session can still see are kept by the server, as are its own log and its
         backups: nothing is claimed of its files.
         """
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            connection.exec_driver_sql(f"SET lock_timeout = {round(self.timeout * 1000)}")
+            connection.exec_driver_sql(f"SET lock_timeout = {round(timeout * 1000)}")
             try:
                 for table in metadata.sorted_tables:
                     connection.exec_driver_sql(f"VACUUM (FULL, ANALYZE) {table.name}")
@@ -86,7 +86,7 @@ class PostgresBackend:
                 if not isinstance(error.orig, psycopg.errors.LockNotAvailable):
                     raise
                 raise StoreError(
-                    f"{self.url}: its tables could not be rewritten within {self.timeout:g} s because somebody uses "
+                    f"{self.url}: its tables could not be rewritten within {timeout:g} s because somebody uses "
                     "them. End the other sessions and purge again; until then deleted content may still be there."
                 ) from error
             finally:

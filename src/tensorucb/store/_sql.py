@@ -75,11 +75,11 @@ class SQLStore:
             finally:
                 session.end()
 
-    def purge(self) -> None:
+    def purge(self, timeout: float | None = None) -> None:
         """Make deleted content unrecoverable: SQLite's log is emptied and its file rewritten, or the tables are."""
         self._check()
         with self._turn.taken(), self._clear_errors():
-            self._backend.purge(self._engine)
+            self._backend.purge(self._engine, self._backend.timeout if timeout is None else timeout)
 
     def close(self) -> None:
         """Release connections and files; a closed store can be opened anew by its URL."""

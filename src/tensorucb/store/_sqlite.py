@@ -113,18 +113,22 @@ class SQLiteBackend:
         values = sa.func.json_each(json.dumps(list(texts))).table_valued("value")
         return column.in_(sa.select(values.c.value))
 
-    def purge(self, engine: sa.Engine) -> None:
+    def purge(self, engine: sa.Engine, timeout: float) -> None:
         """Empty the write-ahead log, rewrite the file without its free pages, and empty the log again."""
         with engine.connect() as connection:
-            self._checkpoint(connection)
-            connection.exec_driver_sql("VACUUM")
-            self._checkpoint(connection)
+            connection.exec_driver_sql(f"PRAGMA busy_timeout={round(timeout * 1000)}")
+            try:
+                self._checkpoint(connection, timeout)
+                connection.exec_driver_sql("VACUUM")
+                self._checkpoint(connection, timeout)
+            finally:
+                connection.exec_driver_sql(f"PRAGMA busy_timeout={round(self.timeout * 1000)}")
 
-    def _checkpoint(self, connection: sa.Connection) -> None:
+    def _checkpoint(self, connection: sa.Connection, timeout: float) -> None:
         busy = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()[0]
         if busy:
             raise StoreError(
-                f"{str(self.path)!r}: its log could not be emptied within {self.timeout:g} s because somebody reads "
+                f"{str(self.path)!r}: its log could not be emptied within {timeout:g} s because somebody reads "
                 "the store. Close the other readers and purge again; until then deleted content may still be there."
             )
 

@@ -1,4 +1,4 @@
-"""Campaigns by the address of their store: create, load, list, copy."""
+"""Campaigns by the address of their store: create, load, list, copy, delete."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tensorucb.campaign import Campaign, CampaignInfo
 from tensorucb.campaign._create import copy, create, infos
 from tensorucb.campaign._store import Store
 from tensorucb.checks import check_flag, check_path, check_text, shown
-from tensorucb.errors import InputError
+from tensorucb.errors import InputError, StoreError, UnknownIdError
 from tensorucb.store._open import open_store
 
 if TYPE_CHECKING:
     from tensorucb.graph import Graph
     from tensorucb.policies import Policy
 
-__all__ = ["copy_campaign", "create_campaign", "list_campaigns", "load_campaign"]
+__all__ = ["copy_campaign", "create_campaign", "delete_campaign", "list_campaigns", "load_campaign"]
 
 STORAGE = "sqlite:///campaigns.db"
 
@@ -187,3 +187,31 @@ def copy_campaign(
             source.close()
         if isinstance(to, str | os.PathLike):
             target.close()
+
+
+def delete_campaign(name: str, *, storage: str | os.PathLike[str] | Store = STORAGE) -> None:
+    """Delete a campaign with its users, rounds, responses and log; it cannot be undone.
+
+    The store's files are rewritten, so that nothing of the campaign stays in them. Exports and backups are not touched.
+    """
+    check_text("name", name)
+    store = _opened(storage, make=False)
+    try:
+        with store.write() as session:
+            record = session.campaign(name)
+            if record is None:
+                known = [other.name for other in session.campaigns()]
+                raise UnknownIdError(
+                    f"there is no campaign {shown(name)} in {store.url}; it holds {shown(known or 'none')}."
+                )
+            session.delete_campaign(record.campaign)
+        try:
+            store.purge()
+        except StoreError as error:
+            raise StoreError(
+                f"the campaign {name!r} is deleted, but the store's files may still hold parts of it ({error}) "
+                "Then call tensorucb.store.open_store(…).purge()."
+            ) from error
+    finally:
+        if isinstance(storage, str | os.PathLike):
+            store.close()
