@@ -5,11 +5,12 @@ import random
 import shutil
 import sqlite3
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from store.content import content, edges, fill
+from store.content import ROUND, content, edges, fill, nodes
 from tensorucb.errors import FileFormatError, StoreError, TensorUCBError
 from tensorucb.store import open_store
 
@@ -214,6 +215,28 @@ def test_purge_leaves_no_byte_of_what_was_deleted(path):
         assert [file.name for file in files if secret.encode() in file.read_bytes()] == []
         with store.read() as view:
             assert content(view) == left
+
+
+def test_a_deleted_campaign_leaves_no_byte_once_purged(path):
+    secret = "m4ry-w4s-h3re"
+    with open_store(_url(path)) as store:
+        with store.write() as session:
+            fill(session, "kept")
+            number = session.insert_campaign(f"name {secret}", {"note": secret}, 0.0).campaign
+            session.add_users(number, [50], [secret])
+            session.put_blob(number, f"blob {secret}", secret.encode() * 2000)
+            seq = session.append_event(number, "tell", 1, {"user": secret}, 0.0)
+            session.put_round(number, replace(ROUND, id=f"round {secret}", request_id=secret))
+            session.add_edge_responses(number, 1, edges(*((50, i, 1, 0, f"{secret}-{i}") for i in range(300))), seq)
+            session.add_node_events(number, 1, nodes((50, 1.0, f"node {secret}")), seq)
+        with store.write() as session:
+            session.delete_campaign(number)
+            left = content(session)
+        store.purge()
+        assert [file.name for file in path.parent.iterdir() if secret.encode() in file.read_bytes()] == []
+        with store.read() as view:
+            assert content(view) == left
+    assert [record.name for record, *_ in left] == ["kept"]
 
 
 def test_purge_says_when_a_reader_stands_in_its_way(path):
