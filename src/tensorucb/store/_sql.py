@@ -59,6 +59,7 @@ class SQLStore:
             session = SQLSession(self._backend, connection, writable=True)
             try:
                 yield session
+                session.save()
             finally:
                 session.end()
             connection.commit()
