@@ -4,6 +4,9 @@ import os
 import random
 import shutil
 import sqlite3
+import stat
+import subprocess
+import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -172,6 +175,100 @@ def test_a_read_only_file_is_a_clear_error(folder_mode):
         assert _read(path) == before
     finally:
         shutil.rmtree(folder)
+
+
+def _backup(folder, *, live=False):
+    """A closed store in the folder, or a copy taken while it was open; its content."""
+    path = folder / "store.db"
+    found = _filled(path)
+    if live:
+        with open_store(_url(path)) as store:
+            with store.write() as session:
+                session.append_event(1, "late", None, {}, 0.0)
+                found = content(session)
+            for name in ("store.db", "store.db-wal"):
+                shutil.copy(folder / name, folder / f"copy-{name}")
+        for name in ("store.db", "store.db-wal"):
+            (folder / f"copy-{name}").rename(folder / name)
+    return path, found
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_backup_that_may_not_be_written_can_be_read():
+    folder = Path(tempfile.mkdtemp())
+    try:
+        path, before = _backup(folder)
+        path.chmod(0o444)
+        folder.chmod(0o555)
+
+        def work():
+            for _ in range(2):
+                assert _read(path) == before
+
+        _as_nobody(work)
+        assert [entry.name for entry in folder.iterdir()] == ["store.db"]
+    finally:
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_backup_with_a_log_is_read_whole_or_is_one_clear_error():
+    """Taken while the store was open: never without its last writes."""
+    folder = Path(tempfile.mkdtemp())
+    try:
+        path, before = _backup(folder, live=True)
+        for entry in folder.iterdir():
+            entry.chmod(0o444)
+        folder.chmod(0o555)
+
+        def work():
+            with pytest.raises(StoreError, match="copy it and the files beside it"):
+                _read(path)
+
+        _as_nobody(work)
+        folder.chmod(0o755)
+        assert _read(path) == before
+    finally:
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
+
+
+def test_a_backup_on_a_read_only_file_system_can_be_read(tmp_path):
+    path, before = _backup(tmp_path)
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[2]); from store.content import content\n"
+        "from tensorucb.store import open_store\n"
+        "with open_store(sys.argv[1], create=False) as store, store.read() as view: print(content(view))"
+    )
+    mount = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" || exit 77; exec "$@"'
+    tests = str(Path(__file__).parents[1])
+    command = ["unshare", "-m", "sh", "-c", mount, str(tmp_path), sys.executable, "-c", script, _url(path), tests]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except FileNotFoundError:
+        pytest.skip("there is no unshare here")
+    if done.returncode in (1, 77) and "Traceback" not in done.stderr:
+        pytest.skip(f"no file system may be mounted here: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == repr(before)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["store.db"]
+
+
+@pytest.mark.parametrize("existing", [None, 0o644, 0o640])
+def test_a_new_file_is_its_owners_alone_and_an_old_one_keeps_its_mode(path, existing):
+    mask = os.umask(0o022)
+    try:
+        if existing is not None:
+            path.touch()
+            path.chmod(existing)
+        with open_store(_url(path)) as store:
+            with store.write() as session:
+                fill(session)
+            modes = {entry.name: stat.S_IMODE(entry.stat().st_mode) for entry in path.parent.iterdir()}
+    finally:
+        os.umask(mask)
+    assert modes == dict.fromkeys(("store.db", "store.db-wal", "store.db-shm"), existing or 0o600)
 
 
 def test_a_store_locked_too_long_is_a_clear_error(path):

@@ -104,7 +104,7 @@ def copy(source: Store, name: str, target: Store, new_name: str) -> None:
     with source.read() as old:
         record = old.campaign(name)
         if record is None:
-            raise UnknownIdError(f"there is no campaign {name!r} in {source.url}.")
+            raise UnknownIdError(f"there is no campaign {name!r} in {source.masked_url}.")
         users, rounds, events = old.users(record.campaign), old.rounds(record.campaign), old.events(record.campaign)
         blobs = {n: old.blob(record.campaign, n) for n in old.blobs(record.campaign) if not n.startswith(SNAPSHOTS)}
         told = {r.number: old.edge_responses(record.campaign, r.number) for r in rounds}

@@ -21,6 +21,7 @@ from tensorucb.campaign._store import CampaignRecord, EdgeResponses, NodeEvents
 from tensorucb.errors import FileFormatError
 
 __all__ = [
+    "RANGE",
     "Checksum",
     "campaign_hash",
     "edge_hashes",
@@ -32,7 +33,7 @@ __all__ = [
     "user_hashes",
 ]
 
-_RANGE = 2**62  # databases have no unsigned 64-bit integers
+RANGE = 2**62  # databases have no unsigned 64-bit integers
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 
@@ -45,17 +46,19 @@ class Checksum(NamedTuple):
 
     def plus(self, other: Checksum) -> Checksum:
         """The checksum once the rows of the other one are added."""
-        return Checksum(self.rows + other.rows, (self.sum + other.sum) % _RANGE)
+        return Checksum(self.rows + other.rows, (self.sum + other.sum) % RANGE)
 
     def minus(self, other: Checksum) -> Checksum:
         """The checksum once the rows of the other one are removed."""
-        return Checksum(self.rows - other.rows, (self.sum - other.sum) % _RANGE)
+        return Checksum(self.rows - other.rows, (self.sum - other.sum) % RANGE)
 
 
 def total(hashes: NDArray[np.uint64] | Sequence[int]) -> Checksum:
     """The checksum of a group from the hashes of its rows."""
+    if isinstance(hashes, list):
+        return Checksum(len(hashes), sum(hashes) % RANGE)
     array = np.asarray(hashes, dtype=np.uint64)
-    return Checksum(array.size, int(array.sum(dtype=np.uint64)) % _RANGE)
+    return Checksum(array.size, int(array.sum(dtype=np.uint64)) % RANGE)
 
 
 def event_hash(seq: int, kind: str, at: int | None, payload: str, created: float) -> int:

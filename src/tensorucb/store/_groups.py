@@ -8,15 +8,17 @@ from typing import Any
 import sqlalchemy as sa
 
 from tensorucb.errors import FileFormatError
-from tensorucb.store._checksum import Checksum
+from tensorucb.store._checksum import RANGE, Checksum
 from tensorucb.store._tables import checksum as table
 
 __all__ = ["Groups"]
 
-_PUT = sa.text(
+_INSERT = (
     f"INSERT INTO {table.name} (campaign, part, number, rows, sum) VALUES (:campaign, :part, :number, :rows, :sum) "
-    "ON CONFLICT (campaign, part, number) DO UPDATE SET rows = excluded.rows, sum = excluded.sum"
+    "ON CONFLICT (campaign, part, number) DO UPDATE SET "
 )
+_PUT = sa.text(f"{_INSERT} rows = excluded.rows, sum = excluded.sum")
+_ADD = sa.text(f"{_INSERT} rows = {table.name}.rows + excluded.rows, sum = ({table.name}.sum + excluded.sum) % {RANGE}")
 _ONE = sa.select(table.c.rows, table.c.sum).where(
     table.c.campaign == sa.bindparam("campaign"),
     table.c.part == sa.bindparam("part"),
@@ -47,15 +49,18 @@ class Groups:
     def __init__(self, shown: str, rows: Callable[[sa.Executable, Mapping[str, Any]], list[tuple[Any, ...]]]) -> None:
         self._shown = shown
         self._rows = rows
-        self._changed: dict[tuple[int, str, int], Checksum] = {}
+        # What replaces the stored checksum of a group, and what is added to it: no reading before writing.
+        self._put: dict[tuple[int, str, int], Checksum] = {}
+        self._more: dict[tuple[int, str, int], Checksum] = {}
 
     def expected(self, campaign: int, part: str, number: int = 0) -> Checksum:
         """What a group's rows must give."""
         key = (campaign, part, number)
-        if key in self._changed:
-            return self._changed[key]
-        found = self._rows(_ONE, {"campaign": campaign, "part": part, "number": number})
-        return Checksum(*found[0]) if found else Checksum()
+        made = self._put.get(key)
+        if made is None:
+            found = self._rows(_ONE, {"campaign": campaign, "part": part, "number": number})
+            made = Checksum(*found[0]) if found else Checksum()
+        return made.plus(self._more.get(key, Checksum()))
 
     def check(self, campaign: int, part: str, number: int, found: Checksum) -> None:
         """Refuse rows that do not give the group's checksum."""
@@ -69,37 +74,43 @@ class Groups:
         last = _LAST if until is None else until
         values = {"campaign": campaign, "part": part, "after": after, "until": last}
         expected = {number: Checksum(*rest) for number, *rest in self._rows(_MANY, values)}
-        for (other, its_part, number), made in self._changed.items():
-            if (other, its_part) == (campaign, part) and after < number <= last:
-                expected[number] = made
+        for changed in (self._put, self._more):
+            for (other, its_part, number), made in changed.items():
+                if (other, its_part) == (campaign, part) and after < number <= last:
+                    expected[number] = made
         for number in sorted(expected.keys() | hashes.keys()):
             if number not in hashes or expected.get(number) != Checksum(1, hashes[number]):
                 self._refuse(campaign, part, number)
 
     def put(self, campaign: int, part: str, number: int, made: Checksum) -> None:
         """The group now holds these rows, and no others."""
-        self._changed[campaign, part, number] = made
+        self._put[campaign, part, number] = made
+        self._more.pop((campaign, part, number), None)
 
     def add(self, campaign: int, part: str, number: int, more: Checksum) -> None:
         """The group now holds these rows as well."""
-        self.put(campaign, part, number, self.expected(campaign, part, number).plus(more))
+        key = (campaign, part, number)
+        self._more[key] = self._more.get(key, Checksum()).plus(more)
 
     def remove(self, campaign: int, part: str, number: int, less: Checksum) -> None:
         """The group has lost these rows."""
-        self.put(campaign, part, number, self.expected(campaign, part, number).minus(less))
+        self.add(campaign, part, number, Checksum().minus(less))
 
     def drop(self, campaign: int) -> None:
         """The campaign is gone, and its lines of the table with it."""
-        self._changed = {key: made for key, made in self._changed.items() if key[0] != campaign}
+        for changed in (self._put, self._more):
+            for key in [key for key in changed if key[0] == campaign]:
+                del changed[key]
 
     def save(self, connection: sa.Connection) -> None:
         """Write what has changed."""
-        lines = [
-            {"campaign": campaign, "part": part, "number": number, "rows": made.rows, "sum": made.sum}
-            for (campaign, part, number), made in self._changed.items()
-        ]
-        if lines:
-            connection.execute(_PUT, lines)
+        for statement, changed in ((_PUT, self._put), (_ADD, self._more)):
+            lines = [
+                {"campaign": campaign, "part": part, "number": number, "rows": made.rows, "sum": made.sum}
+                for (campaign, part, number), made in changed.items()
+            ]
+            if lines:
+                connection.execute(statement, lines)
 
     def _refuse(self, campaign: int, part: str, number: int) -> None:
         what = _WORDS[part].format(campaign=campaign, number=number)

@@ -53,7 +53,7 @@ class SQLSession:
         self._writable = writable
         self._pid: int | None = os.getpid()
         self._present: set[int] = set()
-        self._groups = Groups(backend.url, self._rows)
+        self._groups = Groups(backend.shown, self._rows)
 
     def save(self) -> None:
         """Write what was kept until the end of the transaction: the checksums."""
@@ -71,7 +71,7 @@ class SQLSession:
 
     def _run(self, statement: sa.Executable, values: Mapping[str, Any] | None = None) -> sa.CursorResult[Any]:
         self._check(change=False)
-        with damage_named(self._backend.url):
+        with damage_named(self._backend.shown):
             result: sa.CursorResult[Any] = self._connection.execute(statement, values)
         return result
 
@@ -79,7 +79,7 @@ class SQLSession:
         """All rows as the driver made them, which takes a third of the time of SQLAlchemy's own."""
         result = self._run(statement, values)
         assert result.cursor is not None
-        with damage_named(self._backend.url):
+        with damage_named(self._backend.shown):
             rows = list(result.cursor.fetchall())
         result.close()
         return rows
@@ -140,7 +140,7 @@ class SQLSession:
         table = tables.blob.c
         data = self._run(sa.select(table.data).where(table.campaign == campaign, table.name == name)).scalar()
         if data is None and name in self.blobs(campaign):
-            raise FileFormatError(f"{self._backend.url} is damaged: blob {name!r} is lost. Use a backup.")
+            raise FileFormatError(f"{self._backend.shown} is damaged: blob {name!r} is lost. Use a backup.")
         return None if data is None else bytes(data)
 
     def put_blob(self, campaign: int, name: str, data: bytes) -> None:
@@ -192,7 +192,7 @@ class SQLSession:
         values = {"campaign": campaign, "seq": seq, "kind": kind, "round": round_number, "created": created}
         text = dump_json(payload)
         self._run(sa.insert(tables.event).values(**values, payload=text))
-        self._groups.put(campaign, "event", seq, total([event_hash(seq, kind, round_number, text, created)]))
+        self._groups.add(campaign, "event", seq, total([event_hash(seq, kind, round_number, text, created)]))
         return seq
 
     def events(self, campaign: int, since: int = 0, limit: int | None = None) -> list[EventRecord]:
