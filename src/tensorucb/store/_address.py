@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 __all__ = ["SCHEMES", "is_server", "masked", "said", "scheme_of", "shown_path"]
 
@@ -23,8 +23,8 @@ _SERVER = re.compile(
 )
 # Options whose values tell nobody how to get in, and names that may be shown; all else counts as a secret, since a
 # password with an unescaped "&" is cut into options.
-_OPEN = frozenset({"connect_timeout", "dbname", "host", "hostaddr", "port", "sslmode", "user"})
-_NAMES = _OPEN | {"application_name", "options", "passfile", "password", "sslcert", "sslkey", "sslpassword"}
+_OPEN = frozenset({"dbname", "host", "hostaddr", "port", "user"})
+_NAMES = _OPEN | {"application_name", "connect_timeout", "options", "passfile", "password", "sslmode", "sslpassword"}
 
 
 def scheme_of(url: str) -> str | None:
@@ -46,8 +46,9 @@ def masked(url: object) -> str:
         # A file's name without its scheme is the usual slip, and worth showing.
         return text if re.fullmatch(r"[\w./ -]{0,200}", text) else _HIDDEN
     if scheme == "sqlite":
-        path = re.match(r"[^:]*:///([^?#]*)", text)
-        return f"{scheme}://{_HIDDEN if path is None else f'/{_without_login(path[1])}'}"
+        rest = text[len("sqlite://") :]
+        shown = re.split(r"[?#]", _without_login(rest))[0] if rest.startswith("/") else _HIDDEN
+        return f"{scheme}://{shown}"
     if scheme == "memory":
         return text if re.fullmatch(r"memory://\w*", text) else f"memory://{_HIDDEN}"
     found = _SERVER.fullmatch(text)
@@ -75,13 +76,13 @@ def said(message: object, url: str) -> str:
 
 
 def _secrets(url: str) -> set[str]:
-    """Password and options of a URL, as written and as decoded, and the parts of each."""
-    split = urlsplit(url)
-    login = split.netloc.rpartition("@")[0]
-    found = [login.partition(":")[2]]
-    for name, _, value in (part.partition("=") for part in split.query.split("&")):
-        found += [] if name.lower() in _OPEN else [value]
-        found += [] if name.lower() in _NAMES else [name]
-    decoded = [unquote(text.replace("+", " ")) for text in found] + [unquote(text) for text in found]
-    parts = [part for text in (*found, *decoded) for part in re.split(r"[\s=]+|-c", text)]
-    return {text for text in (*found, *decoded, *parts) if text}
+    """A URL's password and options as written and as decoded, and their words: a driver may quote a piece of them."""
+    found = _SERVER.fullmatch(url)
+    if found is None:
+        return {""}
+    texts = [(found["password"] or "")[1:]]
+    for name, _, value in (part.partition("=") for part in (found["query"] or "")[1:].split("&")):
+        texts += [] if name.lower() in _OPEN else [value]
+        texts += [] if name.lower() in _NAMES else [name]
+    texts = [text for text in (*texts, *map(unquote, texts)) if text]
+    return {*texts, *(word for text in texts for word in re.split(r"-c|\W+", text) if len(word) > 2)}

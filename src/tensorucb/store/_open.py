@@ -64,7 +64,7 @@ def _open_sqlite(url: str, create: bool, timeout: float) -> SQLStore:
     if path.is_dir():
         raise StoreError(f"{shown_path(path)} is a directory; give the name of a file in it.")
     if not path.parent.is_dir():
-        raise StoreError(f"the directory {shown_path(path.parent)} does not exist; create it, or use another file.")
+        raise StoreError(f"the directory of {shown_path(path)} does not exist; create it, or use another file.")
     if not create and not path.exists():
         raise StoreError(f"there is no store at {shown_path(path)}; check the name, or create a campaign there first.")
     from tensorucb.store._sql import SQLStore

@@ -172,8 +172,8 @@ class SQLiteBackend:
             return StoreError(f"{where} may not be written {said}; check the permissions of the file and its folder.")
         if name.startswith("SQLITE_CANTOPEN"):
             return StoreError(
-                f"{where} cannot be opened {said}; check that it exists, and its permissions. On a read-only disk, copy "
-                "it and the files beside it (-wal) to a directory that can be written."
+                f"{where} cannot be opened {said}; check that it exists, and its permissions. On a read-only disk, "
+                "copy it and the files beside it (-wal) to a directory that can be written."
             )
         if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_FORMAT", "SQLITE_ERROR")):
             return FileFormatError(f"{where} is damaged or not a tensorucb store {said}; use another copy.")
