@@ -113,7 +113,9 @@ class CampaignCore:
             number = self._record.campaign
             data = session.blob(number, f"world-{self._ledger.revision:08d}")
             if data is None:
-                raise FileFormatError(f"campaign {self.name!r} has lost its network. Use a backup of {self.store.masked_url}.")
+                raise FileFormatError(
+                    f"campaign {self.name!r} has lost its network. Use a backup of {self.store.masked_url}."
+                )
             self._world = world_from_blob(data, *session.users(number))
         return self._world
 
