@@ -63,19 +63,18 @@ def total(hashes: NDArray[np.uint64] | Sequence[int]) -> Checksum:
 
 def event_hash(seq: int, kind: str, at: int | None, payload: str, created: float) -> int:
     """The hash of an event, its payload as JSON text."""
-    return _row(seq, kind, at, payload, float(created))
+    return _row(seq, kind, at, payload, _moment(created))
 
 
 def round_hash(values: Sequence[Any]) -> int:
     """The hash of a round: its columns after the campaign's number, the payload as JSON text."""
     number, name, status, opened, deadline, closed, revision, request_id, payload = values
-    moments = [None if time is None else float(time) for time in (opened, deadline, closed)]
-    return _row(number, name, status, *moments, revision, request_id, payload)
+    return _row(number, name, status, *map(_moment, (opened, deadline, closed)), revision, request_id, payload)
 
 
 def campaign_hash(record: CampaignRecord, settings: str) -> int:
     """The hash of a campaign, its settings as JSON text."""
-    return _row(record.campaign, record.name, settings, float(record.created))
+    return _row(record.campaign, record.name, settings, _moment(record.created))
 
 
 def name_hash(name: str) -> int:
@@ -99,6 +98,11 @@ def user_hashes(keys: NDArray[np.int64], ids: Sequence[int | str]) -> NDArray[np
     numbers = np.array([value if isinstance(value, int) else 0 for value in ids], dtype=np.int64)
     texts = [None if isinstance(value, int) else value for value in ids]
     return _hashes(_integers(keys), _integers(numbers), _texts(texts))
+
+
+def _moment(value: Any) -> Any:
+    """A time as it will be read: whole numbers come back as floats."""
+    return float(value) if isinstance(value, int | np.number) else value
 
 
 def _row(*values: Any) -> int:

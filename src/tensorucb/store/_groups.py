@@ -78,7 +78,7 @@ class Groups:
             for (other, its_part, number), made in changed.items():
                 if (other, its_part) == (campaign, part) and after < number <= last:
                     expected[number] = made
-        for number in sorted(expected.keys() | hashes.keys()):
+        for number in expected.keys() | hashes.keys():
             if number not in hashes or expected.get(number) != Checksum(1, hashes[number]):
                 self._refuse(campaign, part, number)
 

@@ -43,6 +43,22 @@ from tensorucb.store._values import (
 
 __all__ = ["SQLSession"]
 
+# The statements of every small call, made once: making one takes as long as running it.
+_C: sa.BindParameter[int] = sa.bindparam("c")
+_NAME: sa.BindParameter[str] = sa.bindparam("name")
+_PRESENT = sa.select(tables.campaign.c.campaign).where(tables.campaign.c.campaign == _C)
+_event, _at = tables.event.c, tables.round_.c
+_LAST_EVENT = sa.select(sa.func.max(_event.seq)).where(_event.campaign == _C)
+_NEW_EVENT = sa.insert(tables.event)
+_EVENTS = (
+    sa.select(_event.seq, _event.kind, _event.round, _event.payload, _event.created)
+    .where(_event.campaign == _C, _event.seq > sa.bindparam("since"))
+    .order_by(_event.seq)
+)
+_ROUNDS = sa.select(*list(_at)[1:]).where(_at.campaign == _C).order_by(_at.number)
+_ROUND_BY_ID = _ROUNDS.where(_at.id == _NAME)
+_ROUND_BY_REQUEST = _ROUNDS.where(_at.request_id == _NAME)
+
 
 class SQLSession:
     """Reads and, inside a write transaction, writes; implements :class:`tensorucb.campaign._store.Session`."""
@@ -88,8 +104,7 @@ class SQLSession:
         """Refuse to write in a read-only view, or for a campaign that does not exist."""
         self._check(change=True)
         if campaign not in self._present:
-            query = sa.select(tables.campaign.c.campaign).where(tables.campaign.c.campaign == campaign)
-            if self._run(query).first() is None:
+            if not self._rows(_PRESENT, {"c": campaign}):
                 raise UnknownIdError(f"the store holds no campaign number {campaign}.")
             self._present.add(campaign)
 
@@ -185,22 +200,17 @@ class SQLSession:
         """Append to the log; returns the event's sequence number."""
         self._begin_change(campaign)
         check_texts([kind], "an event's kind")
-        table = tables.event.c
         # Writers come one after another, so that the next number is free and numbers follow the order of commits.
-        last = self._run(sa.select(sa.func.max(table.seq)).where(table.campaign == campaign)).scalar()
-        seq = int(last or 0) + 1
+        [(last,)] = self._rows(_LAST_EVENT, {"c": campaign})
+        seq, text = int(last or 0) + 1, dump_json(payload)
         values = {"campaign": campaign, "seq": seq, "kind": kind, "round": round_number, "created": created}
-        text = dump_json(payload)
-        self._run(sa.insert(tables.event).values(**values, payload=text))
+        self._run(_NEW_EVENT, {**values, "payload": text})
         self._groups.add(campaign, "event", seq, total([event_hash(seq, kind, round_number, text, created)]))
         return seq
 
     def events(self, campaign: int, since: int = 0, limit: int | None = None) -> list[EventRecord]:
         """Events with ``seq > since`` in order."""
-        table = tables.event.c
-        query = sa.select(table.seq, table.kind, table.round, table.payload, table.created)
-        query = query.where(table.campaign == campaign, table.seq > since).order_by(table.seq).limit(limit)
-        rows = self._rows(query)
+        rows = self._rows(_EVENTS if limit is None else _EVENTS.limit(limit), {"c": campaign, "since": since})
         # A part of the log is checked up to its last event: whether there are more is for the next call.
         until = rows[-1][0] if limit is not None and len(rows) == limit and rows else None
         self._groups.check_each(campaign, "event", {row[0]: event_hash(*row) for row in rows}, since, until)
@@ -208,27 +218,23 @@ class SQLSession:
 
     def rounds(self, campaign: int) -> list[RoundRecord]:
         """All rounds by number."""
-        rows = self._round_rows(tables.round_.c.campaign == campaign)
+        rows = self._rows(_ROUNDS, {"c": campaign})
         self._groups.check_each(campaign, "round", {row[0]: round_hash(row) for row in rows})
         return [_round(row) for row in rows]
 
     def round(self, campaign: int, round_id: str) -> RoundRecord | None:
         """The round of that id, if there is one."""
-        return self._one_round(campaign, tables.round_.c.id == round_id)
+        return self._one_round(_ROUND_BY_ID, campaign, round_id)
 
     def round_by_request(self, campaign: int, request_id: str) -> RoundRecord | None:
         """The round opened by that request, if there is one."""
-        return self._one_round(campaign, tables.round_.c.request_id == request_id)
+        return self._one_round(_ROUND_BY_REQUEST, campaign, request_id)
 
-    def _one_round(self, campaign: int, condition: sa.ColumnElement[bool]) -> RoundRecord | None:
-        rows = self._round_rows(tables.round_.c.campaign == campaign, condition)
+    def _one_round(self, query: sa.Executable, campaign: int, name: str) -> RoundRecord | None:
+        rows = self._rows(query, {"c": campaign, "name": name})
         for row in rows:
             self._groups.check(campaign, "round", row[0], total([round_hash(row)]))
         return _round(rows[0]) if rows else None
-
-    def _round_rows(self, *conditions: sa.ColumnElement[bool]) -> list[tuple[Any, ...]]:
-        query = sa.select(*list(tables.round_.c)[1:]).where(*conditions)
-        return self._rows(query.order_by(tables.round_.c.number))
 
     def put_round(self, campaign: int, record: RoundRecord) -> None:
         """Insert a round, or replace the one of the same number."""
