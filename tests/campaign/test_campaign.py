@@ -384,7 +384,9 @@ def test_export_holds_everything_by_id(tmp_path):
     rows = answers(campaign, ask)
     campaign.tell(ask.id, rows)
     campaign.tell(ask.id, [{"user": "person-002", "time": 1001.0}])
-    files = {path.stem: pl.read_parquet(path) for path in campaign.export(tmp_path / "out")}
+    *paths, manifest = campaign.export(tmp_path / "out")
+    files = {path.stem: pl.read_parquet(path) for path in paths}
+    assert manifest.name == "manifest.json"
     assert files["rounds"]["round"].to_list() == [ask.id]
     told = files["responses"].sort("source", "target").select("source", "target", "outcome").rows()
     assert told == sorted((r["source"], r["target"], float(r["outcome"])) for r in rows)
@@ -396,7 +398,7 @@ def test_export_holds_everything_by_id(tmp_path):
     assert files["products"]["product"].to_list() == ["tea", "soap"]
     assert files["events"]["kind"].to_list() == ["created", "asked", "told", "told"]
     empty = small_campaign(graph=small_graph(strings=False))
-    assert len(empty.export(tmp_path / "empty")) == 8
+    assert len(empty.export(tmp_path / "empty")) == 9
 
 
 def test_two_objects_that_tell_one_round_in_turn_never_count_twice():

@@ -102,7 +102,8 @@ def test_a_whole_campaign_through_files_and_json(folder):
     assert run_json("status")["campaigns"][0]["name"] == "spring"
     files = run_json("export", "spring", "--out", "exported")["files"]
     assert pl.read_parquet("exported/responses.parquet").height == rows.height + history.height
-    assert len(files) == 8
+    assert len(files) == 9
+    assert files[-1].endswith("manifest.json")
     gone = run_json("forget", "spring", "05-member", "--yes")
     assert gone["model_after"] == gone["replay"]
 

@@ -83,7 +83,7 @@ class CampaignCore:
             record = session.campaign(name)
             known = [other.name for other in session.campaigns()] if record is None else []
         if record is None:
-            raise UnknownIdError(f"there is no campaign {name!r} in {store.url}; it holds {known or 'none'}.")
+            raise UnknownIdError(f"there is no campaign {name!r} in {store.masked_url}; it holds {known or 'none'}.")
         self._record: CampaignRecord = record
         self._given = policy
         self._lock = threading.RLock()
@@ -167,7 +167,9 @@ class CampaignCore:
             number = self._record.campaign
             data = session.blob(number, f"world-{self._ledger.revision:08d}")
             if data is None:
-                raise FileFormatError(f"campaign {self.name!r} has lost its network. Use a backup of {self.store.url}.")
+                raise FileFormatError(
+                    f"campaign {self.name!r} has lost its network. Use a backup of {self.store.masked_url}."
+                )
             self._world = world_from_blob(data, *session.users(number))
         return self._world
 
@@ -334,4 +336,4 @@ class CampaignCore:
         self.disconnect()
 
     def __repr__(self) -> str:
-        return f"Campaign({self.name!r}, {self.store.url})"
+        return f"Campaign({self.name!r}, {self.store.masked_url})"

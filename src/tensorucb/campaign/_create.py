@@ -120,7 +120,7 @@ def copy(source: Store, name: str, target: Store, new_name: str) -> None:
     with source.read() as old:
         record = old.campaign(name)
         if record is None:
-            raise UnknownIdError(f"there is no campaign {shown(name)} in {source.url}.")
+            raise UnknownIdError(f"there is no campaign {shown(name)} in {source.masked_url}.")
         users, rounds, events = old.users(record.campaign), old.rounds(record.campaign), old.events(record.campaign)
         names = [n for n in old.blobs(record.campaign) if not n.startswith((SNAPSHOTS, SERVED, ERASING))]
         blobs = {name: old.blob(record.campaign, name) for name in names}

@@ -168,7 +168,11 @@ class Store(Protocol):
 
     @property
     def url(self) -> str:
-        """The address that opens this store again, without a password."""
+        """The address that opens this store again, with the password where there is one."""
+
+    @property
+    def masked_url(self) -> str:
+        """The address as it may be shown: without a password and without options."""
 
     def write(self) -> AbstractContextManager[Session]:
         """A write transaction: waits for its turn; durable at the end of the block, or nothing of it."""

@@ -72,11 +72,11 @@ def create(
         ) as campaign:
             status = campaign.status()
             if json:
-                emit_json({"storage": campaign.store.url, **fields(status)})
+                emit_json({"storage": campaign.store.masked_url, **fields(status)})
                 return
             typer.echo(
                 f"Campaign {name!r} with {status.users:,} users, {status.edges:,} edges and {status.products} products "
-                f"in {campaign.store.url}. Next: tensorucb ask {name}"
+                f"in {campaign.store.masked_url}. Next: tensorucb ask {name}"
             )
 
 

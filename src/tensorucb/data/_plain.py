@@ -16,11 +16,13 @@ from tensorucb.data._dataset import Dataset
 from tensorucb.data._report import FIRST_LINES, FileReport, LeftOut, refuse
 from tensorucb.data._text import Column, Table, first_line, read_text
 from tensorucb.errors import FileFormatError, InputError
+from tensorucb.files import FORMULA
 from tensorucb.tables import read_table
 
-__all__ = ["META", "read_plain"]
+__all__ = ["GUARDED", "META", "read_plain"]
 
 META = "dataset.json"
+GUARDED = "formulas_guarded"
 _LINKS = {"source": "id", "target": "id"}
 _ACTIONS = {"user": "id", "item": "id", "timestamp": "time"}
 
@@ -98,14 +100,19 @@ def _read_parquet(path: Path, kinds: dict[str, str], strict: bool) -> Table:
     return Table(frame, FileReport(path.name, raw.height, frame.height, tuple(left_out), ignored))
 
 
-def _read(path: Path, kinds: dict[str, str], strict: bool) -> Table:
-    return (_read_parquet if path.suffix == ".parquet" else _read_csv)(path, kinds, strict)
+def _read(path: Path, kinds: dict[str, str], strict: bool, guarded: bool) -> Table:
+    if path.suffix == ".parquet":
+        return _read_parquet(path, kinds, strict)
+    table = _read_csv(path, kinds, strict)
+    if not guarded:
+        return table
+    return Table(table.frame.with_columns(pl.col(pl.String).str.replace(f"^'{FORMULA[1:]}", "$1")), table.report)
 
 
-def _meta(path: Path | None) -> tuple[str | None, float | None]:
-    """Name and window from ``dataset.json``."""
+def _meta(path: Path | None) -> tuple[str | None, float | None, bool]:
+    """Name and window from ``dataset.json``, and whether texts that look like formulas have an apostrophe in front."""
     if path is None:
-        return None, None
+        return None, None, False
     try:
         meta: Any = json.loads(path.read_text(encoding="utf-8"))
         name, window = meta.get("name"), meta.get("window")
@@ -115,6 +122,7 @@ def _meta(path: Path | None) -> tuple[str | None, float | None]:
         return (
             None if name is None else check_text("name", name),
             None if window is None else check_seconds("window", window),
+            meta.get(GUARDED) is True,
         )
     except InputError as error:
         raise FileFormatError(
@@ -146,10 +154,10 @@ def read_plain(
         Ids are whole numbers where all of them are, text otherwise. Other columns are ignored and named in the report.
     """
     name, strict = check_text("name", name), check_flag("strict", strict)
-    told, window = _meta(None if meta is None else check_path("meta", meta))
-    links = _read(check_path("edges", edges), _LINKS, strict)
+    told, window, guarded = _meta(None if meta is None else check_path("meta", meta))
+    links = _read(check_path("edges", edges), _LINKS, strict, guarded)
     log = None
     if actions is not None:
-        log = _read(check_path("actions", actions), _ACTIONS, strict)
+        log = _read(check_path("actions", actions), _ACTIONS, strict, guarded)
         log = Table(log.frame.rename({"timestamp": "time"}), log.report)
     return assemble(told or name, links, log, window=window)

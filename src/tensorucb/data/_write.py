@@ -12,9 +12,9 @@ import polars as pl
 
 from tensorucb.checks import check_choice, check_instance, check_path, shown, shown_path
 from tensorucb.data._dataset import Dataset
-from tensorucb.data._plain import META
+from tensorucb.data._plain import GUARDED, META
 from tensorucb.errors import InputError
-from tensorucb.files import atomic_write
+from tensorucb.files import FORMULA, atomic_write
 
 __all__ = ["write_dataset"]
 
@@ -24,7 +24,7 @@ def _write(frame: pl.DataFrame, path: Path) -> Path:
         if path.suffix == ".parquet":
             frame.write_parquet(file)
         else:
-            frame.write_csv(file)
+            frame.with_columns(pl.col(pl.String).str.replace(FORMULA, "'$1")).write_csv(file)
     return path
 
 
@@ -40,7 +40,9 @@ def write_dataset(
     directory
         Made if absent. Files of these names are replaced; ``edges`` or ``actions`` in the other form are an error.
     form
-        ``parquet`` or ``csv``.
+        ``parquet`` or ``csv``. In CSV a text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return
+        has an apostrophe in front, so that no spreadsheet takes it for a formula; ``dataset.json`` says so, and
+        `read_dataset` takes it off again.
 
     Returns
     -------
@@ -71,7 +73,8 @@ def write_dataset(
         written.append(_write(actions, folder / f"actions.{form}"))
     meta = folder / META
     with atomic_write(meta) as file:
-        file.write(json.dumps({"name": dataset.name, "window": dataset.window}).encode() + b"\n")
+        about = {"name": dataset.name, "window": dataset.window, **({GUARDED: True} if form == "csv" else {})}
+        file.write(json.dumps(about).encode() + b"\n")
     return [*written, meta]
 
 

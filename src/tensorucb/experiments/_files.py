@@ -25,7 +25,7 @@ from tensorucb.checks import check_path
 from tensorucb.errors import FileFormatError
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._runner import Experiment, RunResult, policy_settings
-from tensorucb.files import atomic_write, read_state, write_state
+from tensorucb.files import FORMULA, atomic_write, read_state, write_state
 from tensorucb.policies import Policy
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
 
 REGRET_COLUMNS = ("policy", "run", "round", "product", "spread", "regret", "average_regret")
 _KIND = "experiment run"
+_NUMBER = re.compile(r"[+-]?[0-9.,]+(e[+-]?[0-9]+)?")
 _ROOMS = ("diffusion", "experiments", "features", "graph", "learner", "oracle", "policies", "truth")
 
 
@@ -85,7 +86,10 @@ class RunFiles:
 
 
 def write_csv(path: str | Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
-    """Write a table, whole or not at all; floats with all their digits, so that equal numbers are equal bytes."""
+    """Write a table, whole or not at all; floats with all their digits, so that equal numbers are equal bytes.
+
+    A text that a spreadsheet would take for a formula gets an apostrophe in front; numbers stay as they are.
+    """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(columns)
@@ -98,7 +102,7 @@ def write_csv(path: str | Path, columns: Sequence[str], rows: Iterable[Sequence[
 def _plain(value: Any) -> Any:
     if isinstance(value, float | np.floating):
         return repr(float(value))
-    return value
+    return re.sub(FORMULA, r"'\1", value) if isinstance(value, str) and not _NUMBER.fullmatch(value) else value
 
 
 def write_regret(path: str | Path, experiment: Experiment) -> Path:

@@ -16,6 +16,9 @@ class Backend(Protocol):
     """One kind of database at one address."""
 
     url: str
+    """Opens the store again, with the password where there is one: not to be shown."""
+    shown: str
+    """The same for messages."""
     timeout: float
 
     def engine(self) -> sa.Engine:

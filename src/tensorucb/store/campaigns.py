@@ -202,7 +202,7 @@ def delete_campaign(name: str, *, storage: str | os.PathLike[str] | Store = STOR
             if record is None:
                 known = [other.name for other in session.campaigns()]
                 raise UnknownIdError(
-                    f"there is no campaign {shown(name)} in {store.url}; it holds {shown(known or 'none')}."
+                    f"there is no campaign {shown(name)} in {store.masked_url}; it holds {shown(known or 'none')}."
                 )
             session.delete_campaign(record.campaign)
         try:
