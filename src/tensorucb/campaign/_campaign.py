@@ -16,6 +16,7 @@ from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation,
 from tensorucb.campaign._responses import read_responses
 from tensorucb.campaign._store import RoundRecord, Session
 from tensorucb.campaign._tell import TellReport, apply_batch, resolve
+from tensorucb.campaign._track import Past
 from tensorucb.campaign._world import World, add_users, as_id_array
 from tensorucb.errors import InputError, StateError
 from tensorucb.policies._inputs import as_modes, check_count, check_number
@@ -146,8 +147,9 @@ class Campaign(CampaignCore):
                         return known
                     world, due = self._synced(session)
                     self._check_sizes(session, request.sizes)
+                    past = self._track.past(session, self._ledger, world)
                 self._keep(due)
-                proposal = self._proposal(world, request)
+                proposal = self._proposal(world, request, past)
                 with self.store.write() as session:
                     if self._unchanged(session, proposal, request):
                         return self._open(session, proposal, request)
@@ -158,7 +160,8 @@ class Campaign(CampaignCore):
                     return known
                 world, _ = self._synced(session)
                 self._check_sizes(session, request.sizes)
-                return self._open(session, self._proposal(world, request), request)
+                past = self._track.past(session, self._ledger, world)
+                return self._open(session, self._proposal(world, request, past), request)
 
     def _request(self, *, product: Any, holdout: float, **given: Any) -> Request:
         settings = self.settings
@@ -200,12 +203,13 @@ class Campaign(CampaignCore):
             )
         return as_ask(self, self._current(session), record)
 
-    def _proposal(self, world: World, request: Request) -> Proposal:
+    def _proposal(self, world: World, request: Request, past: Past) -> Proposal:
         return propose(
             self._model.policy,
             world,
             self._ledger,
             request,
+            past,
             seed=self.settings["seed"],
             basis=self._model.hash,
             now=self.clock(),

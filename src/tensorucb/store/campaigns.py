@@ -44,7 +44,7 @@ def create_campaign(
     products: Mapping[int | str, Sequence[float]] | None = None,
     costs: ArrayLike | None = None,
     groups: ArrayLike | None = None,
-    objective: str = "cascade",
+    objective: str = "direct",
     credit: str = "any",
     window: float | timedelta | None = None,
     epsilon: float = 0.1,
