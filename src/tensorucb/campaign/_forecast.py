@@ -5,7 +5,7 @@ respond to anybody are counted once for each contacted user, the best looking us
 how popular this very product will be, and they are worth less for users never contacted. The campaign sees all of that
 in its closed rounds, for any policy, so it learns the correction from there:
 
-    log(y + 1/2) = b · (1, log(m/A + 0.002) + 3, x, log A − 6) + u_product + e,     y ~ Binomial(A, ·)
+    log(y + 1/2) = b · (1, log(m/A + 0.01) + 3, x, log A − 6) + u_product + e,     y ~ Binomial(A, ·)
 
 Glossary: y responders of a round, A its audience (followers of the contacted who were not contacted), m the policy's
 expectation of y, x the share of m that comes from users not contacted before, b the correction with a Gaussian prior,
@@ -38,7 +38,7 @@ _OF_PRODUCT = 0.3  # share of s² that stays with the product
 _DISCOUNT = 0.99
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 _HALF = 0.5
-_LEAST_RATE = 0.002  # some policies begin with a forecast of nothing
+_LEAST_RATE = 0.01  # some policies begin with a forecast of nothing
 
 
 @dataclass(frozen=True)

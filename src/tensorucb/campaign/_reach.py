@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ Rows = NDArray[np.int64]
 _RUNS = 1000
 _PARTS = 10
 _LEVEL = 0.9
+_COUNTED = {"direct": "followers of those contacted who respond", "cascade": "everybody reached in a cascade"}
 # No belief is taken for certain: a zero could not be corrected by any factor.
 _LEAST, _MOST = 1e-4, 0.999
 
@@ -45,12 +47,20 @@ class Reach:
         Ends of the interval of the number.
     level
         Its coverage.
+    objective
+        What is counted: ``direct`` or ``cascade``. None in rounds opened by an earlier release, which counted the
+        contacted users as well and stated the interval of chance alone.
     """
 
     mean: float
     low: float
     high: float
     level: float = _LEVEL
+    objective: str | None = None
+
+    def __str__(self) -> str:
+        counted = "" if self.objective is None else f" ({_COUNTED[self.objective]}; those contacted do not count)"
+        return f"{self.mean:.1f} users, {self.level:.0%} between {self.low:.0f} and {self.high:.0f}{counted}"
 
 
 @dataclass(frozen=True)
@@ -149,7 +159,8 @@ def foresee(
     """
     audience = _Audience.of(graph, probabilities, rows)
     if audience.size == 0:
-        return Outlook(Reach(0.0, 0.0, 0.0), None, _corrected(probabilities, 1.0), np.zeros(rows.size))
+        reach = Reach(0.0, 0.0, 0.0, objective=objective)
+        return Outlook(reach, None, _corrected(probabilities, 1.0), np.zeros(rows.size))
     forecast = audience.forecast(tried)
     belief = predict(past.outcomes, forecast, product)
     p = _corrected(probabilities, audience.factor(belief.mean))
@@ -157,9 +168,14 @@ def foresee(
         reached = _cascades(graph, probabilities, rows, audience, belief, rng)
         counts = reached.sum(axis=1)
         low, high = np.quantile(counts, [(1.0 - _LEVEL) / 2.0, (1.0 + _LEVEL) / 2.0])
-        return Outlook(Reach(float(counts.mean()), float(low), float(high)), forecast, p, reached.mean(axis=0))
+        return Outlook(_reach(float(counts.mean()), low, high, objective), forecast, p, reached.mean(axis=0))
     low, high = belief.interval(_LEVEL)
-    return Outlook(Reach(belief.mean, low, high), forecast, p, direct_gains(graph, p, rows))
+    return Outlook(_reach(belief.mean, low, high, objective), forecast, p, direct_gains(graph, p, rows))
+
+
+def _reach(mean: float, low: float, high: float, objective: str) -> Reach:
+    """The interval always holds the mean, which a rare large number moves further than the quantiles."""
+    return Reach(mean, float(min(low, math.floor(mean))), float(max(high, math.ceil(mean))), objective=objective)
 
 
 def _cascades(
