@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tensorucb as tu
+from tensorucb import policies
 from tensorucb.data import Sandbox, digg_like, make_sandbox, read_dataset
 from tensorucb.diffusion import observe
 from tensorucb.features import topic_mixtures, user_profile
@@ -161,7 +162,7 @@ def main() -> None:
     for name in given.only or (WORLDS if given.objective == "direct" else WORLDS[2:]):
         rounds: list[Played] = []
         for run in range(given.runs):
-            policy = getattr(tu, given.policy)()
+            policy = getattr(policies, given.policy)()
             place = world(name, run, given.data, given.objective)
             rounds += play(name, place, policy, SIZES[run % len(SIZES)], given.rounds, run, given.objective)
         print(line(name, rounds), flush=True)

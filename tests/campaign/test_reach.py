@@ -7,7 +7,17 @@ import pytest
 from studies import reach as study
 
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
-from tensorucb.campaign._forecast import _DEVIATIONS, _DISCOUNT, _MEANS, _OF_PRODUCT, Forecast, Outcome, _Fit, predict
+from tensorucb.campaign._forecast import (
+    _DEVIATIONS,
+    _DISCOUNT,
+    _MEANS,
+    _OF_PRODUCT,
+    Forecast,
+    Outcome,
+    _Fit,
+    adapted_level,
+    predict,
+)
 from tensorucb.policies import BasePolicy, HighDegree, LinUCB, TensorUCB, Thompson
 from tensorucb.store.campaigns import load_campaign
 
@@ -172,6 +182,16 @@ def test_the_correction_is_the_posterior_of_the_stated_model(sizes):
         exact = -0.5 * (r @ np.linalg.solve(V, r) + np.linalg.slogdet(V)[1])
         evidence.append(exact + 0.5 * np.log(noise / power).sum() - 0.5 * (power * np.log(noise)).sum())
     np.testing.assert_allclose(np.diff(fits.log_evidence), np.diff(evidence), rtol=1e-9)
+
+
+def test_the_level_follows_the_intervals_shown_so_far():
+    hit, miss, other = (Outcome(Forecast(3.0, 40, 0.0), "a", 4, covered) for covered in (True, False, None))
+    assert adapted_level([], 0.9) == pytest.approx(0.9)
+    assert adapted_level([other] * 9, 0.9) == pytest.approx(0.9)
+    assert adapted_level([*[hit] * 9, miss], 0.9) == pytest.approx(0.9)
+    assert adapted_level([hit] * 10, 0.9) == pytest.approx(0.86)
+    assert adapted_level([miss] * 50, 0.9) == pytest.approx(0.98)
+    assert adapted_level([hit] * 200, 0.9) == pytest.approx(0.7)
 
 
 def test_the_predictive_distribution_stays_within_the_audience():

@@ -119,7 +119,7 @@ def collect_evidence(world: World, rules: Constraints, choice: Choice, probabili
     """
     graph, rows, p = world.graph, choice.rows, probabilities
     scores = np.bincount(graph.sources, weights=p, minlength=graph.n_nodes)
-    others, last = rows[:-1], rows[-1]
+    others, last = rows[:-1], rows[-1:]
     gains = _added(graph, p, untouched(graph, p, others))
     values = gains
     if choice.scores is not None and choice.rule == "direct":
@@ -152,10 +152,11 @@ def collect_evidence(world: World, rules: Constraints, choice: Choice, probabili
         arrays["candidate_keys"] = world.keys[rules.reasons != CANDIDATES]
     settings = {
         "policy": choice.policy,
-        "rule": "budget" if rules.budget is not None and choice.rule == "direct" else choice.rule,
-        "forced": bool(np.isin(last, rules.must_include)),
-        "threshold": float(gains[last]),
-        "value": float(values[last]),
+        "rule": "budget" if rules.budget is not None and choice.rule != "own" else choice.rule,
+        "forced": bool(np.isin(last, rules.must_include).any()),
+        # A budget may be too small for anybody.
+        "threshold": float(gains[last].sum()),
+        "value": float(values[last].sum()),
         "next_key": world.next_key,
     }
     return Evidence(settings, arrays)
@@ -236,10 +237,9 @@ def _passed_over(evidence: Evidence, key: int, user: int | str, threshold: float
     names = ("ranked_scores", "ranked_gains", "ranked_values")
     score, gain, value = (float(arrays[name][at[0]]) for name in names)
     code = int(arrays["ranked_codes"][at[0]])
-    kind = "direct responses" if settings["rule"] == "cascade" else "responses"
     numbers = (
-        f"would add {gain:.2f} expected {kind} in place of the last one chosen, who adds {threshold:.2f} to the "
-        "others chosen"
+        f"would add {gain:.2f} expected direct responses in place of the last one chosen, who adds {threshold:.2f} to "
+        "the others chosen"
     )
     status = {_QUOTA: "group_quota", _BUDGET: "budget"}.get(code, "not_enough")
     if code == _QUOTA:
@@ -252,7 +252,7 @@ def _passed_over(evidence: Evidence, key: int, user: int | str, threshold: float
 
 
 def _reason(settings: Mapping[str, Any], gain: float, value: float, threshold: float, numbers: str) -> str:
-    """Why nobody stood in this user's way but those chosen."""
+    """Why a user was not chosen, if neither a quota nor the budget stood against it."""
     last, rule = float(settings["value"]), settings["rule"]
     if settings["forced"]:
         return f"every place went to users who had to be included; {numbers}"

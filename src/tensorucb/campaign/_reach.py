@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.campaign._forecast import Forecast, Predictive, predict
+from tensorucb.campaign._forecast import Forecast, Predictive, adapted_level, predict
 from tensorucb.campaign._track import Past
 from tensorucb.diffusion import simulate_gains
 from tensorucb.graph import Graph
@@ -32,7 +32,8 @@ class Reach:
 
     With the direct objective these are the responders that the campaign can observe: distinct followers of the
     contacted users who respond within the window. With the cascade objective it is everybody who becomes active
-    because of them, near or far; the campaign sees of these only what node events tell.
+    because of them, near or far; the campaign sees of these only what node events tell, so that its interval is no
+    better than the policy's beliefs about edges that nobody observed.
 
     The policy's own expectation is corrected by what its forecasts for earlier rounds of this campaign were worth,
     counted in direct responders under both objectives. The interval holds the number that will be observed, not its
@@ -169,7 +170,7 @@ def foresee(
         counts = reached.sum(axis=1)
         low, high = np.quantile(counts, [(1.0 - _LEVEL) / 2.0, (1.0 + _LEVEL) / 2.0])
         return Outlook(_reach(float(counts.mean()), low, high, objective), forecast, p, reached.mean(axis=0))
-    low, high = belief.interval(_LEVEL)
+    low, high = belief.interval(adapted_level(past.outcomes, _LEVEL))
     return Outlook(_reach(belief.mean, low, high, objective), forecast, p, direct_gains(graph, p, rows))
 
 

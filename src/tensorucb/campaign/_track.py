@@ -77,5 +77,8 @@ class TrackRecord:
     def _count(self, session: Session, campaign: int, world: World, record: RoundRecord) -> Outcome:
         told = session.edge_responses(campaign, record.number)
         acted = session.node_events(campaign, record.number)
-        label = product_label(record.payload["product"]["vectors"])
-        return Outcome(Forecast(**record.payload["forecast"]), label, responders(world, record, told, acted))
+        payload, count = record.payload, responders(world, record, told, acted)
+        shown = payload["reach"]
+        ours = payload["kind"] == "ask" and payload["objective"] == "direct"
+        covered = shown["low"] <= count <= shown["high"] if ours else None
+        return Outcome(Forecast(**payload["forecast"]), product_label(payload["product"]["vectors"]), count, covered)
