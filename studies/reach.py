@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -60,6 +61,7 @@ class Played:
         return self.reach.low <= self.observed <= self.reach.high
 
 
+@cache
 def log_world(path: Path) -> World:
     """A log as a world."""
     data = read_dataset(path)

@@ -214,14 +214,15 @@ def _chosen(
     followers = tuple((ids[0], p) for ids, p in named if ids)
     best = ", ".join(f"{follower!r} {p:.2f}" for follower, p in followers)
     held = key in record.payload["holdout"]
-    text = f"{user!r} was chosen as number {place + 1}"
+    text, before = f"{user!r} was chosen as number {place + 1}", " to those chosen before" if place else ""
     if held:
         text += f" and held out at random, to measure the lift: would add {gain:.2f} expected responses"
     elif record.payload["objective"] == "cascade":
-        text += f": adds {gain:.2f} users to the expected cascade of those chosen before"
+        text += f": adds {gain:.2f} users{before} in the expected cascade"
     else:
-        text += f": adds {gain:.2f} expected responses to those chosen before"
-    text += f"; {score:.2f} expected responses if contacted alone" + (f"; strongest followers {best}." if best else ".")
+        text += f": adds {gain:.2f} expected responses{before}"
+    text += f"; {score:.2f} expected direct responses if contacted alone"
+    text += f"; strongest followers {best}." if best else "."
     return Explanation(user, "held_out" if held else "chosen", text, place + 1, gain, score, threshold, followers)
 
 

@@ -128,7 +128,7 @@ def _print(result: Ask, explanation: Any) -> None:
 
     reach = result.reach
     table = Table(title=f"Round {result.id}", title_justify="left", box=None)
-    for column in ("", "User", "Adds", "Alone", "Strongest followers"):
+    for column in ("", "User", "Adds", "Direct, alone", "Strongest followers"):
         table.add_column(column)
     for seed in explanation.seeds:
         best = ", ".join(f"{user} {p:.2f}" for user, p in seed.followers[:3])
