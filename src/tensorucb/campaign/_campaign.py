@@ -204,16 +204,8 @@ class Campaign(CampaignCore):
         return as_ask(self, self._current(session), record)
 
     def _proposal(self, world: World, request: Request, past: Past) -> Proposal:
-        return propose(
-            self._model.policy,
-            world,
-            self._ledger,
-            request,
-            past,
-            seed=self.settings["seed"],
-            basis=self._model.hash,
-            now=self.clock(),
-        )
+        settings = {"seed": self.settings["seed"], "basis": self._model.hash, "now": self.clock()}
+        return propose(self._model.policy, world, self._ledger, request, past, **settings)
 
     def _unchanged(self, session: Session, proposal: Proposal, request: Request) -> bool:
         world = self._current(session)
