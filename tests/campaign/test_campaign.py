@@ -172,8 +172,8 @@ def test_an_ask_that_meets_another_writer_is_computed_again():
     other = load_campaign("spring", storage=store, clock=Clock())
     propose, meddled = one._proposal, []
 
-    def meddle(world, request):
-        proposal = propose(world, request)
+    def meddle(*arguments):
+        proposal = propose(*arguments)
         if len(meddled) < 3:
             meddled.append(other.ask("soap", 1))
         return proposal
@@ -181,7 +181,7 @@ def test_an_ask_that_meets_another_writer_is_computed_again():
     one._proposal = meddle
     assert one.ask("tea", 3).number == 4
     meddled.clear()
-    one._proposal = lambda world, request: (meddled.append(1), propose(world, request))[1]
+    one._proposal = lambda *arguments: (meddled.append(1), propose(*arguments))[1]
     assert one.ask("tea", 3).number == 5
     assert len(meddled) == 1
 
@@ -455,8 +455,8 @@ def test_sizes_are_checked_again_where_nobody_else_can_write():
     other = load_campaign("spring", storage=store, clock=Clock())
     propose = one._proposal
 
-    def meddle(world, request):
-        proposal = propose(world, request)
+    def meddle(*arguments):
+        proposal = propose(*arguments)
         if not other.products():
             other.add_products(["tea"], [[1.0, 0.0]])
         return proposal

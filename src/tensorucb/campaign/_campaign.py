@@ -18,6 +18,7 @@ from tensorucb.campaign._request import check_same, fingerprint
 from tensorucb.campaign._responses import read_responses
 from tensorucb.campaign._store import RoundRecord, Session
 from tensorucb.campaign._tell import TellReport, apply_batch, resolve
+from tensorucb.campaign._track import Past
 from tensorucb.campaign._world import World, add_users, as_id_array
 from tensorucb.checks import check_choice, check_count, check_id, check_number, check_share, check_text
 from tensorucb.errors import InputError, StateError
@@ -150,8 +151,9 @@ class Campaign(CampaignCore):
                         return known
                     world, due = self._synced(session, IN_ASK)
                     self._check_sizes(session, request.sizes)
+                    past = self._track.past(session, self._ledger, world)
                 self._keep(due)
-                proposal = self._proposal(world, request)
+                proposal = self._proposal(world, request, past)
                 with self.store.write() as session:
                     if self._still_next(session, world, proposal, request):
                         return self._open(session, proposal, request, deadline)
@@ -164,7 +166,8 @@ class Campaign(CampaignCore):
                 if not self._model.serves(world):
                     self._synced(session)
                 self._check_sizes(session, request.sizes)
-                return self._open(session, self._proposal(world, request), request, deadline)
+                past = self._track.past(session, self._ledger, world)
+                return self._open(session, self._proposal(world, request, past), request, deadline)
 
     def _request(self, *, product: Any, holdout: float, **given: Any) -> Request:
         settings = self.settings
@@ -195,9 +198,9 @@ class Campaign(CampaignCore):
         check_same(record, request, fingerprint(world, request, deadline))
         return as_ask(self, world, record)
 
-    def _proposal(self, world: World, request: Request) -> Proposal:
+    def _proposal(self, world: World, request: Request, past: Past) -> Proposal:
         seed, now = self.settings["seed"], self.clock()
-        return propose(self._model.policy, world, self._ledger, request, seed=seed, now=now)
+        return propose(self._model.policy, world, self._ledger, request, past, seed=seed, now=now)
 
     def _still_next(self, session: Session, world: World, proposal: Proposal, request: Request) -> bool:
         """Whether the choice may be opened as a round: same network, nobody asked meanwhile.

@@ -17,6 +17,7 @@ from tensorucb.campaign._model import SERVED, SNAPSHOTS, Model, Snapshot, prunab
 from tensorucb.campaign._policy import build_policy
 from tensorucb.campaign._store import CampaignRecord, RoundRecord, Session, Status, Store
 from tensorucb.campaign._tell import Told
+from tensorucb.campaign._track import TrackRecord
 from tensorucb.campaign._world import Catalogue, World, world_from_blob, world_to_blob
 from tensorucb.checks import check_callable, check_id, check_moment, check_text, shown
 from tensorucb.errors import FileFormatError, ShapeError, StoreError, UnknownIdError
@@ -90,6 +91,7 @@ class CampaignCore:
         self._ledger = Ledger(record.campaign)
         self._world: World | None = None
         self._told: tuple[int, tuple[int, int], Told] | None = None
+        self._track = TrackRecord()
         self._catalogue: tuple[int, Catalogue] = (-1, Catalogue())
         self._model = self._fresh_model()
         self._finish_erasing()

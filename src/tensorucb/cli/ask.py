@@ -36,7 +36,7 @@ def ask(
         str | None, typer.Option(help="When the round closes by itself: unix seconds or an ISO time (UTC).")
     ] = None,
     credit: Annotated[str | None, typer.Option(help="For node events: any, last or shared.")] = None,
-    objective: Annotated[str | None, typer.Option(help="cascade or direct.")] = None,
+    objective: Annotated[str | None, typer.Option(help="direct or cascade; by default the campaign's.")] = None,
     request_id: Annotated[str | None, typer.Option(help="Asking again with it gives the same round.")] = None,
     storage: Storage = STORAGE,
     json: Json = False,
@@ -128,7 +128,7 @@ def _print(result: Ask, explanation: Any) -> None:
 
     reach = result.reach
     table = Table(title=f"Round {result.id}", title_justify="left", box=None)
-    for column in ("", "User", "Adds", "Direct responses", "Strongest followers"):
+    for column in ("", "User", "Adds", "Direct, alone", "Strongest followers"):
         table.add_column(column)
     for seed in explanation.seeds:
         best = ", ".join(f"{user} {p:.2f}" for user, p in seed.followers[:3])
@@ -138,7 +138,4 @@ def _print(result: Ask, explanation: Any) -> None:
     console = print_to()
     console.print(table)
     if reach is not None:
-        console.print(
-            f"Expected reach {reach.mean:.1f}, {reach.level:.0%} between {reach.low:.1f} and {reach.high:.1f}.",
-            soft_wrap=True,
-        )
+        console.print(f"Expected reach {reach}.", soft_wrap=True)

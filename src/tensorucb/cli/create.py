@@ -33,7 +33,9 @@ def create(
     settings: Annotated[
         str, typer.Option(help="The policy's arguments as JSON; a policy among them by its name.")
     ] = "{}",
-    objective: Annotated[str, typer.Option(help="cascade or direct.")] = "cascade",
+    objective: Annotated[
+        str, typer.Option(help="What the choice counts. direct: responses of followers; cascade: all who are reached.")
+    ] = "direct",
     credit: Annotated[str, typer.Option(help="For node events: any, last or shared.")] = "any",
     window: Annotated[float | None, typer.Option(help="Seconds in which a response counts.")] = None,
     dim: Annotated[int, typer.Option(min=1, help="Dimension of the eigenmap, without --users.")] = 10,

@@ -13,7 +13,7 @@ from tensorucb.graph._arguments import check_graph, check_probabilities, check_s
 from tensorucb.rng import RngLike, as_generator, stream_key
 from tensorucb.threads import map_chunks, thread_count
 
-__all__ = ["Cascade", "simulate_cascade", "simulate_cascades"]
+__all__ = ["Cascade", "simulate_cascade", "simulate_cascades", "simulate_gains"]
 
 _SMALLEST_CHUNK = 16
 MOST_RUNS = 10_000_000
@@ -131,3 +131,40 @@ def simulate_cascades(
     workers = thread_count(threads)
     map_chunks(work, chunk_bounds(reached.size, workers), workers)
     return reached
+
+
+def simulate_gains(
+    graph: Graph,
+    probabilities: ArrayLike,
+    seeds_rows: ArrayLike,
+    runs: int = 1,
+    rng: RngLike = None,
+    threads: int | None = None,
+) -> NDArray[np.float64]:
+    """Run independent cascades and count the nodes that each seed adds to those of the seeds before it.
+
+    The coins are those of :func:`simulate_cascades`. Seeds are active from the start and count for nobody, so the
+    gains of a run sum to the nodes that it reaches, less the seeds.
+
+    Parameters
+    ----------
+    graph, probabilities, seeds_rows, runs, rng, threads
+        As in :func:`simulate_cascades`.
+
+    Returns
+    -------
+    numpy.ndarray
+        ``(runs, seeds)``.
+    """
+    from tensorucb.diffusion import _kernels
+
+    p, rows = check_probabilities(graph, probabilities), check_seeds(graph, "seeds_rows", seeds_rows)
+    gains = np.empty((check_count("runs", runs), rows.size))
+    key = stream_key(as_generator(rng))
+
+    def work(start: int, stop: int) -> None:
+        _kernels.gains_hashed(graph.out_offsets, graph.targets, p, rows, key, start, stop, gains)
+
+    workers = thread_count(threads)
+    map_chunks(work, chunk_bounds(gains.shape[0], workers), workers)
+    return gains

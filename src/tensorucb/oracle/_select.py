@@ -115,8 +115,9 @@ def select_seeds(
         Sampling may cost at most ``epsilon`` of the greedy factor, with probability at least ``1 - delta`` (default
         ``1 / n_nodes``).
     objective
-        ``"cascade"``: expected spread of the independent cascade model. ``"direct"``: users activated by the seeds
-        themselves, computed exactly.
+        ``"cascade"``, the default: expected spread of the independent cascade model, the usual question when the
+        probabilities of all edges are given. ``"direct"``: users activated by the seeds themselves, computed exactly;
+        the default of campaigns, which observe no more than that.
     algorithm
         For the cascade: ``"opim"`` (OPIM-C, stops on a measured certificate), ``"tim"`` (TIM+, the paper's) or
         ``"imm"``. TIM+ takes neither quotas nor a budget.

@@ -6,7 +6,7 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tensorucb.checks import check_flag, check_number
+from tensorucb.checks import check_flag, check_number, unstorable
 from tensorucb.errors import InputError, MissingExtraError, StoreError
 from tensorucb.store._address import SCHEMES, is_server, masked, scheme_of, shown_path
 from tensorucb.store._memory import MemoryStore

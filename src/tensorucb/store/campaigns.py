@@ -52,7 +52,7 @@ def create_campaign(
     products: Mapping[int | str, Sequence[float]] | None = None,
     costs: ArrayLike | None = None,
     groups: ArrayLike | None = None,
-    objective: str = "cascade",
+    objective: str = "direct",
     credit: str = "any",
     window: float | timedelta | None = None,
     epsilon: float = 0.1,
@@ -80,7 +80,10 @@ def create_campaign(
     costs, groups
         For each user what contacting costs, and a label; for budgets and quotas.
     objective
-        ``"cascade"``: expected spread. ``"direct"``: the responses of the seeds' own followers.
+        What the choice counts. ``"direct"``, the default: responses of the contacted users' own followers. These are
+        what a campaign observes, learns from and is judged by. ``"cascade"``: everybody who would become active in an
+        independent cascade from there. Most of that happens on edges that the campaign never sees, so it stands on
+        beliefs that no response corrects; choose it if responses are known to travel further.
     credit
         Who gets the credit for a node event: ``"any"`` contacted user with an edge to the one who acted, the
         ``"last"`` to act, or ``"shared"`` by believed probability.
