@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tensorucb.cli._campaign import STORAGE, Json, Name, Storage, campaign_at, fields
-from tensorucb.cli._output import emit_json
+from tensorucb.cli._output import emit_json, say
 
 __all__ = ["import_history"]
 
@@ -27,11 +27,9 @@ def import_history(
     json: Json = False,
 ) -> None:
     """Learn from past campaigns; importing the same file again changes nothing."""
-    with campaign_at(storage, name) as campaign:
+    with campaign_at(storage, name, "import-history") as campaign:
         report = campaign.import_history(responses)
-        if json:
-            emit_json(fields(report))
-            return
-        typer.echo(
-            f"{report.rounds} rounds with {report.responses:,} responses imported, {report.known_rounds} known before."
-        )
+    if json:
+        emit_json(fields(report))
+        return
+    say(f"{report.rounds} rounds with {report.responses:,} responses imported, {report.known_rounds} known before.")
