@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import signal
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ import typer.core
 import typer.main
 
 from tensorucb.cli._errors import in_words_of
+from tensorucb.cli._interrupt import was_pressed
 from tensorucb.cli._output import error_text, one_line, safe_streams, say
 from tensorucb.errors import TensorUCBError
 
@@ -135,10 +135,15 @@ class LazyGroup(typer.core.TyperGroup):
             code = 1
         except BrokenPipeError:
             code = _reader_gone()
-        except (TensorUCBError, OSError, MemoryError) as error:
-            say(f"tensorucb: {in_words_of(self.loaded, error_text(error))}", err=True)
-            code = 1
+        except Exception as error:
+            code = self._interrupted() if was_pressed() else self._failed(error)
         sys.exit(code)
+
+    def _failed(self, error: Exception) -> int:
+        if not isinstance(error, (TensorUCBError, OSError, MemoryError)):
+            raise error
+        say(f"tensorucb: {in_words_of(self.loaded, error_text(error))}", err=True)
+        return 1
 
     def _misused(self, error: Any) -> int:
         path = error.ctx.command_path if error.ctx is not None else f"tensorucb {self.running}".rstrip()
@@ -147,8 +152,6 @@ class LazyGroup(typer.core.TyperGroup):
         return int(error.exit_code)
 
     def _interrupted(self) -> int:
-        # Whoever presses Ctrl-C again wants out now, and no traceback from a half-finished exit.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
         advice = COMMANDS[self.running].stopped if self.running else _NOTHING
         say(f"\ntensorucb: stopped. {advice}", err=True)
         return 130

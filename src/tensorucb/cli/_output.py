@@ -243,19 +243,21 @@ def _padded(text: str, width: int, at_left: bool) -> str:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most ``width`` columns, broken at spaces where there are any; every character is kept."""
+    """Lines of at most ``width`` columns, broken at spaces where there are any, which are then not shown."""
     lines, line, room, space = [], "", width, -1
     for character in text:
         size = _width(character)
         if size > room:
-            cut = space + 1 if space >= 0 and character != " " else len(line)
+            cut = len(line) if character == " " or space < 0 else space
             lines.append(line[:cut])
-            line = line[cut:]
+            line = "" if character == " " else line[cut:].removeprefix(" ")
             room, space = width - _width(line), -1
+            if character == " ":
+                continue
+        if character == " ":
+            space = len(line)
         line += character
         room -= size
-        if character == " ":
-            space = len(line) - 1
     return [*lines, line]
 
 
