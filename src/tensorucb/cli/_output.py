@@ -79,8 +79,20 @@ def _cell(value: object) -> str:
 
 
 def say(text: str = "", *, err: bool = False) -> None:
-    """One or more lines on stdout, or on stderr."""
-    _write(_printable(text, keep="\n") + "\n", err=err)
+    """One or more lines on stdout, or on stderr; stdout's are broken at spaces where a terminal is too narrow."""
+    text = _printable(text, keep="\n")
+    if not err and on_terminal(sys.stdout):
+        text = "\n".join(_filled(line, terminal_width()) for line in text.split("\n"))
+    _write(text + "\n", err=err)
+
+
+def _filled(line: str, width: int) -> str:
+    """Prose in lines; a word that is too long, such as a path to copy, stays whole for the terminal to break."""
+    import textwrap
+
+    if len(line) <= width:
+        return line
+    return textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False, replace_whitespace=False)
 
 
 def _write(text: str, *, err: bool = False) -> None:
@@ -201,7 +213,7 @@ def print_table(
         for line in block:
             _write(f"\x1b[1m{line}\x1b[0m\n" if bold else line + "\n")
     if caption:
-        say("\n".join(_wrapped(caption, terminal_width() - 1)) if terminal else caption)
+        say(caption)
 
 
 def _width(text: str) -> int:
