@@ -140,7 +140,7 @@ class LazyGroup(typer.core.TyperGroup):
         sys.exit(code)
 
     def _failed(self, error: Exception) -> int:
-        if not isinstance(error, (TensorUCBError, OSError, MemoryError)):
+        if not isinstance(error, (TensorUCBError, OSError, MemoryError, UnicodeEncodeError)):
             raise error
         say(f"tensorucb: {in_words_of(self.loaded, error_text(error))}", err=True)
         return 1

@@ -103,7 +103,7 @@ def _write(text: str, *, err: bool = False) -> None:
 
 def ask_yes(question: str) -> bool:
     """Whether the person at the terminal answers yes."""
-    _write(_printable(question) + " [y/N]: ", err=True)
+    _write(one_line(question) + " [y/N]: ", err=True)
     if sys.stderr is not None:
         sys.stderr.flush()
     return sys.stdin is not None and sys.stdin.readline().strip().lower() in ("y", "yes")
@@ -134,6 +134,8 @@ def error_text(error: Exception) -> str:
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
         text = f"{error.strerror}: {str(error.filename)!r}." if error.filename is not None else f"{error.strerror}."
+    elif isinstance(error, UnicodeEncodeError):
+        text = f"{error.object!r} is not text: it holds bytes that are not UTF-8. Type it again."
     elif isinstance(error, MemoryError):
         text = "there is not enough memory for this. Ask for less, such as fewer rounds or a smaller --scale."
     return one_line(text)
