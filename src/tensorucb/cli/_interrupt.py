@@ -51,7 +51,7 @@ def listening() -> Iterator[None]:
     printed = sys.unraisablehook
 
     def dropped(what: Any) -> None:
-        if _pressed is None:
+        if not was_pressed():
             printed(what)
         elif what.exc_type is KeyboardInterrupt:
             signal.setitimer(signal.ITIMER_REAL, _AGAIN)

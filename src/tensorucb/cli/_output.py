@@ -36,7 +36,7 @@ __all__ = [
 
 _LONGEST_VALUE, _LONGEST_MESSAGE = 160, 1_000
 _PADDED = 80  # a pipe's columns are aligned up to this width; longer cells stand whole, out of line
-_NARROWEST = 8
+_NARROWEST = 9  # no text column of a terminal gets less
 _QUOTED = re.compile(r"""(?<!\w)(['"])((?:(?!\1)[^\\]|\\.)*)\1""", re.DOTALL)
 # A backslash in front of what would read as an escape is doubled, so that no two values look alike.
 _BACKSLASH = re.compile(r"\\(?=\\|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|[^ -~]|\s$)")

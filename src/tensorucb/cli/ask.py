@@ -166,9 +166,9 @@ def _print(result: Ask, explanation: Any) -> None:
     rows = []
     for seed in explanation.seeds:
         best = ", ".join(f"{shown(user)} {p:.2f}" for user, p in seed.followers[:3])
-        user = shown(seed.user) + (" (held out)" if seed.status == "held_out" else "")
-        rows.append((seed.rank, user, f"{seed.gain:.2f}", f"{seed.score:.2f}", best))
-    words = ("User", "Strongest followers")
+        place = f"{seed.rank} held out" if seed.status == "held_out" else f"{seed.rank}"
+        rows.append((place, shown(seed.user), f"{seed.gain:.2f}", f"{seed.score:.2f}", best))
+    words = ("", "User", "Strongest followers")
     print_table(("", "User", "Adds", "Direct", "Strongest followers"), rows, words=words, title=f"Round {result.id}")
     reach = result.reach
     if reach is not None:

@@ -83,8 +83,8 @@ def _print(numbers: CampaignStatus, rounds: tuple[Ask, ...]) -> None:
     rows = []
     for entry in rounds[-_SHOWN:]:
         expected = entry.reach
-        reach = "" if expected is None else f"{expected.mean:.1f} ({expected.low:.0f} to {expected.high:.0f})"
+        reach = "" if expected is None else f"{expected.mean:.0f} ({expected.low:.0f} to {expected.high:.0f})"
         product = "" if entry.product is None else shown(entry.product)
         rows.append((entry.id, entry.status, _moment(entry.opened), product, len(entry.contacted), reach))
-    columns = ("Round", "Status", "Opened (UTC)", "Product", "Contacted", "Expected reach")
-    print_table(columns, rows, words=("Product",))
+    columns = ("Round", "Status", "Opened (UTC)", "Product", "Users", "Expected reach")
+    print_table(columns, rows, words=("Status", "Opened (UTC)", "Product"))
