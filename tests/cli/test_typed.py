@@ -102,6 +102,17 @@ def test_products_with_leading_zeros_stay_text(folder):
     run("ask", "n", "--product", "7", "-k", 1)
 
 
+def test_history_names_products_as_the_catalogue_does(folder):
+    (folder / "numbers.csv").write_text("product,x,y\n7,1,0\n8,0,1\n")
+    run("create", "n", *CREATE, "--products", "numbers.csv")
+    (folder / "h.csv").write_text("source,target,outcome,product\nann,@ann,1,007\n007,7,0,8\n")
+    assert "2 rounds with 2 responses imported" in run("import-history", "c", "h.csv").stdout
+    assert "2 known before" in run("import-history", "c", "h.csv").stdout
+    assert "'007'" in refused("import-history", "n", "h.csv")
+    (folder / "h.csv").write_text("source,target,outcome,product\nann,@ann,1,7\n")
+    assert "1 rounds" in run("import-history", "n", "h.csv").stdout
+
+
 def test_a_deadline_in_the_past(folder):
     for moment in ("2001-01-01", "1000", f"{time.time() - 5}", "-1e9"):
         told = refused("ask", "c", "--product", "8", "-k", 1, "--deadline", moment, code=2)

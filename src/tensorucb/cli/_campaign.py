@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -36,13 +36,13 @@ def campaign_at(storage: str, name: str, doing: str = "campaign") -> Iterator[Ca
         yield campaign
 
 
-def read_table(path: Path, key: str, *, strings: bool) -> tuple[list[Any], dict[str, Any]]:
-    """The column of ids and the other columns of a CSV, NDJSON or Parquet file."""
+def read_table(path: Path, key: str, *, text: Collection[str] = ()) -> tuple[list[Any], dict[str, Any]]:
+    """The column of ids and the other columns of a CSV, NDJSON or Parquet file; ``text``: columns to leave unparsed."""
     import polars as pl
 
     from tensorucb.campaign._responses import file_frame
 
-    frame = file_frame(path, {key: pl.String} if strings else {})
+    frame = file_frame(path, dict.fromkeys(text, pl.String))
     if key not in frame.columns:
         raise FileFormatError(f"{str(path)!r} has no column {key!r}; its columns are {frame.columns}.")
     return frame[key].to_list(), {name: frame[name] for name in frame.columns if name != key}

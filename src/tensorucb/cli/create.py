@@ -53,7 +53,9 @@ def create(
         from tensorucb.store.campaigns import create_campaign
 
         graph = Graph.read(edges, id_type=id_type, self_loops="drop")  # type: ignore[arg-type]
-        table = None if users is None else read_table(users, "user", strings=graph.ids.dtype.kind == "U")
+        table = (
+            None if users is None else read_table(users, "user", text=("user",) if graph.ids.dtype.kind == "U" else ())
+        )
         if table is not None:
             graph = Graph.read(edges, id_type=id_type, self_loops="drop", nodes=table[0])  # type: ignore[arg-type]
         columns = {} if table is None else table[1]
@@ -133,7 +135,7 @@ def _features(graph: Graph, columns: dict[str, Any], given: bool, dim: int) -> N
 
 
 def _products(path: Path) -> dict[int | str, Any]:
-    ids, columns = read_table(path, "product", strings=True)
+    ids, columns = read_table(path, "product", text=("product",))
     if not columns:
         raise InputError(f"{str(path)!r} has no columns of features beside 'product'.")
     if len(set(ids)) < len(ids):
