@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import select
 import struct
 import subprocess
@@ -109,3 +110,8 @@ def in_pipe(
         capture_output=True,
         timeout=timeout,
     )  # type: ignore[return-value]
+
+
+def without_progress(text: str) -> str:
+    """What a command said apart from the lines that it prints when a machine is busy."""
+    return re.sub(r"^tensorucb [a-z -]+: (?:still working|done after|[\d,]+ of ).*\n", "", text, flags=re.MULTILINE)

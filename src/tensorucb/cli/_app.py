@@ -17,6 +17,7 @@ import typer.main
 
 from tensorucb.cli._errors import in_words_of
 from tensorucb.cli._interrupt import was_pressed
+from tensorucb.cli._options import HELP
 from tensorucb.cli._output import error_text, one_line, safe_streams, say
 from tensorucb.errors import TensorUCBError
 
@@ -96,19 +97,10 @@ COMMANDS: dict[str, Command] = {
 
 
 class LazyGroup(typer.core.TyperGroup):
-    """A group whose commands are stubs (name and help) until one of them is to run."""
+    """A group whose commands are stubs (name and help); the one that is called is loaded and run in their place."""
 
     running: str = ""
     loaded: Any = None
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The command named by ``args``, loaded now."""
-        name, stub, rest = super().resolve_command(ctx, args)
-        if name not in COMMANDS:
-            return name, stub, rest
-        self.running = name
-        self.loaded = load_command(name)
-        return name, self.loaded, rest
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The whole line of help of each command; typer would cut it to one line of the terminal."""
@@ -121,11 +113,9 @@ class LazyGroup(typer.core.TyperGroup):
         args = list(sys.argv[1:] if args is None else args)
         safe_streams()
         try:
-            with self.make_context(prog_name or "tensorucb", args or ["--help"]) as ctx:
-                self.invoke(ctx)
-            code = _flushed()
-        except typer.Exit as end:
-            code = end.exit_code or _flushed()
+            code = self._run(prog_name or "tensorucb", args or ["--help"])
+            if sys.stdout is not None:
+                sys.stdout.flush()  # now, while a failure can be told
         except _USAGE_ERROR as error:
             code = self._misused(error)
         except KeyboardInterrupt:
@@ -138,6 +128,19 @@ class LazyGroup(typer.core.TyperGroup):
         except Exception as error:
             code = self._interrupted() if was_pressed() else self._failed(error)
         sys.exit(code)
+
+    def _run(self, prog_name: str, args: list[str]) -> int:
+        command: Any = self
+        if args[0] in COMMANDS:
+            # Not by way of the group, whose options typer would parse first: 0.1 s in every command's --help.
+            self.running, prog_name, args = args[0], f"{prog_name} {args[0]}", args[1:]
+            command = self.loaded = load_command(self.running)
+        try:
+            with command.make_context(prog_name, args) as ctx:
+                command.invoke(ctx)
+        except typer.Exit as end:
+            return int(end.exit_code)
+        return 0
 
     def _failed(self, error: Exception) -> int:
         if not isinstance(error, (TensorUCBError, OSError, MemoryError, UnicodeEncodeError)):
@@ -161,13 +164,6 @@ class LazyGroup(typer.core.TyperGroup):
 _USAGE_ERROR: Any = typer.BadParameter.__base__
 
 
-def _flushed() -> int:
-    """Write out what is still buffered, while a failure can be told."""
-    if sys.stdout is not None:
-        sys.stdout.flush()
-    return 0
-
-
 def _reader_gone() -> int:
     """Whoever read our output has stopped, such as ``head``; the rest goes nowhere, and Python need not complain."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -182,7 +178,7 @@ def load_command(name: str) -> Any:
         command = typer.main.get_command(target)
     else:
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        single.command(name)(target)
+        single.command(name, context_settings=HELP)(target)
         command = typer.main.get_command(single)
     command.name = name
     return command
@@ -194,7 +190,7 @@ app = typer.Typer(
     cls=LazyGroup,
     add_completion=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=HELP,
 )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorucb.cli._options import Json, Seed, finite
+from tensorucb.cli._options import HELP, Json, Seed, finite
 from tensorucb.cli._output import check_output_directory, emit_json, print_table, say, shown
 from tensorucb.cli._progress import Progress
 from tensorucb.cli._world import MinActions, Preparation
@@ -22,6 +22,7 @@ app = typer.Typer(
     help="Look at and check networks and action logs; generate synthetic ones.",
     add_completion=False,
     rich_markup_mode=None,
+    context_settings=HELP,
 )
 
 FORMS = {
