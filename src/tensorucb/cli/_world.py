@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tensorucb.cli._options import MANY, finite
+
 if TYPE_CHECKING:
     from tensorucb.data import Dataset, Sandbox
     from tensorucb.experiments import Environment, WorldSettings
     from tensorucb.graph import Graph
 
-__all__ = ["PRODUCT_EFFECT", "MinActions", "Preparation", "ProductEffect", "Synthetic", "World", "load_world"]
+__all__ = ["PRODUCT_EFFECT", "MinActions", "Preparation", "ProductEffect", "Scale", "Synthetic", "World", "load_world"]
 
 _DAY = 86_400.0
 
@@ -23,13 +25,20 @@ MinActions = Annotated[
     int,
     typer.Option(
         min=0,
+        max=MANY,
         help="Leave out users with fewer actions, and then isolated ones; the paper used 50. 0: as the data comes.",
     ),
 ]
 
 PRODUCT_EFFECT = 1.5
 ProductEffect = Annotated[
-    float, typer.Option(min=0.0, help="How much the product matters in the generated network; at 0 it does not.")
+    float,
+    typer.Option(
+        min=0.0, help="How much the product matters in the generated network; at 0 it does not.", callback=finite
+    ),
+]
+Scale = Annotated[
+    float, typer.Option(min=0.001, max=1e6, help="Factor on the size of the generated network.", callback=finite)
 ]
 
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tensorucb.cli._campaign import STORAGE, Json, Name, Storage, failing
-from tensorucb.cli._output import emit_json
+from tensorucb.cli._campaign import STORAGE, Json, Name, Storage
+from tensorucb.cli._output import emit_json, say, shown
 from tensorucb.errors import StateError
 
 __all__ = ["delete"]
@@ -23,20 +23,19 @@ def delete(
     """Delete a campaign with its users, rounds, responses and log."""
     from tensorucb.store.campaigns import delete_campaign
 
-    with failing():
-        if not yes:
-            _confirm(name)
-        delete_campaign(name, storage=storage)
+    if not yes:
+        _confirm(name)
+    delete_campaign(name, storage=storage)
     if json:
         emit_json({"deleted": name})
     else:
-        typer.echo(f"Campaign {name} is deleted.")
+        say(f"Campaign {shown(name)} is deleted.")
 
 
 def _confirm(name: str) -> None:
     """Somebody at a terminal types the campaign's name; nobody else deletes by accident."""
     if not sys.stdin.isatty():
-        raise StateError(f"nothing was deleted. Without a terminal, say --yes to delete {name!r} for ever.")
+        raise StateError(f"nothing was deleted. Without a terminal, say --yes to delete {shown(name)} for ever.")
     typed = typer.prompt("This cannot be undone. Type the campaign's name to delete it", err=True)
     if typed != name:
-        raise StateError(f"nothing was deleted: the campaign is called {name!r}, not {typed!r}.")
+        raise StateError(f"nothing was deleted: the campaign is called {shown(name)}, not {shown(typed)}.")
