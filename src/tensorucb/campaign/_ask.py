@@ -193,6 +193,7 @@ def propose(
         "gains": gains.tolist(),
         "contacted": world.keys[contacted].tolist(),
         "holdout": world.keys[held].tolist(),
+        "must_include": world.keys[rules.must_include].tolist(),
         "reach": {"mean": reach.mean, "low": reach.low, "high": reach.high, "level": reach.level},
         "window": request.window,
         "credit": request.credit,
