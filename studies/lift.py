@@ -1,4 +1,4 @@
-"""Does ``lift()`` tell the truth? Campaigns in which contact changes nothing, and some in which it does.
+"""What ``lift()`` finds in campaigns in which contact changes nothing, and in some in which it does.
 
 A log is replayed: each round is about one of its items, and users act as they did in the log, whoever is contacted.
 With a planted effect, each follower of a contacted user who did not act does so with the planted probability. Seeds
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorucb.campaign._lift import Draw, Lift, compare_arms, draw_of
 from tensorucb.data import Dataset, generate_dataset, read_dataset
@@ -28,18 +29,34 @@ class Row:
     found: tuple[Lift, ...]
     truth: tuple[float, ...]
 
+    @property
+    def errors(self) -> NDArray[np.float64]:
+        """Differences found, less the truth."""
+        return np.array([x.difference - t for x, t in zip(self.found, self.truth, strict=True)])
+
+    @property
+    def bias(self) -> float:
+        """Their mean."""
+        return float(self.errors.mean())
+
+    @property
+    def standard_error(self) -> float:
+        """Of the mean."""
+        return float(self.errors.std(ddof=1) / np.sqrt(len(self.found)))
+
+    @property
+    def coverage(self) -> float:
+        """Share of the intervals that hold the truth."""
+        return float(np.mean([x.low <= t <= x.high for x, t in zip(self.found, self.truth, strict=True)]))
+
     def cells(self) -> list[str]:
         """Columns of the table."""
-        errors = np.array([x.difference - t for x, t in zip(self.found, self.truth, strict=True)])
-        covered = [x.low <= t <= x.high for x, t in zip(self.found, self.truth, strict=True)]
         apart = [x.low > 0.0 or x.high < 0.0 for x in self.found]
-        bias, error = errors.mean(), errors.std(ddof=1) / np.sqrt(errors.size)
-        width = np.median([x.high - x.low for x in self.found])
         return [
             f"{100 * np.mean(self.truth):.2f}",
-            f"{100 * bias:+.3f} ± {100 * error:.3f}",
-            f"{100 * np.mean(covered):.1f} %",
-            f"{100 * width:.1f}",
+            f"{100 * self.bias:+.3f} ± {100 * self.standard_error:.3f}",
+            f"{100 * self.coverage:.1f} %",
+            f"{100 * np.median([x.high - x.low for x in self.found]):.1f}",
             f"{100 * np.mean(apart):.1f} %",
         ]
 
