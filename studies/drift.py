@@ -28,16 +28,16 @@ Round = tuple[Environment, int, NDArray[np.int64]]
 
 
 def play(
-    policy: Policy, worlds: tuple[Environment, Environment], *, rounds: int, change: int, run: int
+    policy: Policy, worlds: tuple[Environment, Environment], *, rounds: int, change: int, run: int, seed: int = 0
 ) -> Iterator[Round]:
     """Play round by round, and yield world, product and seeds of each; the world changes after ``change`` rounds."""
     before, after = worlds
-    policy.bind(before.graph, before.users, np.random.default_rng([run, _POLICY]))
-    oracle = before.oracle(np.random.default_rng([run, _ORACLE]))
-    for t, product in enumerate(product_sequence(before, rounds, run=run, seed=0).tolist()):
+    policy.bind(before.graph, before.users, np.random.default_rng([seed, _POLICY, run]))
+    oracle = before.oracle(np.random.default_rng([seed, _ORACLE, run]))
+    for t, product in enumerate(product_sequence(before, rounds, run=run, seed=seed).tolist()):
         world = before if t < change else after
         rows = policy.choose(world.products[product], world.settings.k, oracle)
-        policy.update(world.products[product], *world.observe(product, rows, seed=0, run=run, round_number=t))
+        policy.update(world.products[product], *world.observe(product, rows, seed=seed, run=run, round_number=t))
         yield world, product, rows
 
 
@@ -75,25 +75,25 @@ def sandbox_worlds(seed: int) -> tuple[Environment, Environment]:
     return world, reversed_world(world)
 
 
-def still(name: str, world: Environment, policy: str, *, runs: int, rounds: int) -> None:
+def still(name: str, world: Environment, policy: str, *, runs: int, rounds: int, seed: int) -> None:
     """One row: alarms while nothing changes."""
     rang, alarms = 0, 0
     for run in range(runs):
         wrapped = ForgetOnDrift(POLICIES[policy](), run_length=RUN_LENGTH)
-        for _ in play(wrapped, (world, world), rounds=rounds, change=rounds, run=run):
+        for _ in play(wrapped, (world, world), rounds=rounds, change=rounds, run=run, seed=seed):
             pass
         rang, alarms = rang + bool(wrapped.alarms), alarms + len(wrapped.alarms)
     promised = 100 * (rounds - wrapped.warm_up) / RUN_LENGTH
     print(f"| {name} | {policy} | {runs} × {rounds} | {alarms} | {rang} of {runs} | {promised:.1f} % |", flush=True)
 
 
-def delays(name: str, world: Environment, policy: str, *, runs: int, change: int, limit: int) -> None:
+def delays(name: str, world: Environment, policy: str, *, runs: int, change: int, limit: int, seed: int) -> None:
     """Two rows: rounds from the change to the alarm."""
     for what, after in (("reversed", reversed_world(world)), ("halved", halved_world(world))):
         found = []
         for run in range(runs):
             wrapped = ForgetOnDrift(POLICIES[policy](), run_length=RUN_LENGTH)
-            for _ in play(wrapped, (world, after), rounds=change + limit, change=change, run=run):
+            for _ in play(wrapped, (world, after), rounds=change + limit, change=change, run=run, seed=seed):
                 if wrapped.alarms and wrapped.alarms[-1] > change:
                     break
             found += [next((t - change for t in wrapped.alarms if t > change), None)]
@@ -124,6 +124,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=150, help="rounds of each of them")
     parser.add_argument("--changed-runs", type=int, default=10, help="runs with a change after round 100")
     parser.add_argument("--sandboxes", type=int, default=6)
+    parser.add_argument("--seed", type=int, default=100)
     options = parser.parse_args()
     worlds = {
         name: environment_from_dataset(read_dataset(options.data / name), cache=options.cache / name)
@@ -132,13 +133,13 @@ def main() -> None:
     print("| log | policy | runs × rounds | alarms | runs with an alarm | promised at most |")
     print("| --- | --- | --- | --- | --- | --- |")
     for name, world in worlds.items():
-        for policy in options.policies:
-            still(name, world, policy, runs=options.runs, rounds=options.rounds)
+        for policy in options.policies if options.runs else ():
+            still(name, world, policy, runs=options.runs, rounds=options.rounds, seed=options.seed)
     print("\n| log | policy | change after round 100 | noticed within 50 rounds | after … rounds, median (range) |")
     print("| --- | --- | --- | --- | --- |")
     for name, world in worlds.items():
         for policy in options.policies:
-            delays(name, world, policy, runs=options.changed_runs, change=100, limit=50)
+            delays(name, world, policy, runs=options.changed_runs, change=100, limit=50, seed=options.seed)
     print("\n| seed | alarm after … rounds | regret before | after, alone | after, forgetting |")
     print("| --- | --- | --- | --- | --- |")
     for seed in range(options.sandboxes):
