@@ -1,1 +1,6 @@
-"""Studies behind the figures of the documentation; run from the root of the repository, not part of the wheel."""
+"""Commands that make the tables of the documents; each prints one table of Markdown.
+
+Run them from the root of the repository, with the data sets in ``../shared/data`` or in the folder that ``--data``
+names: ``python -m studies.lift`` (docs/campaigns.md), ``python -m studies.drift`` (docs/drift.md) and
+``python -m studies.reach`` (docs/uncertainty.md). They are no part of the package.
+"""

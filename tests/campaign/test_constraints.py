@@ -132,31 +132,6 @@ def test_hold_out_is_random_recorded_and_never_contacted():
             campaign.ask("tea", 10, holdout=share)
 
 
-def test_lift_compares_the_followers_of_both():
-    campaign = small_campaign(window=100)
-    with pytest.raises(StateError, match="hold-out"):
-        campaign.lift()
-    ask = campaign.ask("tea", 4, holdout=0.5)
-    graph = campaign.graph
-    with pytest.raises(StateError, match="node events"):
-        campaign.lift()
-
-    def followers(users):
-        return set(graph.ids[graph.targets[graph.out_edges(graph.rows(list(users)))]].tolist())
-
-    chosen = {*ask.seeds, *ask.held_out}
-    ours, theirs = followers(ask.seeds), followers(ask.held_out)
-    only_ours, only_theirs = sorted(ours - theirs - chosen), sorted(theirs - ours - chosen)
-    acting = [*only_ours[:2], *only_theirs[:1], *sorted(ours & theirs)[:1]]
-    campaign.tell(ask.id, [{"user": user, "time": 1010.0} for user in acting])
-    campaign.tell(ask.id, [{"user": only_theirs[-1], "time": 2000.0}])
-    lift = campaign.lift()
-    assert lift.contacted_rate == 2 / len(only_ours)
-    assert lift.held_out_rate == 1 / len(only_theirs)
-    assert lift.difference == lift.contacted_rate - lift.held_out_rate
-    assert lift.low < lift.difference < lift.high
-
-
 def test_a_shadow_round_records_both_and_learns_from_what_was_done():
     campaign = small_campaign()
     ours = campaign.ask("tea", 3)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from studies import reach as study
 
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
+from studies import reach as study
 from tensorucb.campaign._explain import Evidence
 from tensorucb.campaign._forecast import (
     _DEVIATIONS,

@@ -199,6 +199,7 @@ def propose(
         "gains": _gains(world, rows, held, shown).tolist(),
         "contacted": world.keys[contacted].tolist(),
         "holdout": world.keys[held].tolist(),
+        "must_include": world.keys[rules.must_include].tolist(),
         "reach": asdict(reach),
         # The policy's own, for those contacted: what later rounds learn the correction from.
         "forecast": None if forecast is None else asdict(forecast),

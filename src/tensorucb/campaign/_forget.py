@@ -154,12 +154,14 @@ def _remove(campaign: Campaign, session: Session, world: World, row: int) -> tup
 def _without(record: RoundRecord, key: int) -> RoundRecord:
     """The round without this user; the same object if it never held them."""
     payload: Mapping[str, Any] = record.payload
-    if not any(key in payload[name] for name in ("seeds", "contacted", "holdout")):
+    # Rounds of older versions do not say who was demanded.
+    lists = {name: payload.get(name, []) for name in ("contacted", "holdout", "must_include")}
+    if not any(key in keys for keys in (payload["seeds"], *lists.values())):
         return record
     kept = [i for i, seed in enumerate(payload["seeds"]) if seed != key]
-    lists = {name: [k for k in payload[name] if k != key] for name in ("contacted", "holdout")}
+    others = {name: [k for k in keys if k != key] for name, keys in lists.items()}
     chosen = {name: [payload[name][i] for i in kept] for name in ("seeds", "gains")}
-    return replace(record, payload={**payload, **lists, **chosen})
+    return replace(record, payload={**payload, **others, **chosen})
 
 
 def _search(url: str, user: int | str, ids: list[int | str]) -> tuple[tuple[str, ...], bool | None]:

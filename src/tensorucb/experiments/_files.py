@@ -24,6 +24,7 @@ import numpy as np
 from tensorucb.checks import check_path
 from tensorucb.errors import FileFormatError
 from tensorucb.experiments._environment import Environment
+from tensorucb.experiments._fingerprint import fingerprint
 from tensorucb.experiments._runner import Experiment, RunResult, policy_settings
 from tensorucb.files import FORMULA, atomic_write, read_state, write_state
 from tensorucb.policies import Policy
@@ -47,8 +48,8 @@ _ROOMS = ("diffusion", "experiments", "features", "graph", "learner", "oracle", 
 class RunFiles:
     """The finished runs of an experiment; a run is either there, complete, or not there.
 
-    A file's name carries a digest of everything that the run depends on, so files of other settings, seeds or
-    data are never mistaken for it.
+    A file's name carries a digest of everything that the run depends on, so files of other settings, seeds, data or
+    code are never mistaken for it.
     """
 
     def __init__(self, directory: str | Path, environment: Environment, *, rounds: int, seed: int) -> None:
@@ -60,10 +61,14 @@ class RunFiles:
             "version": _version("tensorucb"),
             "code": code_digest(),
         }
+        # Taken once per policy: learning must not change it.
+        self._policies: dict[int, tuple[Policy, str]] = {}
 
     def path(self, label: str, policy: Policy, run: int) -> Path:
         """Where this policy's run is kept."""
-        about = {**self._base, "policy": policy_settings(policy), "run": run}
+        if id(policy) not in self._policies:
+            self._policies[id(policy)] = policy, fingerprint(policy)
+        about = {**self._base, "policy": self._policies[id(policy)][1], "run": run}
         digest = hashlib.sha256(json.dumps(about, sort_keys=True, default=repr).encode()).hexdigest()[:12]
         slug = re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
         return self.directory / f"{slug}-{run}-{digest}.npz"

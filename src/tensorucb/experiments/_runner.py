@@ -216,7 +216,11 @@ def run_experiment(
         Label -> policy. A policy is bound anew for each run.
     directory
         Where finished runs are kept, one file each. The same call with the same directory takes up where a
-        killed one stopped, and ends with the same bytes.
+        killed one stopped, and ends with the same bytes. A kept run is used only if everything that it depends on
+        is the same: environment, rounds, seed, the policy's arguments, this package's sources, and the code of the
+        policy with all functions and classes that it refers to, wherever they are defined (a module, the running
+        script, a notebook; policies inside a wrapper as well). Installed libraries count by name alone: use another
+        directory after updating one. A policy without ``settings()`` is known by its attributes, so pass a new one.
     report
         Called after each round with (done, total, label).
     """
