@@ -28,7 +28,7 @@ Algorithm = Literal["opim", "tim", "imm"]
 Objective = Literal["cascade", "direct"]
 
 _ALGORITHMS = {"opim": opim, "tim": tim, "imm": imm}
-QUALITY = 54.0
+QUALITY = 14.0
 _BYTES_PER_MEMBER = 12  # stored, reduced to candidates, and inverted
 _KEYS = 8
 
