@@ -29,7 +29,7 @@ may not be reached, and then the run is repeated without B.
 covers ``g`` sets is chosen with a standard error of ``√g``, and all of them together cover ``C`` sets with one of
 ``√C``. The first collection grows until
 
-    Σ√g + 3√C <= C / quality,
+    Σ√g + 3√C + (what picks left to direct gain might have covered, see below) <= C / quality,
 
 so the sets needed grow with the number of seeds: with ``K`` equal ones, ``C >= quality² (√K + 3)²``. Greedy's loss falls
 with this ratio in much the same way on every network and for every K that was measured; the default keeps it below
@@ -38,8 +38,8 @@ with this ratio in much the same way on every network and for every K that was m
 **Noise.** Of candidates that the samples do not tell apart the one with the largest direct gain is taken, and seeds that
 would add no more than noise are filled in by direct gain (`greedy`). They may cover less than greedy's own choice, and
 the certificate says so: its lower bound is that of the seeds returned, measured on sets that had no part in the choice,
-and its upper bound holds for any prefix. What picks left to direct gain could have covered counts as noise above, so
-they are only left to it where it hardly matters.
+and its upper bound holds for any prefix. So a saturated graph does not fill the list with users of one or two followers
+whom chance put on top, while picks whose small gains add up are sampled until they are told apart.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _run(
         cover = greedy_cover(collection, problem, sentinels, noisy=True)
         upper = share_upper(cover.bound, collection.sets, a_upper)
         a_lower = math.log(2.0 * runs * 2.0 ** (looks + 1) / settings.delta)
-        noise = float(np.sqrt(cover.gains).sum() + np.sqrt(collection.hits).sum()) + cover.left
+        noise = float(np.sqrt(cover.gains).sum() + np.sqrt(collection.hits).sum())
         wanted = _validation_size(cover, _OVERFIT * noise, sets, target * upper, a_lower)
         # A look that is due within two steps of the grid is not worth another greedy choice.
         look = max(at + 1, _next_look(cover, noise, grid, max(0, at - 1), target, a_upper, a_lower, settings.quality))
@@ -205,7 +205,7 @@ def _next_look(
     for look in range(at, min(at + 3 * _STEPS, len(grid) - 1)):
         scale = grid[look] / sets
         covered = cover.covered * scale
-        wrong = noise * math.sqrt(scale) + 3.0 * math.sqrt(covered)
+        wrong = noise * math.sqrt(scale) + 3.0 * math.sqrt(covered) + cover.left * scale
         if wrong * quality > covered:
             continue
         upper = share_upper(cover.bound * scale, grid[look], a_upper)

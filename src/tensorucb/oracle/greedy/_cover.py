@@ -18,14 +18,14 @@ __all__ = ["Cover", "greedy_cover"]
 class Cover:
     """A greedy choice: rows picked after the marked ones, sets each newly covered, and counts of sets.
 
-    ``covered`` is by marked and picked nodes together; ``left`` is the most that picks could add which were not made
-    because they were lost in noise; ``bound`` is at least what any admissible choice covers.
+    ``covered`` is by marked and picked nodes together; ``left`` estimates the most that the picks would add which were
+    not made because they are lost in noise; ``bound`` is at least what any admissible choice covers.
     """
 
     rows: NDArray[np.int64]
     gains: NDArray[np.int64]
     covered: int
-    left: int
+    left: float
     bound: int
 
 
@@ -89,7 +89,7 @@ def _unpriced(
         direct_take(row, graph.out_offsets, graph.targets, p, left_worth)
     while True:
         view = _reduce(collection, allowed, wanted)
-        group, room = np.zeros(view.nodes.size, dtype=np.int64), np.array([picks])
+        group = room = np.empty(0, dtype=np.int64)
         if problem.groups is not None:
             group = problem.groups[view.nodes]
             room = problem.room - np.bincount(problem.groups[sentinels], minlength=problem.room.size)
@@ -102,9 +102,9 @@ def _unpriced(
             break
         wanted *= 8
     if problem.groups is not None:
-        return _bounded(collection, problem, view, marginal, chosen, gains, int(left))
+        return _bounded(collection, problem, view, marginal, chosen, gains, left)
     covered = collection.base + int(gains.sum())
-    return Cover(view.nodes[chosen], gains, covered, int(left), min(collection.sets, collection.base + int(bound)))
+    return Cover(view.nodes[chosen], gains, covered, left, min(collection.sets, collection.base + int(bound)))
 
 
 def _priced(collection: Collection, problem: Problem, allowed: NDArray[np.uint8]) -> Cover:
@@ -130,7 +130,7 @@ def _bounded(  # the least of the bounds before the first and after the last pic
     marginal: NDArray[np.int64],
     chosen: NDArray[np.int64],
     gains: NDArray[np.int64],
-    left: int = 0,
+    left: float = 0.0,
 ) -> Cover:
     covered = collection.base + int(gains.sum())
     before = collection.base + problem.best_sum(view.nodes, view.marginal)

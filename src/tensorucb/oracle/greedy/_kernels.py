@@ -5,8 +5,8 @@ it would newly cover; ``floor`` an upper bound of the marginal of every node tha
 ``worth[j]`` the value of ``j`` times the probability that no seed activates it directly.
 
 Sampling noise: a candidate that newly covers ``g`` sets does so with a standard error of ``√g``. Candidates within one
-standard error of the best, or within ``NOISE`` sets of it where that is more, are not told apart by the samples; nine
-sets or fewer are within three standard errors of none at all.
+standard error of the best, or within ``NOISE`` sets of it where that is more, are not told apart by the samples: 16
+sets are four standard errors, which is how far the luckiest of some thousand candidates lies above its mean.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from tensorucb._kernels import KERNEL
 
-NOISE = 9
+NOISE = 16
 
 
 @numba.njit(**KERNEL)
@@ -152,23 +152,30 @@ def direct_take(i, out_offsets, targets, p, worth):  # type: ignore[no-untyped-d
 def _settle(tied, nodes, out_offsets, targets, p, worth, gain, age, now):  # type: ignore[no-untyped-def]
     """Which of the candidates ``tied`` has the largest direct gain; then the largest out-degree, then the lowest row.
 
-    ``gain[c]`` was computed at step ``age[c]``. Gains only shrink, so an old one is an upper bound, and only the
-    candidate on top is computed again.
+    ``gain[c]`` was computed at step ``age[c]``. Gains only shrink, so an old one is an upper bound, and one that is
+    below the best so far need not be computed again.
     """
-    while True:
-        top = tied[0]
-        for t in range(1, tied.size):
-            c = tied[t]
-            if gain[c] < gain[top]:
-                continue
-            wide = out_offsets[nodes[c] + 1] - out_offsets[nodes[c]]
-            most = out_offsets[nodes[top] + 1] - out_offsets[nodes[top]]
-            if gain[c] > gain[top] or wide > most or (wide == most and nodes[c] < nodes[top]):
-                top = c
-        if tied.size == 1 or age[top] == now:
-            return top
-        gain[top] = direct_gain(nodes[top], out_offsets, targets, p, worth)
-        age[top] = now
+    top = tied[0]
+    if tied.size == 1:
+        return top
+    for t in range(1, tied.size):
+        if gain[tied[t]] > gain[top]:
+            top = tied[t]
+    gain[top] = direct_gain(nodes[top], out_offsets, targets, p, worth)
+    age[top] = now
+    for t in range(tied.size):
+        c = tied[t]
+        if gain[c] < gain[top] or c == top:
+            continue
+        if age[c] != now:
+            gain[c] = direct_gain(nodes[c], out_offsets, targets, p, worth)
+            age[c] = now
+        wider = out_offsets[nodes[c] + 1] - out_offsets[nodes[c]] - out_offsets[nodes[top] + 1] + out_offsets[nodes[top]]
+        if gain[c] > gain[top] or (
+            gain[c] == gain[top] and (wider > 0 or (wider == 0 and nodes[c] < nodes[top]))
+        ):
+            top = c
+    return top
 
 
 @numba.njit(**KERNEL)
@@ -191,11 +198,11 @@ def pick(  # type: ignore[no-untyped-def]
     p,
     worth,
 ):
-    """Greedy: ``picks`` candidates within ``room`` for each ``group`` (consumed), and their gains.
+    """Greedy: ``picks`` candidates within ``room`` for each ``group`` (if any; consumed), and their gains.
 
     Candidates whose marginals are equal, or with ``noisy`` within the sampling noise of the largest, go by their direct
-    gain. With ``noisy`` it ends when the largest marginal is itself within the noise of none. Further returns: what
-    the picks then left out cover at most; the least prefix bound, for ``bound_picks`` nodes more than a prefix; whether
+    gain. With ``noisy`` it ends when the largest marginal is itself within the noise of none. Further returns: an
+    estimate of the most that the picks then left out would cover; the least prefix bound, for ``bound_picks`` nodes more than a prefix; whether
     every pick was made in view of the best of all nodes, not only of the candidates.
     """
     covered = np.zeros(rows, np.uint8)
@@ -206,21 +213,29 @@ def pick(  # type: ignore[no-untyped-def]
     gain = np.full(marginal.size, np.inf)
     age = np.full(marginal.size, -1)
     bound = top_sum(marginal, floor, bound_picks, heap)
-    total = found = left = 0
+    stride = 1 + picks // 32
+    grouped = group.size > 0
+    total = found = 0
+    left = 0.0
     exact = True
     while found < picks:
         best = 0
-        for c in range(marginal.size):
-            if marginal[c] > best and room[group[c]] > 0:
-                best = marginal[c]
+        if grouped:
+            for c in range(marginal.size):
+                if marginal[c] > best and room[group[c]] > 0:
+                    best = marginal[c]
+        else:
+            for c in range(marginal.size):
+                best = max(best, marginal[c])
         exact = exact and best >= floor
         if best <= (NOISE if noisy else 0):
-            left = best * (picks - found)
+            # The luckiest of many: half of the way back to what it would have without luck.
+            left = (picks - found) * max(0.0, best - 2.0 * math.sqrt(best))
             break
         least = best - max(NOISE, math.sqrt(best)) if noisy else best
         count = 0
         for c in range(marginal.size):
-            if marginal[c] >= least and room[group[c]] > 0:
+            if marginal[c] >= least and (not grouped or room[group[c]] > 0):
                 tied[count] = c
                 count += 1
         c = _settle(tied[:count], nodes, out_offsets, targets, p, worth, gain, age, found)
@@ -228,10 +243,13 @@ def pick(  # type: ignore[no-untyped-def]
         gains[found] = marginal[c]
         total += marginal[c]
         found += 1
-        room[group[c]] -= 1
+        if grouped:
+            room[group[c]] -= 1
         _take(c, starts, sets, offsets, reduced, covered, marginal)
         direct_take(nodes[c], out_offsets, targets, p, worth)
-        bound = min(bound, total + top_sum(marginal, floor, bound_picks, heap))
+        if found % stride == 0:
+            bound = min(bound, total + top_sum(marginal, floor, bound_picks, heap))
+    bound = min(bound, total + top_sum(marginal, floor, bound_picks, heap))
     return chosen[:found], gains[:found], left, bound, exact
 
 
