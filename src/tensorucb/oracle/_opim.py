@@ -31,15 +31,15 @@ covers ``g`` sets is chosen with a standard error of ``√g``, and all of them t
 
     Σ√g + 3√C + (what picks left to direct gain might have covered, see below) <= C / quality,
 
-so the sets needed grow with the number of seeds: with ``K`` equal ones, ``C >= quality² (√K + 3)²``. Greedy's loss falls
-with this ratio in much the same way on every network and for every K that was measured; the default keeps it below
-1 % on average (``python -m benchmarks.bench_oracle --quality``).
+so the sets needed grow with the number of seeds: with ``K`` equal ones, ``C >= quality² (√K + 3)²``. Greedy's loss
+falls with this ratio in much the same way on every network and for every K that was measured; the default keeps it
+below 1 % on average (``python -m benchmarks.bench_oracle --quality``).
 
-**Noise.** Of candidates that the samples do not tell apart the one with the largest direct gain is taken, and seeds that
-would add no more than noise are filled in by direct gain (`greedy`). They may cover less than greedy's own choice, and
-the certificate says so: its lower bound is that of the seeds returned, measured on sets that had no part in the choice,
-and its upper bound holds for any prefix. So a saturated graph does not fill the list with users of one or two followers
-whom chance put on top, while picks whose small gains add up are sampled until they are told apart.
+**Noise.** Of candidates that the samples do not tell apart the one with the largest direct gain is taken, and seeds
+that would add no more than noise are filled in by direct gain (`greedy`). They may cover less than greedy's own choice,
+and the certificate says so: its lower bound is that of the seeds returned, measured on sets that had no part in the
+choice, and its upper bound holds for any prefix. So in a saturated graph the list is not filled with users of one or
+two followers who came out on top by chance, while picks whose small gains add up are sampled until they are told apart.
 """
 
 from __future__ import annotations

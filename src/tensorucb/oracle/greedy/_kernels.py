@@ -170,10 +170,10 @@ def _settle(tied, nodes, out_offsets, targets, p, worth, gain, age, now):  # typ
         if age[c] != now:
             gain[c] = direct_gain(nodes[c], out_offsets, targets, p, worth)
             age[c] = now
-        wider = out_offsets[nodes[c] + 1] - out_offsets[nodes[c]] - out_offsets[nodes[top] + 1] + out_offsets[nodes[top]]
-        if gain[c] > gain[top] or (
-            gain[c] == gain[top] and (wider > 0 or (wider == 0 and nodes[c] < nodes[top]))
-        ):
+        wider = (
+            out_offsets[nodes[c] + 1] - out_offsets[nodes[c]] - out_offsets[nodes[top] + 1] + out_offsets[nodes[top]]
+        )
+        if gain[c] > gain[top] or (gain[c] == gain[top] and (wider > 0 or (wider == 0 and nodes[c] < nodes[top]))):
             top = c
     return top
 
@@ -202,8 +202,8 @@ def pick(  # type: ignore[no-untyped-def]
 
     Candidates whose marginals are equal, or with ``noisy`` within the sampling noise of the largest, go by their direct
     gain. With ``noisy`` it ends when the largest marginal is itself within the noise of none. Further returns: an
-    estimate of the most that the picks then left out would cover; the least prefix bound, for ``bound_picks`` nodes more than a prefix; whether
-    every pick was made in view of the best of all nodes, not only of the candidates.
+    estimate of the most that the picks then left out would cover; the least prefix bound, for ``bound_picks`` nodes
+    more than a prefix; whether every pick was made in view of the best of all nodes, not only of the candidates.
     """
     covered = np.zeros(rows, np.uint8)
     chosen = np.empty(picks, np.int64)
