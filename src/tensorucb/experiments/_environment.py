@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -41,6 +41,8 @@ _PROBABILITY_BYTES = 512 * 2**20
 _POOL_BITS = 8 * 512 * 2**20
 # Purposes of derived random streams: (seed, purpose, ...) never collide.
 _OPTIMUM, _WORLDS, _COINS = 11, 12, 13
+# For S* of the cascade objective: choices that must agree on a seed, and TIM+'s precision for the other seeds.
+_CHOICES, _EPSILON = 3, 0.15
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class WorldSettings:
 
 @dataclass(frozen=True)
 class Optimum:
-    """What the oracle reaches when it knows the truth: S* and f(S*)."""
+    """The seeds that a careful oracle finds when it knows the truth, and what they reach: S* and f(S*)."""
 
     rows: Ints
     spread: float
@@ -250,8 +252,23 @@ class Environment:
         return values
 
     def _compute_optimum(self, product: int) -> Optimum:
-        rng = np.random.default_rng([self.settings.seed, _OPTIMUM, product])
-        rows = self.oracle(rng)(self.probabilities(product), self.settings.k)
+        """S*, chosen on samples of its own: on the frozen worlds it would look better than it is.
+
+        For cascades several choices are made by the oracle of the policies. Seeds that all of them agree on are kept,
+        and the others are chosen again by TIM+, on far more samples; its walks stop at the seeds kept, which makes that
+        cheap. A policy that knows the truth would otherwise beat S* whenever its samples are luckier.
+        """
+        from tensorucb.oracle import SeedOracle
+
+        p, k = self.probabilities(product), self.settings.k
+        oracle = self.oracle(np.random.default_rng([self.settings.seed, _OPTIMUM, product]))
+        rows = oracle(p, k)
+        if self.settings.objective == "cascade":
+            choices = [rows, *(oracle(p, k) for _ in range(_CHOICES - 1))]
+            agreed = reduce(np.intersect1d, choices)
+            rng = np.random.default_rng([self.settings.seed, _OPTIMUM, product, 1])
+            careful = SeedOracle(self.graph, algorithm="tim", epsilon=_EPSILON, threads=self.threads, rng=rng)
+            rows = careful(p, k, must_include=agreed) if agreed.size < k else agreed
         return Optimum(np.asarray(rows, dtype=np.int64), self.evaluate(product, rows))
 
     def _compute_pool(self, product: int) -> LiveEdgePool:

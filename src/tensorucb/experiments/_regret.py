@@ -20,7 +20,9 @@ ETA = 1.0 - 1.0 / math.e - 0.1
 def scaled_regret(optimum: ArrayLike, spread: ArrayLike, *, eta: float = ETA) -> NDArray[np.float64]:
     """Scaled regret of each round, ``(f(S*) − f(S_t)) / η`` (Eq. regret_scaled_def).
 
-    It may be negative: ``S*`` is what the oracle finds when it knows the truth, not the unreachable optimum.
+    It may be a little negative: ``S*`` is what a careful oracle finds when it knows the truth, not the unreachable
+    optimum, and cascades are evaluated on a limited number of frozen worlds. There a set is ahead of ``S*`` by no more
+    than the error of the comparison, some four standard errors of the mean difference over the worlds.
     """
     best, got = check_numbers("optimum", optimum), check_numbers("spread", spread)
     if best.shape != got.shape:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -66,22 +66,15 @@ class Problem:
             return _matroid(marginals, self.groups[nodes], self.room, self.picks)
         return _largest(marginals, self.picks)
 
-    def fill(self, rows: Rows, merit: NDArray[Any]) -> Rows:
-        """``rows`` (forced ones included) completed to the full number of seeds by those of largest ``merit`` that fit.
-
-        For nodes that add nothing on the samples. Under a budget nothing is added: it would only cost.
-        """
-        missing = self.forced.size + self.picks - rows.size
-        if missing <= 0 or self.costs is not None:
-            return rows
-        free = self.allowed.astype(bool)
-        free[rows] = False
-        spare = np.flatnonzero(free)
-        spare = spare[np.argsort(-merit[spare], kind="stable")]
+    def after(self, rows: Rows) -> Problem:
+        """What is left to choose once ``rows`` (forced ones included) are taken."""
+        allowed = self.allowed.copy()
+        allowed[rows] = 0
+        room = self.room
         if self.groups is not None:
-            used = np.bincount(self.groups[np.setdiff1d(rows, self.forced)], minlength=self.room.size)
-            spare = _first_in_room(spare, self.groups[spare], self.room - used)
-        return np.concatenate([rows, spare[:missing]])
+            room = room - np.bincount(self.groups[np.setdiff1d(rows, self.forced)], minlength=room.size)
+        picks = self.forced.size + self.picks - rows.size
+        return replace(self, allowed=allowed, forced=rows, picks=picks, room=room)
 
     @property
     def log_count(self) -> float:

@@ -82,7 +82,7 @@ class Sampler:
         self.numbers = np.full(n, -1, dtype=np.int32)
         self._marked = np.empty(0, dtype=np.int64)
         self._p: NDArray[np.floating] = _NONE
-        self._loaded = _NONE
+        self.probabilities = _NONE
         self._order = _NO_EDGES
         self._scratch = np.empty(0, dtype=np.float32)
         self._cumulative = _NONE
@@ -91,7 +91,7 @@ class Sampler:
     def load(self, p: NDArray[np.float64], values: NDArray[np.float64] | None = None) -> None:
         """Take the probabilities of a round, and the nodes' values if roots are to be drawn in proportion to them."""
         graph = self.graph
-        self._loaded = p
+        self.probabilities = p
         self._cumulative = _NONE if values is None else np.cumsum(values)
         self.total = float(graph.n_nodes) if values is None else float(self._cumulative[-1])
         if graph.n_edges <= _GATHERED:
@@ -135,7 +135,7 @@ class Sampler:
         graph = self.graph
         for state in self._states:
             unmark_nodes(self._marked, graph.out_offsets, graph.targets, state)
-            mark_nodes(rows, graph.out_offsets, graph.targets, self._loaded, state, self._chance)
+            mark_nodes(rows, graph.out_offsets, graph.targets, self.probabilities, state, self._chance)
         self._credit[rows] = np.arange(rows.size, dtype=np.int32)
         self._marked = rows
 
