@@ -109,7 +109,7 @@ def _purge(campaign: Campaign, user: int | str) -> None:
     except StoreError as error:
         raise StoreError(
             f"{user!r} is gone from the log and the model, but the store's files may still hold the id ({error}) "
-            "Opening the campaign again when nobody reads it finishes it, and so does forgetting the same id again."
+            "Then open the campaign or forget the same id again: that finishes it."
         ) from error
     with campaign.store.write() as session:
         session.delete_blobs(number, marks)
