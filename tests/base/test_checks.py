@@ -19,19 +19,15 @@ from tensorucb.checks import (
     check_count,
     check_id,
     check_mapping,
-    check_moment,
     check_number,
     check_path,
     check_rows,
-    check_seconds,
     check_share,
     check_text,
-    check_times,
     shown,
-    unix_seconds,
-    unix_times,
 )
 from tensorucb.errors import InputError, ShapeError
+from tensorucb.moments import check_moment, check_seconds, check_times, unix_seconds, unix_times
 
 NEW_YEAR = 1704067200  # 2024-01-01 in UTC
 

@@ -15,8 +15,9 @@ from tensorucb.campaign._policy import build_policy
 from tensorucb.campaign._store import CampaignRecord, RoundRecord, Session, Status, Store
 from tensorucb.campaign._tell import Told
 from tensorucb.campaign._world import Catalogue, World, world_from_blob, world_to_blob
-from tensorucb.checks import check_callable, check_moment, check_text, shown
+from tensorucb.checks import check_callable, check_text, shown
 from tensorucb.errors import FileFormatError, ShapeError, UnknownIdError
+from tensorucb.moments import check_moment
 from tensorucb.policies import Policy
 
 if TYPE_CHECKING:
