@@ -13,8 +13,7 @@ from __future__ import annotations
 import math
 import os
 import reprlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -24,39 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.errors import InputError, ShapeError
-
-__all__ = [
-    "LARGEST",
-    "LONGEST_TEXT",
-    "SMALLEST",
-    "array_of",
-    "check_array",
-    "check_callable",
-    "check_choice",
-    "check_count",
-    "check_flag",
-    "check_id",
-    "check_instance",
-    "check_mapping",
-    "check_moment",
-    "check_number",
-    "check_numbers",
-    "check_path",
-    "check_rows",
-    "check_seconds",
-    "check_sequence",
-    "check_share",
-    "check_text",
-    "check_times",
-    "is_missing",
-    "is_moment",
-    "plain",
-    "shown",
-    "shown_path",
-    "unix_seconds",
-    "unix_times",
-    "unstorable",
-]
 
 T = TypeVar("T")
 
@@ -70,9 +36,6 @@ LONGEST_TEXT = 512
 """Ids and names may have this many characters; every database can index them then."""
 
 _SHOWN = 80
-_YEAR_1, _YEAR_9999 = -62_135_596_800.0, 253_402_300_799.0
-_LENGTHS = {"W": 604800.0, "D": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}  # units of datetime64, in seconds
-_PARTS = {"ms": 1e3, "us": 1e6, "ns": 1e9, "ps": 1e12, "fs": 1e15, "as": 1e18}  # and how many make a second
 _REALS = (int, float, np.integer, np.floating, Decimal, Fraction)
 
 
@@ -124,7 +87,8 @@ def shown_path(path: object) -> str:
     return shown(str(path), 400)
 
 
-def _wrong(name: str, wanted: str, value: object, hint: str = "") -> InputError:
+def refusal(name: str, wanted: str, value: object, hint: str = "") -> InputError:
+    """The error of an argument that is not what was wanted."""
     return InputError(f"{name} must be {wanted}; got {shown(value)}.{' ' + hint if hint else ''}")
 
 
@@ -146,7 +110,7 @@ def check_count(name: str, value: Any, low: int = 1, high: int = MOST) -> int:
         bounds = f"of at least {low}" if high == MOST else f"in {low}..{high}"
         if isinstance(given, int) and given > MOST == high:
             bounds = f"of at most {MOST:,}"
-        raise _wrong(name, f"a whole number {bounds}", value)
+        raise refusal(name, f"a whole number {bounds}", value)
     return int(given)
 
 
@@ -169,7 +133,7 @@ def check_number(
             bounds = above
         if strict and low == 0.0 and 0.0 < number < least:
             bounds = f"of at least {SMALLEST:g}"
-        raise _wrong(name, f"a finite number {bounds}", value, hint)
+        raise refusal(name, f"a finite number {bounds}", value, hint)
     return number
 
 
@@ -178,14 +142,14 @@ def check_share(name: str, value: Any, *, zero: bool = True, one: bool = True) -
     given = plain(value)
     good = isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given <= 1
     if not good or (given == 0 and not zero) or (given == 1 and not one):
-        raise _wrong(name, f"a number in {'[' if zero else '('}0, 1{']' if one else ')'}", value)
+        raise refusal(name, f"a number in {'[' if zero else '('}0, 1{']' if one else ')'}", value)
     return float(given) + 0.0
 
 
 def check_flag(name: str, value: Any) -> bool:
     """True or False."""
     if not isinstance(value, bool | np.bool_):
-        raise _wrong(name, "True or False", value)
+        raise refusal(name, "True or False", value)
     return bool(value)
 
 
@@ -203,9 +167,9 @@ def unstorable(text: str) -> str | None:
 def check_text(name: str, value: Any, *, empty: bool = False, longest: int = LONGEST_TEXT) -> str:
     """Text that can be stored: valid Unicode, without NUL, not too long."""
     if not isinstance(value, str):
-        raise _wrong(name, "text", value)
+        raise refusal(name, "text", value)
     if not value and not empty:
-        raise _wrong(name, "a text that is not empty", value)
+        raise refusal(name, "a text that is not empty", value)
     if len(value) > longest:
         raise InputError(f"{name} must have at most {longest:,} characters; got {len(value):,}: {shown(value, 40)}.")
     reason = unstorable(value)
@@ -220,7 +184,7 @@ def check_id(name: str, value: Any) -> int | str:
     if isinstance(given, str):
         return check_text(name, given)
     if not isinstance(given, int) or isinstance(given, bool) or not -(2**63) <= given < 2**63:
-        raise _wrong(name, "an id, which is text or a whole number of 64 bits", value)
+        raise refusal(name, "an id, which is text or a whole number of 64 bits", value)
     return given
 
 
@@ -229,7 +193,7 @@ def check_choice(name: str, value: Any, words: Iterable[str]) -> str:
     allowed = list(words)
     if not isinstance(value, str) or value not in allowed:
         *most, last = map(repr, allowed)
-        raise _wrong(name, f"{', '.join(most)} or {last}" if most else last, value)
+        raise refusal(name, f"{', '.join(most)} or {last}" if most else last, value)
     return str(value)
 
 
@@ -240,23 +204,23 @@ def check_path(name: str, value: Any) -> Path:
     except TypeError:
         path = None
     if not isinstance(path, str) or not path:
-        raise _wrong(name, "a path, as text or as a pathlib.Path", value)
+        raise refusal(name, "a path, as text or as a pathlib.Path", value)
     if unstorable(path) or not path.isprintable() or len(path) > 4096 or max(map(len, path.split("/"))) > 255:
-        raise _wrong(name, "a path of printable characters, not too long", path)
+        raise refusal(name, "a path of printable characters, not too long", path)
     return Path(path)
 
 
 def check_instance(name: str, value: Any, kind: type[T] | tuple[type, ...], wanted: str, hint: str = "") -> T:
     """An object of this kind."""
     if not isinstance(value, kind):
-        raise _wrong(name, wanted, value, hint)
+        raise refusal(name, wanted, value, hint)
     return value  # type: ignore[return-value]  # a tuple of kinds gives any of them
 
 
 def check_callable(name: str, value: Any, wanted: str) -> Callable[..., Any]:
     """A function, such as a clock."""
     if not callable(value):
-        raise _wrong(name, wanted, value)
+        raise refusal(name, wanted, value)
     function: Callable[..., Any] = value
     return function
 
@@ -266,7 +230,7 @@ def check_mapping(name: str, value: Any, wanted: str) -> dict[Any, Any]:
     try:
         return dict(check_instance(name, value, Mapping, wanted))
     except LookupError as error:
-        raise _wrong(name, wanted, value, "One of its keys has no value.") from error
+        raise refusal(name, wanted, value, "One of its keys has no value.") from error
 
 
 def check_sequence(name: str, value: Any, wanted: str) -> list[Any]:
@@ -274,108 +238,8 @@ def check_sequence(name: str, value: Any, wanted: str) -> list[Any]:
     if isinstance(value, np.ndarray) and value.ndim == 1:
         return list(value.tolist())
     if not isinstance(value, Sequence) or isinstance(value, str | bytes | bytearray | memoryview):
-        raise _wrong(name, wanted, value)
+        raise refusal(name, wanted, value)
     return list(value)
-
-
-# -- moments and durations --
-
-
-def check_seconds(name: str, value: Any, *, zero: bool = False) -> float:
-    """A duration in seconds, from a number or a `datetime.timedelta`."""
-    if isinstance(value, np.timedelta64):
-        given: Any = math.nan if np.isnat(value) else value / np.timedelta64(1, "s") if _has_seconds(value) else None
-    else:
-        # pandas has a NaT that calls itself a timedelta and answers NaN.
-        given = value.total_seconds() if isinstance(value, timedelta) else value
-    return check_number(name, given, strict=not zero, hint="Give seconds or a timedelta.")
-
-
-def _has_seconds(value: np.timedelta64) -> bool:
-    return np.datetime_data(value.dtype)[0] not in ("Y", "M", "generic")
-
-
-def unix_seconds(value: Any) -> float:
-    """Unix seconds of a number, a datetime (UTC if it has no zone), a date, or such a text; NaN for everything else."""
-    if isinstance(value, bool | np.bool_):
-        return math.nan
-    if isinstance(value, str):
-        value = _moment_of_text(value)
-    if isinstance(value, np.datetime64):
-        return float(unix_times(np.array([value]))[0])
-    try:
-        if _is_real(type(value)):
-            return float(value)
-        if isinstance(value, date) and not isinstance(value, datetime):
-            value = datetime(value.year, value.month, value.day)
-        if isinstance(value, datetime):
-            return float((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp())
-    except (OverflowError, ValueError):  # too large, or pandas' NaT
-        return math.nan
-    return math.nan
-
-
-def _moment_of_text(text: str) -> Any:
-    # Eight digits are a date, as ISO writes it; any other number is seconds.
-    if len(text) > 64:
-        return None
-    if not (len(text) == 8 and text.isdigit()):
-        try:
-            return float(text)
-        except ValueError:
-            pass
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None
-
-
-def unix_times(values: NDArray[Any]) -> NDArray[np.int64] | NDArray[np.float64]:
-    """Unix seconds of an array: whole numbers stay, datetimes of any unit become seconds, NaN is what is no time."""
-    kind = values.dtype.kind
-    if kind == "i" or (kind == "u" and (not values.size or values.max() < 2**63)):
-        return values.astype(np.int64, copy=False)
-    if kind == "f" or kind == "u":
-        with np.errstate(over="ignore"):
-            return values.astype(np.float64, copy=False)
-    if kind == "M":
-        unit, step = np.datetime_data(values.dtype)
-        if unit in ("Y", "M"):  # of no fixed length
-            values, unit, step = values.astype("datetime64[D]"), "D", 1
-        if unit == "generic":
-            return np.full(values.shape, np.nan)
-        ticks = values.astype(np.int64).astype(np.float64) * (step * _LENGTHS.get(unit, 1.0)) / _PARTS.get(unit, 1.0)
-        return np.where(np.isnat(values), np.nan, ticks)
-    if kind in "OUT":
-        return np.array([unix_seconds(value) for value in values.ravel().tolist()], np.float64).reshape(values.shape)
-    return np.full(values.shape, np.nan)
-
-
-def is_moment(seconds: Any) -> Any:
-    """Whether unix seconds lie in the years 1 to 9999 (of a number or an array); NaN does not."""
-    return (seconds >= _YEAR_1) & (seconds <= _YEAR_9999)
-
-
-def check_moment(name: str, value: Any) -> float:
-    """A moment as unix seconds, from a number, a datetime or a date."""
-    seconds = math.nan if isinstance(value, str) else unix_seconds(plain(value))
-    if not is_moment(seconds):
-        raise _wrong(name, "unix seconds or a datetime, in the years 1 to 9999", value)
-    return seconds
-
-
-def check_times(name: str, values: Any) -> NDArray[np.int64] | NDArray[np.float64]:
-    """A column of times in seconds: whole numbers stay, datetimes of any unit and zone become unix seconds."""
-    wanted = "a column of numbers or datetimes"
-    array = array_of(name, values, wanted)
-    if array.dtype.kind not in "iufMO" and array.size:
-        raise InputError(f"{name} must be {wanted}; got values of type {array.dtype!s:.40}.")
-    times = unix_times(array)
-    bad = np.flatnonzero(~(np.abs(times.astype(np.float64)) <= LARGEST))
-    if bad.size:
-        came = shown(array.ravel()[bad[0]])
-        raise InputError(f"{name} must be finite seconds or datetimes; got {came} at [{bad[0]}]. Drop or fill it.")
-    return times
 
 
 # -- arrays --
@@ -398,14 +262,14 @@ def array_of(name: str, values: Any, wanted: str) -> NDArray[Any]:
             raise InputError(f"{name} holds masked values. Fill them, or drop those rows, first.")
         values = values.data
     if isinstance(values, str | bytes | Mapping) or not (hasattr(values, "__array__") or isinstance(values, Sequence)):
-        raise _wrong(name, wanted, values, "Pass a list or an array.")
+        raise refusal(name, wanted, values, "Pass a list or an array.")
     try:
         dtype = getattr(values, "dtype", None)
         if getattr(dtype, "tz", None) is not None and hasattr(values, "to_numpy"):
             return np.asarray(values.to_numpy(dtype="datetime64[ns]"))  # pandas would give objects
         return np.asarray(values)
     except Exception as error:  # lists of unequal length, and whatever another library's conversion raises
-        raise _wrong(name, wanted, values, f"({type(error).__name__}: {shown(str(error))[1:-1]})") from error
+        raise refusal(name, wanted, values, f"({type(error).__name__}: {shown(str(error))[1:-1]})") from error
 
 
 def check_array(
@@ -464,7 +328,7 @@ def _size_fits(size: int, wanted: int | str) -> bool:
 
 def _real(name: str, array: NDArray[Any], wanted: str) -> NDArray[np.float64]:
     if array.dtype.kind == "O":
-        wrong = [kind for kind in set(map(type, array.ravel().tolist())) if not _is_real(kind)]
+        wrong = [kind for kind in set(map(type, array.ravel().tolist())) if not is_real(kind)]
         if not wrong:
             try:
                 return array.astype(np.float64)
@@ -473,7 +337,7 @@ def _real(name: str, array: NDArray[Any], wanted: str) -> NDArray[np.float64]:
         first = next(value for value in array.ravel().tolist() if type(value) in wrong)
         if is_missing(first):
             raise InputError(f"{name} must be finite numbers; got a missing value ({shown(first)}). Fill or drop it.")
-        raise _wrong(name, wanted, first, "Convert it to a number first.")
+        raise refusal(name, wanted, first, "Convert it to a number first.")
     if array.size and array.dtype.kind not in "biuf":
         raise InputError(f"{name} must be {wanted}; got values of type {array.dtype!s:.40}.")
     if array.dtype.itemsize > 8 and array.size:  # long doubles
@@ -482,7 +346,8 @@ def _real(name: str, array: NDArray[Any], wanted: str) -> NDArray[np.float64]:
     return array.astype(np.float64, copy=False)
 
 
-def _is_real(kind: type) -> bool:
+def is_real(kind: type) -> bool:
+    """Whether values of this type are real numbers."""
     return issubclass(kind, _REALS) and not issubclass(kind, bool | np.timedelta64)  # NumPy counts it as an integer
 
 
@@ -513,10 +378,3 @@ def check_rows(name: str, values: Any, n: int, *, hint: str = "", distinct: bool
         given, counts = np.unique(rows, return_counts=True)
         raise InputError(f"{name} must be distinct; got {given[counts > 1][0]} more than once.")
     return rows
-
-
-def refuse_unknown(name: str, given: Collection[Any], known: Collection[Any]) -> None:
-    """An error for the first key that is not known."""
-    unknown = [key for key in given if key not in known]
-    if unknown:
-        raise InputError(f"{name} has the unknown entry {shown(unknown[0])}; known are {shown(list(known))}.")

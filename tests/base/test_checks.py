@@ -19,19 +19,15 @@ from tensorucb.checks import (
     check_count,
     check_id,
     check_mapping,
-    check_moment,
     check_number,
     check_path,
     check_rows,
-    check_seconds,
     check_share,
     check_text,
-    check_times,
     shown,
-    unix_seconds,
-    unix_times,
 )
 from tensorucb.errors import InputError, ShapeError
+from tensorucb.moments import check_moment, check_seconds, check_times, unix_seconds, unix_times
 
 NEW_YEAR = 1704067200  # 2024-01-01 in UTC
 
@@ -185,7 +181,7 @@ def test_datetimes_of_any_unit_are_seconds(unit):
         np.array([NEW_YEAR]),
         [float(NEW_YEAR)],
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
 def test_columns_of_times(column):
     assert check_times("times", column).tolist() == [NEW_YEAR]
@@ -205,7 +201,7 @@ def test_whole_numbers_stay_seconds():
         *(np.ma.array([1, 2], mask=[0, 1]), pa.nulls(2), pa.array(["a", "b"]).dictionary_encode(), b"ab"),
         *(np.array([(1, 2), (3, 4)], dtype=[("a", int), ("b", int)]), pd.Series([1, None], dtype="Int64")),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_what_is_no_array_of_numbers(values):
     with pytest.raises(InputError, match="costs"):
@@ -226,7 +222,7 @@ def test_what_is_no_array_of_numbers(values):
         *(pd.Series([1, 2]), pd.Series([1, 2], dtype="Int64"), pa.chunked_array([[1], [2]]), [Decimal(1), Decimal(2)]),
         *(pa.array([Decimal("1"), Decimal("2")]), np.array([1, 2], dtype=object), range(1, 3)),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_arrays_of_numbers(values):
     array = check_array("costs", values, (2,))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import random
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from fuzz.cases import CASES
 from fuzz.hostile import HOSTILE
 from fuzz.runner import Fuzz, jobs
+from tensorucb.campaign import Campaign
 
 
 @pytest.fixture(autouse=True)
@@ -55,3 +58,32 @@ def test_many_hostile_calls():
         fuzz.run(*job)
     _judge(fuzz)
     assert fuzz.tally.calls >= 20_000
+
+
+# Records that the package itself makes, types, and callables without arguments or with a whole experiment as theirs.
+_NOT_FUZZED = {
+    "data": {"ActionLog", "Description", "FileReport", "LeftOut", "Report", "Sandbox"},
+    "diffusion": {"Cascade", "Spread"},
+    "features": {"Eigenmap", "FeatureKind", "TopicModel", "VoteLog"},
+    "oracle": {"Selection"},
+    "policies": {"BasePolicy", "DriftState", "Oracle", "Policy", "PolicyState", "Product"},
+    "truth": {"Activations", "TopicAwareFit"},
+}
+
+
+@pytest.mark.parametrize("room", ["data", "diffusion", "features", "graph", "oracle", "policies", "truth"])
+def test_every_public_callable_of_a_room_is_fuzzed(room):
+    module = importlib.import_module(f"tensorucb.{room}")
+    fuzzed = {name.split(".")[1].split(" ")[0] for name in CASES if name.startswith(f"{room}.")}
+    assert set(module.__all__) - fuzzed - _NOT_FUZZED.get(room, set()) == set()
+
+
+def test_every_method_of_a_campaign_is_fuzzed():
+    fuzzed = {name.split(".")[2].split(" ")[0].rstrip(",") for name in CASES if name.startswith("campaign.Campaign.")}
+    methods = {
+        name
+        for kind in Campaign.__mro__
+        for name, value in vars(kind).items()
+        if inspect.isfunction(value) and not name.startswith("_") and len(inspect.signature(value).parameters) > 1
+    }
+    assert methods - fuzzed == set()

@@ -18,8 +18,9 @@ from tensorucb.campaign._reach import Outlook, Reach, foresee, untouched
 from tensorucb.campaign._store import CampaignRecord, RoundRecord
 from tensorucb.campaign._track import Past, product_label
 from tensorucb.campaign._world import World
-from tensorucb.checks import check_moment, check_seconds, shown
+from tensorucb.checks import shown
 from tensorucb.errors import InputError
+from tensorucb.moments import check_moment, check_seconds
 from tensorucb.policies import Policy
 from tensorucb.policies.beliefs import expected_probabilities
 

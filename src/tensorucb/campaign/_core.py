@@ -19,8 +19,9 @@ from tensorucb.campaign._store import CampaignRecord, RoundRecord, Session, Stat
 from tensorucb.campaign._tell import Told
 from tensorucb.campaign._track import TrackRecord
 from tensorucb.campaign._world import Catalogue, World, world_from_blob, world_to_blob
-from tensorucb.checks import check_callable, check_id, check_moment, check_text, shown
+from tensorucb.checks import check_callable, check_id, check_text, shown
 from tensorucb.errors import FileFormatError, ShapeError, StoreError, UnknownIdError
+from tensorucb.moments import check_moment
 from tensorucb.policies import Policy
 from tensorucb.policies._inputs import as_modes
 

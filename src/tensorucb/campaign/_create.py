@@ -18,19 +18,11 @@ from tensorucb.campaign._model import SERVED, SNAPSHOTS
 from tensorucb.campaign._policy import build_policy, policy_spec
 from tensorucb.campaign._store import Store
 from tensorucb.campaign._world import Catalogue, make_world, world_to_blob
-from tensorucb.checks import (
-    check_callable,
-    check_choice,
-    check_count,
-    check_mapping,
-    check_moment,
-    check_share,
-    check_text,
-    shown,
-)
+from tensorucb.checks import check_callable, check_choice, check_count, check_mapping, check_share, check_text, shown
 from tensorucb.errors import InputError, UnknownIdError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
+from tensorucb.moments import check_moment
 from tensorucb.policies import Policy
 
 __all__ = ["CampaignInfo", "copy", "create", "infos"]

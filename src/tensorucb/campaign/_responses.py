@@ -12,20 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.checks import (
-    array_of,
-    check_mapping,
-    check_path,
-    check_text,
-    is_missing,
-    is_moment,
-    plain,
-    shown,
-    unix_times,
-    unstorable,
-)
+from tensorucb.checks import array_of, check_mapping, check_path, check_text, is_missing, plain, shown, unstorable
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.graph._ids import describe_rows, id_column
+from tensorucb.moments import is_moment, unix_times
 from tensorucb.tables import plain_column, read_table, table_columns
 
 __all__ = ["Batch", "EdgeBatch", "NodeBatch", "read_responses"]

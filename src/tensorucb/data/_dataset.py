@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.checks import check_instance, check_seconds, check_text
+from tensorucb.checks import check_instance, check_text
 from tensorucb.data._log import ActionLog
 from tensorucb.data._report import Report
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
+from tensorucb.moments import check_seconds
 
 __all__ = ["Dataset", "checksum"]
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tensorucb.checks import check_instance, check_seconds
+from tensorucb.checks import check_instance
 from tensorucb.data._dataset import Dataset
 from tensorucb.data._log import ActionLog
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
+from tensorucb.moments import check_seconds
 
 __all__ = ["Description", "count_activations", "describe"]
 

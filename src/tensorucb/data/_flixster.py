@@ -16,7 +16,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tensorucb.checks import check_flag, check_path, check_text
+from tensorucb.checks import check_flag, check_path, check_text, shown
 from tensorucb.data._assemble import assemble
 from tensorucb.data._dataset import Dataset
 from tensorucb.data._text import Column, Table, first_line, read_text
@@ -75,7 +75,7 @@ def read_flixster(links: Path, ratings: Path | None = None, *, name: str = "flix
     if header and head != _RATING_COLUMNS:
         raise FileFormatError(
             f"{ratings.name} should have the columns {', '.join(_RATING_COLUMNS)} between tabs; "
-            f"its first line has {', '.join(head)}."
+            f"its first line has {shown(head)}."
         )
     actions = read_text(
         ratings,

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.checks import check_count, check_rows, check_times
+from tensorucb.checks import check_count, check_rows
 from tensorucb.errors import ShapeError
 from tensorucb.graph._ids import id_column, string_array
+from tensorucb.moments import check_times
 
 __all__ = ["ActionLog"]
 

@@ -10,13 +10,14 @@ from typing import Any
 
 import polars as pl
 
-from tensorucb.checks import check_flag, check_path, check_seconds, check_text, shown
+from tensorucb.checks import check_flag, check_path, check_text, shown
 from tensorucb.data._assemble import assemble
 from tensorucb.data._dataset import Dataset
 from tensorucb.data._report import FIRST_LINES, FileReport, LeftOut, refuse
 from tensorucb.data._text import Column, Table, first_line, read_text
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.files import FORMULA
+from tensorucb.moments import check_seconds
 from tensorucb.tables import read_table
 
 __all__ = ["GUARDED", "META", "read_plain"]
@@ -32,7 +33,7 @@ def _places(file: str, header: Sequence[str], wanted: Sequence[str]) -> list[int
     if missing:
         raise FileFormatError(
             f"{file} lacks the column{'s' if len(missing) > 1 else ''} {', '.join(missing)}; "
-            f"its first line has {', '.join(header) or 'nothing'}. Name the columns {', '.join(wanted)}."
+            f"its first line has {shown(list(header)) if header else 'nothing'}. Name the columns {', '.join(wanted)}."
         )
     doubled = [name for name in wanted if list(header).count(name) > 1]
     if doubled:

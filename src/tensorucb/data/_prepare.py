@@ -7,11 +7,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.checks import check_count, check_flag, check_instance, check_seconds, shown
+from tensorucb.checks import check_count, check_flag, check_instance, shown
 from tensorucb.data._dataset import Dataset
 from tensorucb.data._log import ActionLog
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
+from tensorucb.moments import check_seconds
 from tensorucb.rng import RngLike, as_generator
 
 __all__ = ["prepare"]

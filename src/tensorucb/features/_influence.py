@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.checks import check_array, check_rows, check_sequence, check_times, shown
+from tensorucb.checks import check_array, check_rows, check_sequence, shown
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.features._eigenmap import laplacian_eigenmap
 from tensorucb.features._profile import UserProfile
@@ -17,6 +17,7 @@ from tensorucb.features._users import FeatureKind, user_features
 from tensorucb.features._votes import VoteLog, item_numbers
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
+from tensorucb.moments import check_times
 
 __all__ = ["past_influence", "past_response", "user_profile"]
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.checks import check_rows, check_seconds, check_times
+from tensorucb.checks import check_rows
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
+from tensorucb.moments import check_seconds, check_times
 from tensorucb.threads import map_chunks, thread_count
 
 __all__ = ["Activations", "activations"]
