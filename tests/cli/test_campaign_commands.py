@@ -84,8 +84,10 @@ def test_a_whole_campaign_through_files_and_json(folder):
 
     closed = run_json("close", "spring", ask["round"])
     assert (closed["status"], len(closed["model"])) == ("closed", 64)
-    second = run_json("ask", "spring", "--features", "0.5,0.5", "-k", 2, "--quota", "a=1", "--request-id", "x")
-    assert run_json("ask", "spring", "--features", "0.5,0.5", "-k", 2, "--request-id", "x")["round"] == second["round"]
+    request = ("ask", "spring", "--features", "0.5,0.5", "-k", 2, "--request-id", "x")
+    second = run_json(*request, "--quota", "a=1")
+    assert run_json(*request, "--quota", "a=1")["round"] == second["round"]
+    assert "other values of quotas" in run(*request, code=1).stderr
     assert run_json("close", "spring", second["round"], "--cancel")["status"] == "cancelled"
 
     history = first_edges(folder, ["05-member"]).with_columns(outcome=1, product=pl.lit("tea"))
