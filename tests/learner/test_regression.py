@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -255,6 +257,16 @@ def test_a_path_that_cannot_be_written_is_named(tmp_path):
     for call in (learner.save, TensorRegression.load):
         with pytest.raises(InputError, match="path must be"):
             call(5)
+
+
+def test_numbers_of_other_kinds_become_plain_ones():
+    # Otherwise kernels would compile again for each kind, and keep the kind in their cache on disk.
+    class Rank(enum.IntEnum):
+        TWO = 2
+
+    settings = TensorRegression((np.int8(2), Rank.TWO), Rank.TWO, tolerance=np.float32(0.5), rng=0).settings
+    assert [type(value) for value in (*settings.dims, settings.rank)] == [int, int, int]
+    assert type(settings.tolerance) is float
 
 
 def test_groups_are_checked():

@@ -65,6 +65,7 @@ class Graph:
 
     def __post_init__(self) -> None:
         n = check_count("n_nodes", self.n_nodes, 0, 2**31 - 1)
+        object.__setattr__(self, "n_nodes", n)
         for name in ("sources", "targets"):
             rows = getattr(self, name)
             if not (isinstance(rows, np.ndarray) and rows.dtype == np.int32 and rows.ndim == 1):

@@ -45,26 +45,30 @@ class TensorSettings:
     max_sweeps: int = 100
 
     def __post_init__(self) -> None:
-        for mode, size in enumerate(self.dims):
-            check_count(f"dims[{mode}]", size, 1, _MOST_FEATURES)
-        for group, size in enumerate(self.intercepts):
-            check_count(f"intercepts[{group}]", size, 1, 2**31 - 1)
-        check_count("rank", self.rank, 1, _MOST_RANKS)
-        check_count("max_sweeps", self.max_sweeps, 1)
+        # What the checks return is kept: kernels compile again for every other kind of number.
+        kept: dict[str, Any] = {
+            "dims": tuple(check_count(f"dims[{mode}]", size, 1, _MOST_FEATURES) for mode, size in enumerate(self.dims)),
+            "intercepts": tuple(
+                check_count(f"intercepts[{g}]", size, 1, 2**31 - 1) for g, size in enumerate(self.intercepts)
+            ),
+            "rank": check_count("rank", self.rank, 1, _MOST_RANKS),
+            "max_sweeps": check_count("max_sweeps", self.max_sweeps, 1),
+            "tolerance": check_number("tolerance", self.tolerance, low=1e-300),
+            "forgetting": check_share("forgetting", self.forgetting, zero=False),
+            "prior_variance": tuple(check_number("prior_variance", v, strict=True) for v in self.prior_variance),
+        }
+        for name in ("noise_variance", "intercept_variance"):
+            kept[name] = check_number(name, getattr(self, name), strict=True)
+        for name, value in kept.items():
+            object.__setattr__(self, name, value)
         for name, allowed in CHOICES.items():
             check_choice(name, getattr(self, name), allowed)
         _check_size(self)
-        for name in ("noise_variance", "intercept_variance"):
-            check_number(name, getattr(self, name), strict=True)
-        check_number("tolerance", self.tolerance, low=1e-300)
-        for value in self.prior_variance:
-            check_number("prior_variance", value, strict=True)
         if len(self.prior_variance) != len(self.dims):
             raise InputError(
                 f"prior_variance must be one number or one for each of the {len(self.dims)} modes; "
                 f"got {len(self.prior_variance)}."
             )
-        check_share("forgetting", self.forgetting, zero=False)
 
     @classmethod
     def build(
