@@ -205,8 +205,8 @@ def check_path(name: str, value: Any) -> Path:
         path = None
     if not isinstance(path, str) or not path:
         raise refusal(name, "a path, as text or as a pathlib.Path", value)
-    if unstorable(path) or not path.isprintable() or len(path) > 4096 or max(map(len, path.split("/"))) > 255:
-        raise refusal(name, "a path of printable characters, not too long", path)
+    if unstorable(path) or len(path) > 4096 or max(map(len, path.split("/"))) > 255:
+        raise refusal(name, "a path that the file system can hold", path)
     return Path(path)
 
 
@@ -357,6 +357,8 @@ def _out_of_range(name: str, array: NDArray[np.float64], low: float, high: float
     if not math.isfinite(value):
         return InputError(f"{name} must be finite numbers; got {value} at [{place}]. Clean or fill it first.")
     bounds = f"in [{low:g}, {high:g}]" if high < LARGEST or value > low else f"of at least {low:g}"
+    if abs(value) > LARGEST:
+        bounds, hint = f"in [{low:g}, {high:g}]", "Scale them first, for example to a standard deviation of 1."
     return InputError(f"{name} must be numbers {bounds}; got {value!r} at [{place}]. {hint}".rstrip())
 
 

@@ -144,8 +144,8 @@ def test_an_ask_is_not_repeated_because_somebody_closed_a_round(monkeypatch):
     waiting = other.ask("tea", 2)
     propose, proposals = campaign._proposal, []
 
-    def overtaken(world, request):
-        proposals.append(propose(world, request))
+    def overtaken(*given):
+        proposals.append(propose(*given))
         if len(proposals) == 1:
             other.close(waiting.id)
         return proposals[-1]

@@ -45,7 +45,7 @@ def test_an_old_campaign_that_holds_such_a_round_recovers_when_opened(tmp_path, 
         with pytest.warns(UnlearnableRoundWarning, match=bad.id):
             ask = again.ask("tea", 2)
         assert again.status().quarantined == {bad.id: again._ledger.rounds[3].payload["quarantined"]}
-        assert "must lie between" in again.status().quarantined[bad.id]
+        assert "must be numbers in" in again.status().quarantined[bad.id]
         with again.store.read() as session:
             (event,) = [event for event in session.events(1) if event.kind == "quarantined"]
         assert (event.round, event.payload["id"]) == (3, bad.id)
@@ -173,7 +173,7 @@ def test_a_snapshot_with_nan_of_an_earlier_version_is_not_used():
 @pytest.mark.parametrize("size", [*HUGE, np.nan, np.inf])
 def test_at_the_door_it_is_refused(size):
     campaign = small_campaign(graph=small_graph(12, 40))
-    refused = r"must (be finite|lie between)"
+    refused = r"must be (finite )?numbers"
     s, t = out_pairs(campaign, campaign.graph.ids.tolist())[0]
     with pytest.raises(InputError, match=refused):
         campaign.ask([size, 0.0], 2)

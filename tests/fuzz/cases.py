@@ -192,6 +192,11 @@ simple(
     },
 )
 simple(
+    "diffusion.simulate_gains",
+    diffusion.simulate_gains,
+    lambda w: {"graph": w.graph, "probabilities": w.p, "seeds_rows": [0], "runs": 3, "rng": 0, "threads": 1},
+)
+simple(
     "diffusion.spread",
     diffusion.spread,
     lambda w: {
@@ -334,10 +339,7 @@ POLICIES: dict[str, dict[str, Any]] = {
         "max_rows": 1000,
     },
     "Thompson": {"exploration": 1.0, "prior_successes": 1.0, "prior_failures": 1.0, "by_cell": False},
-    "ForgetOnDrift": {
-        **{"policy": policies.LinUCB(), "run_length": 2000.0, "tolerance": 0.1, "warm_up": 3, "memory": 10},
-        "familiar": 0,
-    },
+    "ForgetOnDrift": {"policy": policies.LinUCB(), "run_length": 2000.0, "warm_up": 3, "memory": 10},
 }
 
 
@@ -422,10 +424,8 @@ simple(
 CASES["policies.TensorUCB.mean"] = lambda w: Case(
     _taught_policy(w, "TensorUCB", {"rank": 2}).mean, {"product": w.product}, unit=True
 )
-simple("policies.DriftAlarm", policies.DriftAlarm, lambda w: {"run_length": 100.0, "tolerance": 0.1})
-CASES["policies.DriftAlarm.update"] = lambda w: Case(
-    policies.DriftAlarm().update, {"expected": 1.0, "variance": 1.0, "observed": 1.0}
-)
+simple("policies.DriftAlarm", policies.DriftAlarm, lambda w: {"run_length": 100.0})
+CASES["policies.DriftAlarm.update"] = lambda w: Case(policies.DriftAlarm().update, {"misfit": 1.0})
 CASES["policies.expected_probabilities"] = lambda w: Case(
     policies.expected_probabilities,
     {"policy": _taught_policy(w, "LinUCB", {}), "product": w.product},

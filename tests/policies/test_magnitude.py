@@ -30,11 +30,11 @@ def test_larger_features_are_refused(kind, size):
     policy = bound_to(kind())
     product = np.array([size, 0.0, 1.0])
     for call in (policy.score, lambda p: policy.update(p, [0], [1.0])):
-        with pytest.raises(InputError, match=r"must lie between .* Scale them"):
+        with pytest.raises(InputError, match=r"must be numbers in .* Scale them"):
             call(product)
     users = WORLD.users.copy()
     users[3, 1] = size
-    with pytest.raises(InputError, match=r"user features must lie between .* Scale them"):
+    with pytest.raises(InputError, match=r"users must be numbers in .* Scale them"):
         bound_to(kind(), users)
 
 

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.campaign._ledger import Ledger
-from tensorucb.campaign._model import SERVED, SNAPSHOTS, Model, Snapshot, prunable
+from tensorucb.campaign._model import SERVED, SNAPSHOTS, Model, Snapshot, prunable, served_name
 from tensorucb.campaign._policy import build_policy
 from tensorucb.campaign._store import CampaignRecord, RoundRecord, Session, Status, Store
 from tensorucb.campaign._tell import Told
 from tensorucb.campaign._track import TrackRecord
-from tensorucb.campaign._world import Catalogue, World, world_from_blob, world_to_blob
+from tensorucb.campaign._world import Catalogue, World, seal, world_from_blob, world_to_blob
 from tensorucb.checks import check_callable, check_id, check_text, shown
 from tensorucb.errors import FileFormatError, ShapeError, StoreError, UnknownIdError
 from tensorucb.moments import check_moment
@@ -292,8 +292,8 @@ class CampaignCore:
                 for snapshot in due:
                     session.put_blob(number, snapshot.name, snapshot.data)
                 if model.served in [snapshot.name for snapshot in due]:
-                    session.put_blob(number, SERVED, model.served.encode())
-            served = (session.blob(number, SERVED) or b"").decode()
+                    session.put_blob(number, SERVED, seal(SERVED, {"name": model.served}, {}))
+            served = served_name(session, number)
             names = session.blobs(number, SNAPSHOTS)
             session.delete_blobs(number, prunable(names, model.hashes(world, self._ledger), served))
         model.damaged.clear()

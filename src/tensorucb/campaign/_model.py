@@ -17,11 +17,21 @@ from tensorucb.campaign._fold import Fold, pairs_of
 from tensorucb.campaign._ledger import Ledger, Pair
 from tensorucb.campaign._policy import state_hash
 from tensorucb.campaign._store import RoundRecord, Session
-from tensorucb.campaign._world import World
+from tensorucb.campaign._world import World, unseal
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.policies import Policy
 
-__all__ = ["IN_ASK", "IN_CLOSE", "SERVED", "SNAPSHOTS", "DamagedSnapshotWarning", "Model", "Snapshot", "prunable"]
+__all__ = [
+    "IN_ASK",
+    "IN_CLOSE",
+    "SERVED",
+    "SNAPSHOTS",
+    "DamagedSnapshotWarning",
+    "Model",
+    "Snapshot",
+    "prunable",
+    "served_name",
+]
 
 SNAPSHOTS = "snapshot-"
 SERVED = "served"
@@ -247,7 +257,7 @@ class Model:
 
     def _served_name(self, session: Session, campaign: int) -> str:
         """The snapshot of a model that answered others, if there is one."""
-        name = (session.blob(campaign, SERVED) or b"").decode()
+        name = served_name(session, campaign)
         return "" if name in self.damaged or name not in session.blobs(campaign, SNAPSHOTS) else name
 
     def _restored(self, session: Session, ledger: Ledger, world: World) -> bool:
@@ -284,6 +294,14 @@ class Model:
         if fold is self._serving:
             self.served = name
         return Snapshot(name, data)
+
+
+def served_name(session: Session, campaign: int) -> str:
+    """The snapshot that the store calls served; none where the note of it is damaged."""
+    try:
+        return str(unseal(session.blob(campaign, SERVED) or b"", SERVED, "the note of the served snapshot")[0]["name"])
+    except FileFormatError:
+        return ""
 
 
 def _bound(fold: Fold, world: World) -> bool:

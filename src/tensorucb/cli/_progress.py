@@ -56,9 +56,12 @@ class Progress:
         if before is None or total != before[1] or done < before[0]:
             self._stage, self._first = time.monotonic(), done
         self._state = (done, total, what)
-        if not self._terminal and not self._lines:
-            with self._lock:
+        with self._lock:
+            if not self._terminal and not self._lines:
                 self._print(self._plain())
+            elif self._terminal and before is None:
+                # The first report is shown at once: a short work may be over before the thread's turn.
+                self._redraw()
 
     def note(self, line: str) -> None:
         """A line about what begins now, which stays."""
@@ -74,10 +77,10 @@ class Progress:
                 if self._stop.is_set():
                     return
                 try:
-                    if not self._terminal:
+                    if self._terminal:
+                        self._redraw()
+                    else:
                         self._print(self._plain())
-                    elif time.monotonic() - self._start >= _PATIENCE:
-                        self._draw(self._bar(terminal_width(sys.stderr) - 1))
                 except (OSError, ValueError):  # the terminal is gone; the work goes on
                     return
 
@@ -85,6 +88,10 @@ class Progress:
         self._lines += 1
         say(f"tensorucb {self._name}: {text}", err=True)
         sys.stderr.flush()
+
+    def _redraw(self) -> None:
+        if time.monotonic() - self._start >= _PATIENCE:
+            self._draw(self._bar(terminal_width(sys.stderr) - 1))
 
     def _draw(self, line: str) -> None:
         if line != self._drawn:

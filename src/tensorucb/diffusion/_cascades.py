@@ -158,8 +158,9 @@ def simulate_gains(
     """
     from tensorucb.diffusion import _kernels
 
+    check_graph(graph)
     p, rows = check_probabilities(graph, probabilities), check_seeds(graph, "seeds_rows", seeds_rows)
-    gains = np.empty((check_count("runs", runs), rows.size))
+    gains = np.empty((check_count("runs", runs, 1, max(1, MOST_RUNS // max(1, rows.size))), rows.size))
     key = stream_key(as_generator(rng))
 
     def work(start: int, stop: int) -> None:
