@@ -41,9 +41,11 @@ def _all(url):
             [(record, blobs, *rest)] = content(session)
             names = [name for name, _ in blobs if not name.startswith("snapshot-")]
         asks = campaign.rounds()
+        with campaign.store.read() as session:
+            requests = [session.round_by_request(1, f"request-{number}").number for number in range(5)]
         reasons = [repr(campaign.explain(ask.id)) for ask in asks]
         network = campaign.graph.to_frame().rows()
-        return record, names, rest, asks, reasons, network, campaign.products(), campaign.model_hash()
+        return record, names, rest, asks, requests, reasons, network, campaign.products(), campaign.model_hash()
 
 
 def _rows(store):

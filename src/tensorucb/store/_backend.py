@@ -20,6 +20,8 @@ class Backend(Protocol):
     shown: str
     """The same for messages."""
     timeout: float
+    unindexed: str
+    """After a table's name in a query: read the table itself, not its indexes."""
 
     def engine(self) -> sa.Engine:
         """A new pool of connections; nothing is connected yet."""

@@ -64,6 +64,8 @@ class _Connection(psycopg.Connection[Any]):
 class PostgresBackend:
     """A PostgreSQL database."""
 
+    unindexed = ""  # the server looks after its own
+
     def __init__(self, url: str, timeout: float) -> None:
         self.timeout = timeout
         self.url = url

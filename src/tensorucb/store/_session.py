@@ -224,14 +224,21 @@ class SQLSession:
 
     def round(self, campaign: int, round_id: str) -> RoundRecord | None:
         """The round of that id, if there is one."""
-        return self._one_round(_ROUND_BY_ID, campaign, round_id)
+        return self._one_round(_ROUND_BY_ID, "id", campaign, round_id)
 
     def round_by_request(self, campaign: int, request_id: str) -> RoundRecord | None:
         """The round opened by that request, if there is one."""
-        return self._one_round(_ROUND_BY_REQUEST, campaign, request_id)
+        return self._one_round(_ROUND_BY_REQUEST, "request_id", campaign, request_id)
 
-    def _one_round(self, query: sa.Executable, campaign: int, name: str) -> RoundRecord | None:
-        rows = self._rows(query, {"c": campaign, "name": name})
+    def _one_round(self, query: sa.Executable, column: str, campaign: int, name: str) -> RoundRecord | None:
+        values = {"c": campaign, "name": name}
+        rows = self._rows(query, values)
+        # Nothing found may also mean a damaged index, and a request answered twice.
+        table = f"{tables.round_.name} {self._backend.unindexed}"
+        if not rows and self._rows(
+            sa.text(f"SELECT number FROM {table} WHERE campaign = :c AND {column} = :name"), values
+        ):
+            raise FileFormatError(f"{self._backend.shown} is damaged: an index has lost a round. Use a backup.")
         for row in rows:
             self._groups.check(campaign, "round", row[0], total([round_hash(row)]))
         return _round(rows[0]) if rows else None

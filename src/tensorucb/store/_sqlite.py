@@ -24,6 +24,8 @@ __all__ = ["SQLiteBackend"]
 class SQLiteBackend:
     """A SQLite file at an absolute path."""
 
+    unindexed = "NOT INDEXED"
+
     def __init__(self, path: Path, timeout: float) -> None:
         self.path = path
         self.timeout = timeout
