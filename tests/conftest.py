@@ -17,8 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite("store.contract")
+
+# A busy machine must not fail a test: neither an example nor the making of examples has a time limit.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 _INSTALLED = Path("/usr/lib/postgresql")
 
