@@ -354,8 +354,7 @@ class Campaign(CampaignCore):
         with self._lock, self._prepared(now).write() as session:
             world, campaign = self._current(session), self._record.campaign
             self._close_due(session, now)
-            born = self._ledger.next_number()
-            grown = add_users(world, ids, features, sources, targets, costs, groups, born)
+            grown = add_users(world, ids, features, sources, targets, costs, groups, self._ledger.next_number())
             fresh = as_id_array(ids, "ids")
             if fresh.size:
                 session.add_users(campaign, grown.keys[world.keys.size :], fresh.tolist())
@@ -373,8 +372,7 @@ class Campaign(CampaignCore):
             if grown.features is not None:
                 self._check_sizes(session, [grown.features.shape[1]])
             session.put_blob(self._record.campaign, "products", grown.to_blob())
-            payload = {"products": len(grown.ids)}
-            session.append_event(self._record.campaign, "products_added", None, payload, now)
+            session.append_event(self._record.campaign, "products_added", None, {"products": len(grown.ids)}, now)
 
     def import_history(self, responses: Any, product: Any = None) -> HistoryReport:
         """Learn from past campaigns; see :func:`tensorucb.campaign._history.import_history`."""
