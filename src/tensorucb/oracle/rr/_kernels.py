@@ -302,7 +302,11 @@ def sample_sets(  # type: ignore[no-untyped-def]
                     r = mix64(s)
                     s += GOLDEN
                     # log of a number in (0, 1]: never of zero.
-                    position += 1.0 + math.floor(math.log(1.0 - unit(r)) * inverse)
+                    skip = math.log(1.0 - unit(r)) * inverse
+                    # Before the floor, a 64-bit whole number: what a larger skip becomes differs between CPUs.
+                    if skip >= last - position:
+                        break
+                    position += 1.0 + math.floor(skip)
                     if position >= last:
                         break
                     e = np.int64(position)
