@@ -244,3 +244,9 @@ def test_import_is_light():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_ids_at_the_ends_of_64_bits():
+    for first, last in ((2**63 - 2**20, 2**63 - 1), (-(2**63), -(2**63) + 2**20)):
+        graph = Graph.from_edges([first], [last])
+        assert graph.rows([last, first]).tolist() == [1, 0]

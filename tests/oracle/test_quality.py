@@ -53,6 +53,8 @@ def test_the_same_on_real_networks(name, kind, k):
     graph = read_dataset(DATA / name).graph
     dense = name == "digg_core" and kind == "uni"  # its walks are long: TIM+ at 0.1 takes a minute and more
     walks, epsilon = (2**17, 0.3) if dense else (2**20, 0.1)
+    if name == "nethept" and kind == "uni":  # few users are reached: the same error takes more walks
+        walks = 2**22
     ratio, error = beside_tim(graph, probabilities(graph, kind), k, walks, runs=8, references=2, epsilon=epsilon)
     assert error < 0.003
     assert ratio > 0.99

@@ -30,7 +30,7 @@ def fill_table(ids, low, table):  # type: ignore[no-untyped-def]
 def look_up_table(ids, low, table):  # type: ignore[no-untyped-def]
     """Rows of ids by direct addressing, -1 where there is none."""
     rows = np.empty(ids.size, np.int32)
-    high = low + table.size - 1
+    high = low + (table.size - 1)  # low + table.size may be one more than 64 bits hold
     for i in range(ids.size):
         rows[i] = table[ids[i] - low] if low <= ids[i] <= high else -1
     return rows
