@@ -141,8 +141,10 @@ def check_share(name: str, value: Any, *, zero: bool = True, one: bool = True) -
     """A number from 0 to 1; the ends themselves only if ``zero`` and ``one`` allow it."""
     given = plain(value)
     good = isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given <= 1
-    if not good or (given == 0 and not zero) or (given == 1 and not one):
-        raise refusal(name, f"a number in {'[' if zero else '('}0, 1{']' if one else ')'}", value)
+    # As with positive numbers, the inverse of a share that is not 0 must be finite.
+    if not good or (given < SMALLEST and not zero) or (given == 1 and not one):
+        least = f"[{SMALLEST:g}" if good and 0 < given < SMALLEST else "[0" if zero else "(0"
+        raise refusal(name, f"a number in {least}, 1{']' if one else ')'}", value)
     return float(given) + 0.0
 
 

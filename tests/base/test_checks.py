@@ -261,3 +261,10 @@ def test_objects_whose_conversion_fails_are_refused():
 
     with pytest.raises(InputError, match="MemoryError"):
         array_of("users", Odd(), "an array")
+
+
+def test_a_share_above_0_has_a_finite_inverse():
+    with pytest.raises(InputError, match=r"eta must be a number in \[1e-12, 1\]; got 5e-324"):
+        check_share("eta", 5e-324, zero=False)
+    assert check_share("eta", 1e-12, zero=False) == 1e-12
+    assert check_share("eta", 5e-324) == 5e-324
