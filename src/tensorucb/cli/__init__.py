@@ -13,7 +13,7 @@ __all__ = ["main"]
 def main(args: list[str] | None = None) -> None:
     """Run the command line; exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted."""
     try:
-        with listening():
+        with listening(last=args is None):
             from tensorucb.cli._app import run
 
             run(args)

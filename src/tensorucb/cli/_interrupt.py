@@ -40,8 +40,8 @@ def _press(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def listening() -> Iterator[None]:
-    """Inside the block no Ctrl-C is lost."""
+def listening(*, last: bool) -> Iterator[None]:
+    """Inside the block no Ctrl-C is lost; after it none counts, if it is the ``last`` thing that the process does."""
     global _pressed
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # started in the background
@@ -64,4 +64,5 @@ def listening() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         sys.unraisablehook = printed
         for number, handler in before.items():
-            signal.signal(number, handler)
+            # Another Ctrl-C on the way out would be taken for a first one.
+            signal.signal(number, signal.SIG_IGN if last and was_pressed() else handler)
