@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.errors import InputError
-from tensorucb.policies._base import BasePolicy, Floats, Ints, Oracle
+from tensorucb.policies._base import BasePolicy, Floats, Grid, Ints, Oracle
 from tensorucb.policies._inputs import check_number
 
 __all__ = ["COIN"]
@@ -36,6 +36,8 @@ class COIN(BasePolicy):
     """
 
     uses_product = True
+    # Trials are whole numbers: below about 0.1 every c asks for one trial of each edge for 300 rounds. 0 never explores.
+    tunable: ClassVar[Grid] = {"exploration": (0.0, 0.1, 0.3, 1.0)}
 
     def __init__(self, *, variant: str = "coin", exploration: float | None = None) -> None:
         if variant not in _VARIANTS:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.errors import InputError, ShapeError, StateError
 from tensorucb.graph import Graph
-from tensorucb.policies._base import Oracle, Policy, PolicyState, Product
+from tensorucb.policies._base import Grid, Oracle, Policy, PolicyState, Product
 from tensorucb.policies._inputs import as_modes, as_observations, check_count, check_number
 from tensorucb.policies.beliefs import expected_probabilities
 from tensorucb.rng import RngLike, as_generator, stream_key
@@ -170,7 +170,7 @@ class ForgetOnDrift:
         `CUCB` and `Thompson`, whose scores of untried edges are a prior and no prediction, want 5 or more.
     """
 
-    tunable: ClassVar[tuple[str, ...]] = ()
+    tunable: ClassVar[Grid] = {}
 
     def __init__(
         self,
