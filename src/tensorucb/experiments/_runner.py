@@ -182,7 +182,7 @@ def run_experiment(
     policies: Mapping[str, Policy],
     *,
     rounds: int,
-    runs: int = 5,
+    runs: int | range = 5,
     seed: int = 0,
     directory: str | Path | None = None,
     report: Report | None = None,
@@ -193,6 +193,8 @@ def run_experiment(
     ----------
     policies
         Label -> policy. A policy is bound anew for each run.
+    runs
+        Number of runs, or a range of run numbers: a run's products and coins follow from its number.
     directory
         Where finished runs are kept, one file each. The same call with the same directory takes up where a
         killed one stopped, and ends with the same bytes.
@@ -201,10 +203,11 @@ def run_experiment(
     """
     from tensorucb.experiments._files import RunFiles
 
-    if runs < 1 or not policies:
+    numbers = range(runs) if isinstance(runs, int) else runs
+    if not numbers or not policies:
         raise InputError(f"an experiment needs at least one policy and one run; got {len(policies)} and {runs}.")
     files = None if directory is None else RunFiles(directory, environment, rounds=rounds, seed=seed)
-    total, done = len(policies) * runs * rounds, 0
+    total, done = len(policies) * len(numbers) * rounds, 0
     results: list[RunResult] = []
 
     def step(label: str) -> None:
@@ -214,7 +217,7 @@ def run_experiment(
             report(done, total, label)
 
     # Run by run rather than policy by policy: an interrupted experiment compares all policies already.
-    for run in range(runs):
+    for run in numbers:
         for label, policy in policies.items():
             found = files.read(label, policy, run) if files else None
             if found is None:

@@ -117,8 +117,8 @@ class UserProfile:
 
         Influence is the log ratio of credit to what was expected, both weighted by the product's topics. Taste is
         log(1 + actions) by topic, beyond what the user's activity predicts, weighted in the same way. A feature below 0
-        counts as 0, and the weights are scaled to sum to 1. Columns have standard deviation ½ over products of one topic,
-        so that a column means the same for every product. Without a past there is no column.
+        counts as 0, and the weights are scaled to sum to 1. Columns have standard deviation ½ over products of one
+        topic, so that a column means the same for every product. Without a past there is no column.
 
         Parameters
         ----------
@@ -154,7 +154,8 @@ class UserProfile:
     @cached_property
     def _expected(self) -> F64:
         """Credit that a user of average influence would have earned, by topic."""
-        assert self.credit is not None and self.exposure is not None
+        assert self.credit is not None
+        assert self.exposure is not None
         return np.asarray(self.exposure * (float(self.credit.sum()) / max(float(self.exposure.sum()), 1e-9)))
 
     @cached_property

@@ -36,7 +36,7 @@ class COIN(BasePolicy):
     """
 
     uses_product = True
-    # Trials are whole numbers: below about 0.1 every c asks for one trial of each edge for 300 rounds. 0 never explores.
+    # Trials are whole numbers: up to 0.1, every c asks for one trial of each edge for 300 rounds. 0 never explores.
     tunable: ClassVar[Grid] = {"exploration": (0.0, 0.1, 0.3, 1.0)}
 
     def __init__(self, *, variant: str = "coin", exploration: float | None = None) -> None:

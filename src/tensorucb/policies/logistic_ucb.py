@@ -1,4 +1,4 @@
-"""`LogisticUCB`: logistic regression on main effects, refitted to the log (after Filippi et al. 2010, Li et al. 2017)."""
+"""`LogisticUCB`: logistic regression on main effects, refitted to the log (after Filippi et al. 2010)."""
 
 from __future__ import annotations
 
