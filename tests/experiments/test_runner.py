@@ -193,11 +193,11 @@ def valley(best):
         ({"x": 0.3, "n": 2, "kind": "right"}, set()),
         ({"x": 9.0, "n": 2, "kind": "left"}, {3.33, 11.1, 37.0}),
         ({"x": 1e4, "n": 1, "kind": "left"}, {3.33, 11.1, 37.0}),
-        ({"x": 0.01, "n": 9, "kind": "right"}, {0.0333, 0.0111, 0.0037, 8, 16}),
+        ({"x": 0.01, "n": 9, "kind": "right"}, {0.0333, 0.0111, 0.0037, 8}),
     ],
 )
 def test_every_argument_is_searched_and_grids_are_extended_at_their_edges(best, extended):
-    """The best values are found up to the steps of the grid, where three extensions of it reach that far."""
+    """The best values are found up to the steps of the grid, where its extensions reach that far."""
     trials = _search(valley(best), GRID, {"x": 1.0, "n": 1, "kind": "left"}, extend=True)
     chosen = min(trials, key=lambda trial: trial.regret).arguments
     values = {value for trial in trials for value in trial.arguments.values()}

@@ -34,6 +34,8 @@ VALIDATION_RUN = 1_000_000
 # Every fifth product of a campaign is for tuning, if it has enough of them to be split.
 _TUNE_EVERY, _FEWEST_PRODUCTS = 5, 10
 _SWEEPS, _EXTENSIONS = 3, 3
+# Of whole numbers, which are sizes (rank, dimension): time and memory grow with them.
+_SIZE_EXTENSIONS = 1
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ def tune(
 
     The arguments are searched one after the other, each with the others at their best so far, until a sweep over all
     of them changes nothing (three at most). If the best candidate of a policy's own grid is the smallest or the largest
-    number, the grid is extended by the factor between its last two, three times at most.
+    number, the grid is extended by the factor between its last two, three times at most (whole numbers once).
 
     Parameters
     ----------
@@ -158,7 +160,10 @@ def _search(
     """Everything tried, no setting twice; see :func:`tune`."""
     tried: dict[str, Trial] = {}
     current, candidates = dict(start), {name: list(values) for name, values in grid.items()}
-    extensions = dict.fromkeys(grid, _EXTENSIONS if extend else 0)
+    extensions = {
+        name: (_SIZE_EXTENSIONS if isinstance(values[0], int) else _EXTENSIONS) if extend else 0
+        for name, values in grid.items()
+    }
 
     def at(name: str, value: Any) -> float:
         arguments = {**current, name: value}

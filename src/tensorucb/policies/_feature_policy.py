@@ -33,9 +33,8 @@ class FeaturePolicy(BasePolicy):
 
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
         """Start anew on this graph, with (n, d) user features or a `UserProfile`, and a seed."""
-        past = self.matched and isinstance(users, UserProfile) and users.k is not None
-        self._profile = users if past and isinstance(users, UserProfile) else None
-        self.uses_product = type(self).uses_product or past
+        self._profile = users if self.matched and isinstance(users, UserProfile) and users.k is not None else None
+        self.uses_product = type(self).uses_product or self._profile is not None
         super().bind(graph, users if self._profile is None else self._profile.totals(), rng)
 
     @property

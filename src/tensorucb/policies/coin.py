@@ -26,6 +26,8 @@ class COIN(BasePolicy):
     With at least K such users, K of them are seeded; with fewer, all of them, and the oracle adds the rest from the
     other users on ``n/N`` (0 where untried).
 
+    Published: c as below, and as many cells as the authors' partition has. Added: c is tuned.
+
     Parameters
     ----------
     variant

@@ -45,7 +45,7 @@ class IMFB(BasePolicy):
     """
 
     name = "IMFB"
-    tunable: ClassVar[Grid] = {"exploration": EXPLORATIONS, "dim": (3, 10, 30), "base_rate": (0.01, 0.03, 0.1)}
+    tunable: ClassVar[Grid] = {"exploration": EXPLORATIONS, "dim": (2, 5, 10, 20), "base_rate": (0.01, 0.03, 0.1)}
 
     def __init__(
         self,
