@@ -10,12 +10,17 @@ import sqlite3
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from tensorucb.campaign import Campaign
+from tensorucb.campaign import Ask, Campaign
+from tensorucb.campaign._ask import round_id
+from tensorucb.campaign._store import EdgeResponses
 from tensorucb.graph import Graph
 from tensorucb.policies import LinUCB, Policy, TensorUCB
 from tensorucb.store.campaigns import create_campaign
@@ -158,6 +163,77 @@ def _single(graph: Graph, tells: int) -> dict[str, object]:
     return _row("one tell, 99th percentile", _percentile(ours), _percentile(bare), "ms")
 
 
+def _logged(campaign: Campaign, rounds: int) -> None:
+    """Closed rounds with their responses, written as one transaction: what ask, tell and close leave in the log."""
+    graph, number, rng = campaign.graph, campaign._record.campaign, np.random.default_rng(5)
+    pattern = campaign.ask(_product(0), 2)
+    campaign.close(pattern.id)
+    with campaign.store.write() as session:
+        campaign._ledger.refresh(session)
+        first = campaign._found(session, pattern.id)
+        for at in range(2, rounds + 1):
+            users = np.sort(rng.choice(graph.n_nodes, 2, replace=False)).astype(np.int64)
+            keys = {name: users.tolist() for name in ("seeds", "contacted")}
+            product = {"id": None, "vectors": [_product(at % 20).tolist()]}
+            payload = {**first.payload, **keys, "product": product, "gains": [0.0, 0.0]}
+            identifier = round_id(campaign._record, at)
+            session.append_event(number, "asked", at, {"id": identifier}, 0.0)
+            told = _responses(graph, users, at)
+            columns = (told[name].to_numpy().astype(np.int64) for name in ("source", "target"))
+            seq = session.append_event(number, "told", at, {"id": identifier, "late": 0}, 0.0)
+            times, nobody = np.full(told.height, np.nan), [None] * told.height
+            rows = EdgeResponses(*columns, told["outcome"].to_numpy().astype(np.float64), times, nobody)
+            session.add_edge_responses(number, at, rows, seq)
+            seq = session.append_event(number, "closed", at, {"id": identifier}, 0.0)
+            session.put_round(number, replace(first, number=at, id=identifier, revision=seq, payload=payload))
+
+
+def _milliseconds(calls: list[Callable[[], object]]) -> float:
+    spent = []
+    for call in calls:
+        started = time.perf_counter()
+        call()
+        spent.append(1000 * (time.perf_counter() - started))
+    return statistics.median(spent)
+
+
+def _life(campaign: Campaign, times: int) -> dict[str, float]:
+    """Milliseconds of an ask, a tell of 20 responses and a close, each the median of several rounds."""
+    asks: list[Ask] = []
+    spent = {"ask": _milliseconds([lambda: asks.append(campaign.ask(_product(3), 2))] * times)}
+    frames = [_responses(campaign.graph, np.array(ask.contacted), 1).head(20) for ask in asks]
+    spent["tell"] = _milliseconds([partial(campaign.tell, a.id, f) for a, f in zip(asks, frames, strict=True)])
+    spent["close"] = _milliseconds([partial(campaign.close, ask.id) for ask in asks])
+    return spent
+
+
+def _long(graph: Graph, few: int, many: int) -> list[dict[str, object]]:
+    """A short and a long campaign: each call, and an ask after a late response to round 1."""
+    rows, lives = [], []
+    for count in (few, many):
+        with tempfile.TemporaryDirectory() as folder, _campaign(folder, "long", graph, TensorUCB()) as campaign:
+            _logged(campaign, count)
+            campaign.sync()
+            campaign.ask(_product(1), 2)  # kernels are loaded on first use
+            lives.append(_life(campaign, 9))
+            if count == many:
+                rows.append(_row(f"an ask after a late response to round 1 of {many}", *_starved(campaign, 5), "ms"))
+    short, long = lives
+    return [*(_row(f"{name} at {many} rounds, beside {few}", long[name], short[name], "ms") for name in short), *rows]
+
+
+def _starved(campaign: Campaign, times: int) -> tuple[float, float]:
+    """Milliseconds of the slowest ask, each after one more late response to round 1; and of a usual ask."""
+    first, graph = campaign.rounds()[0], campaign.graph
+    late = _responses(graph, np.array(first.contacted), 1).rows(named=True)
+    usual = _milliseconds([lambda: campaign.ask(_product(3), 2)] * 5)
+    worst = 0.0
+    for row in late[:times]:
+        campaign.tell(first.id, [row])
+        worst = max(worst, _milliseconds([lambda: campaign.ask(_product(3), 2)]))
+    return worst, usual
+
+
 def _percentile(seconds: list[float]) -> float:
     return 1000 * statistics.quantiles(seconds, n=100)[98]
 
@@ -178,4 +254,5 @@ def run(quick: bool = False) -> list[dict[str, object]]:
     graph = _network(200 if quick else 2000)
     rounds = 2 if quick else 200
     rows = _replay("TensorUCB", TensorUCB(), graph, rounds)
+    rows += _long(graph, 10, 40) if quick else _long(graph, 40, 2000)
     return [*rows, _single(graph, 50 if quick else 500)]

@@ -3,6 +3,8 @@
 A plain selection at scale would take minutes to hours, so its reference is the time the plain sampler would need for
 as many sets as our run sampled, from its rate on a few of them (labelled "extrapolated"). Walks of a selection may stop
 early at marked nodes, which the plain sampler's never do, so these ratios can exceed those of the rows of RR sets.
+
+``python -m benchmarks.bench_oracle --quality`` compares the spread of default seeds with that of TIM+'s instead.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +25,7 @@ from tensorucb.oracle.rr._sampler import check_probabilities
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from reference.oracle import rr_set  # noqa: E402
+from reference.oracle import Judge, rr_set  # noqa: E402
 
 REPEATS = 3
 SEEDS = (10, 50)
@@ -47,15 +50,45 @@ def power_law(n: int, m: int, seed: int) -> Graph:
     return Graph.from_edges(keys // n, keys % n, nodes=np.arange(n))
 
 
-def nethept() -> tuple[str, Graph]:
-    """The real network where its file is at hand, else one of its size."""
-    path = ROOT / ".." / "shared" / "data" / "nethept" / "edges.csv.gz"
+def real(name: str) -> Graph | None:
+    """A network of the shared data, where its file is at hand."""
+    path = ROOT / ".." / "shared" / "data" / name / "edges.csv.gz"
     if not path.exists():
-        return "power law 15k/62k", power_law(15_233, 62_774, 0)
+        return None
     import polars as pl
 
     frame = pl.read_csv(path)
-    return "NetHEPT 15k/62k", Graph.from_edges(frame[:, 0], frame[:, 1], self_loops="drop")
+    return Graph.from_edges(frame[:, 0], frame[:, 1], self_loops="drop")
+
+
+def nethept() -> tuple[str, Graph]:
+    """The real network, else one of its size."""
+    graph = real("nethept")
+    return ("power law 15k/62k", power_law(15_233, 62_774, 0)) if graph is None else ("NetHEPT 15k/62k", graph)
+
+
+def quality_rows(runs: int = 8, references: int = 2) -> Iterator[str]:
+    """Mean spread of default seeds over that of TIM+'s, the error of the common walks that judge them, CPU seconds."""
+    yield "| network | p | K | spread beside TIM+ | evaluator's error | runs, lowest | CPU s |\n" + "| --- " * 7 + "|"
+    for name, graph in (nethept(), ("digg_core 3k/66k", real("digg_core"))):
+        for kind in ("wc", "uni") if graph is not None else ():
+            p = probabilities(graph, kind)
+            # Walks of digg_core are long under uni: TIM+ at 0.1 would take a minute and more.
+            walks, epsilon = (2**17, 0.3) if name.startswith("digg") and kind == "uni" else (2**21, 0.1)
+            judge = Judge(graph, p, walks)
+            for k in (10, 20, 50, 100, 200):
+                tim = [SeedOracle(graph, algorithm="tim", epsilon=epsilon, rng=i)(p, k) for i in range(references)]
+                oracle, seeds, times = SeedOracle(graph, threads=1, rng=0), [], []
+                for _ in range(runs):
+                    start = time.process_time()
+                    seeds.append(oracle(p, k))
+                    times.append(time.process_time() - start)
+                ratio, error = judge.ratio(seeds, tim)
+                lowest = min(judge.ratio([rows], tim)[0] for rows in seeds)
+                yield (
+                    f"| {name} | {kind} | {k} | {ratio:.4f} | {error:.4f} | {runs}, {lowest:.4f} "
+                    f"| {statistics.median(times):.3f} |"
+                )
 
 
 def probabilities(graph: Graph, kind: str) -> np.ndarray:
@@ -158,7 +191,10 @@ def run(quick: bool = False) -> list[dict[str, object]]:
     return rows
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and "--quality" in sys.argv:
+    for row in quality_rows():
+        print(row, flush=True)
+elif __name__ == "__main__":
     for line in run(quick="--quick" in sys.argv):
         print(
             f"{line['what']:80s} {line['ours']:12.4g} {line['reference']:12.4g} {line['unit']:7s} x{line['ratio']:.1f}"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +50,58 @@ def _as_postgres(*command: str) -> None:
         assert done.returncode == 0, said.read().decode()
 
 
+class PostgresServer:
+    """A real server with the durability of a real one, which tests may stop, freeze and kill."""
+
+    def __init__(self, binaries: Path, home: Path) -> None:
+        self._control = str(binaries / "pg_ctl")
+        self._home = home
+        self._data, port = home / "data", _free_port()
+        _as_postgres(
+            *(str(binaries / "initdb"), "-D", str(self._data), "-A", "trust", "-U", "test"),
+            *("-E", "UTF8", "--locale=C", "-N"),
+        )
+        self._options = f"-c fsync=on -c listen_addresses=127.0.0.1 -p {port} -k {home} -c max_connections=100"
+        self.url = f"postgresql://test@127.0.0.1:{port}/postgres"
+
+    def start(self) -> None:
+        log = str(self._home / "log")
+        _as_postgres(self._control, "-D", str(self._data), "-w", "-l", log, "-o", self._options, "start")
+
+    def stop(self, mode: str = "fast") -> None:
+        """``immediate`` ends the server as a crash would, but for the signal."""
+        _as_postgres(self._control, "-D", str(self._data), "-w", "-m", mode, "stop")
+
+    def processes(self) -> list[int]:
+        """The server's first process, and its children."""
+        first = int((self._data / "postmaster.pid").read_text().split()[0])
+        children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+        return [first, *map(int, children)]
+
+    def kill(self) -> None:
+        """SIGKILL for all of its processes; the first one is stopped before, so that it starts no others."""
+        os.kill(self.processes()[0], signal.SIGSTOP)
+        processes = self.processes()
+        for process in processes:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        while any(_alive(process) for process in processes):
+            time.sleep(0.01)
+        # Nobody may have waited for the dead process yet, and a new server would take it for a living one.
+        for left in (self._data / "postmaster.pid", *self._home.glob(".s.PGSQL.*")):
+            left.unlink()
+
+
+def _alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 @pytest.fixture(scope="session")
-def postgres_url() -> Iterator[str]:
-    """The address of an empty PostgreSQL database; the server lives as long as the session."""
+def postgres_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL server that lives as long as the session."""
     folder = _binaries()
     if folder is None:
         pytest.skip("PostgreSQL is not installed (Debian: apt install postgresql)")
@@ -61,20 +112,21 @@ def postgres_url() -> Iterator[str]:
         except KeyError:
             pytest.skip("there is no user 'postgres' to run the server as")
         os.chown(home, owner.pw_uid, owner.pw_gid)
-    data, port = home / "data", _free_port()
     try:
-        _as_postgres(
-            str(folder / "initdb"), "-D", str(data), "-A", "trust", "-U", "test", "-E", "UTF8", "--locale=C", "-N"
-        )
-        # The tests kill clients, never the machine under the server.
-        options = f"-c fsync=off -c listen_addresses=127.0.0.1 -p {port} -k {home} -c max_connections=100"
-        _as_postgres(str(folder / "pg_ctl"), "-D", str(data), "-w", "-l", str(home / "log"), "-o", options, "start")
+        server = PostgresServer(folder, home)
+        server.start()
         try:
-            yield f"postgresql://test@127.0.0.1:{port}/postgres"
+            yield server
         finally:
-            _as_postgres(str(folder / "pg_ctl"), "-D", str(data), "-w", "-m", "fast", "stop")
+            server.stop()
     finally:
         shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres_server: PostgresServer) -> str:
+    """The address of an empty database there."""
+    return postgres_server.url
 
 
 @contextmanager
@@ -83,7 +135,9 @@ def _schema(url: str) -> Iterator[str]:
     name = f"test_{uuid.uuid4().hex}"
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {name}")
-        yield f"{url}?options=-csearch_path%3D{name}"
+    yield f"{url}?options=-csearch_path%3D{name}"
+    # A connection of its own: the server may have been killed in between.
+    with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"DROP SCHEMA {name} CASCADE")
 
 

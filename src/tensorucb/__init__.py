@@ -10,7 +10,13 @@ if TYPE_CHECKING:
     from tensorucb.learner import TensorRegression
     from tensorucb.oracle import SeedOracle, Selection, select_seeds
     from tensorucb.policies import OnlineTensorUCB, TensorUCB
-    from tensorucb.store.campaigns import copy_campaign, create_campaign, list_campaigns, load_campaign
+    from tensorucb.store.campaigns import (
+        copy_campaign,
+        create_campaign,
+        delete_campaign,
+        list_campaigns,
+        load_campaign,
+    )
 
 __version__ = "0.1.0"
 
@@ -24,6 +30,7 @@ _EXPORTS: dict[str, str] = {
     "TensorUCB": "tensorucb.policies",
     "copy_campaign": "tensorucb.store.campaigns",
     "create_campaign": "tensorucb.store.campaigns",
+    "delete_campaign": "tensorucb.store.campaigns",
     "list_campaigns": "tensorucb.store.campaigns",
     "load_campaign": "tensorucb.store.campaigns",
     "select_seeds": "tensorucb.oracle",
@@ -56,6 +63,7 @@ __all__ = [
     "TensorUCB",
     "copy_campaign",
     "create_campaign",
+    "delete_campaign",
     "list_campaigns",
     "load_campaign",
     "select_seeds",

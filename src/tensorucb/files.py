@@ -5,10 +5,13 @@ A state file is one NumPy archive with a JSON header and a checksum over all of 
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import io
 import json
+import math
 import os
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -19,9 +22,14 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.errors import FileFormatError
+from tensorucb.errors import FileFormatError, InputError
 
-__all__ = ["atomic_write", "pack_state", "read_state", "unpack_state", "write_state"]
+__all__ = ["FORMULA", "atomic_write", "pack_state", "read_state", "staged", "unpack_state", "write_state"]
+
+FORMULA = r"^('*[=+\-@\t\r])"
+"""How a text begins that a spreadsheet would take for a formula. In CSV it gets an apostrophe in front, and so does one
+that has it already: taking off one apostrophe gives the text back. Numbers stay as they are."""
+
 
 _HEADER = "__header__"
 _VERSION = 1
@@ -43,6 +51,60 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def staged(directory: str | os.PathLike[str], last: str) -> Iterator[Path]:
+    """A folder for files that move to ``directory`` together, once all of them are written and on disk.
+
+    The file called ``last`` goes first and comes back last, so that whoever finds it finds all the others of the same
+    writing. After an error nothing is left; what a killed process left is cleared by the next one.
+    """
+    target = Path(directory)
+    made = not target.exists()
+    target.mkdir(parents=True, exist_ok=True)
+    folder = target / ".partial"
+    folder.mkdir(exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with _one_at_a_time(handle, target):
+            try:
+                _clear(folder)
+                yield folder
+                _publish(folder, target, last)
+            except BaseException:
+                shutil.rmtree(folder, ignore_errors=True)
+                if made and not any(target.iterdir()):
+                    target.rmdir()
+                raise
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _one_at_a_time(handle: int, target: Path) -> Iterator[None]:
+    """A lock that ends with its process, however that ends."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise InputError(f"somebody else is writing to {str(target)!r}; wait, or name another directory.") from None
+    yield
+
+
+def _clear(folder: Path) -> None:
+    for entry in folder.iterdir():
+        entry.unlink()
+
+
+def _publish(folder: Path, target: Path, last: str) -> None:
+    files = sorted(folder.iterdir(), key=lambda path: (path.name == last, path.name))
+    for path in files:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    (target / last).unlink(missing_ok=True)
+    for path in files:
+        os.replace(path, target / path.name)
+    folder.rmdir()
 
 
 def _umask() -> int:
@@ -76,11 +138,33 @@ def pack_state(kind: str, settings: Mapping[str, Any], arrays: Mapping[str, NDAr
     return buffer.getvalue()
 
 
+def _unpacked(data: bytes) -> dict[str, NDArray[Any]]:
+    """The arrays of an archive, which together take no more memory than its own bytes, whatever it says of itself."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = archive.infolist()
+        stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+        if not stored or sum(member.file_size for member in members) > len(data):
+            raise ValueError("it would grow when it is unpacked, as no file of tensorucb does")
+        return {member.filename.removesuffix(".npy"): _as_array(archive.read(member)) for member in members}
+
+
+def _as_array(content: bytes) -> NDArray[Any]:
+    stream = io.BytesIO(content)
+    headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    shape, _, dtype = headers[np.lib.format.read_magic(stream)](stream)
+    size = math.prod(shape)
+    # NumPy reserves the memory for the shape before it looks whether there are so many bytes.
+    if size * dtype.itemsize != len(content) - stream.tell() or (size and not dtype.itemsize):
+        raise ValueError(f"an array of shape {shape} and type {dtype} does not have as many bytes")
+    stream.seek(0)
+    array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+    return array
+
+
 def unpack_state(data: bytes, kind: str, origin: str = "state") -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Settings and arrays of :func:`pack_state`'s bytes; one clear error if they are damaged or of another kind."""
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+        arrays = _unpacked(data)
         envelope = json.loads(arrays.pop(_HEADER).tobytes().decode())
         header_text, checksum = str(envelope["header"]), str(envelope["sha256"])
         header = json.loads(header_text)

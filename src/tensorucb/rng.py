@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tensorucb.checks import plain, shown
 from tensorucb.errors import InputError
 
 __all__ = ["RngLike", "as_generator", "stream_key"]
@@ -21,11 +22,13 @@ def as_generator(rng: RngLike) -> np.random.Generator:
         return rng
     if rng is None:
         return np.random.default_rng()
-    if isinstance(rng, bool) or not isinstance(rng, int | np.integer) or rng < 0:
+    seed = plain(rng)
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**128:
         raise InputError(
-            f"rng must be a non-negative integer seed or a numpy.random.Generator; got {rng!r}. Pass e.g. rng=0."
+            "rng must be a seed (a whole number of at least 0, below 2^128) or a numpy.random.Generator; "
+            f"got {shown(rng)}. Pass e.g. rng=0."
         )
-    return np.random.default_rng(int(rng))
+    return np.random.default_rng(seed)
 
 
 def stream_key(rng: np.random.Generator) -> np.uint64:

@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import TypeVar
 
-from tensorucb.errors import InputError
+from tensorucb.checks import check_count
 
 __all__ = ["map_chunks", "single_threaded_blas", "thread_count"]
 
+MOST_THREADS = 1024
 T = TypeVar("T")
 
 
@@ -25,13 +26,10 @@ def thread_count(threads: int | None = None) -> int:
     if threads is None:
         setting = os.environ.get("TENSORUCB_THREADS", "")
         if setting:
-            if not setting.isdigit() or int(setting) < 1:
-                raise InputError(f"TENSORUCB_THREADS must be a positive whole number; got {setting!r}.")
-            return int(setting)
+            digits = setting.isascii() and setting.isdigit() and len(setting) < 20
+            return check_count("TENSORUCB_THREADS", int(setting) if digits else setting, 1, MOST_THREADS)
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-        raise InputError(f"threads must be a positive whole number or None; got {threads!r}.")
-    return threads
+    return check_count("threads", threads, 1, MOST_THREADS)
 
 
 def map_chunks(function: Callable[[int, int], T], bounds: Sequence[int], threads: int) -> list[T]:

@@ -1,5 +1,8 @@
+import io
 import os
 import random
+import tracemalloc
+import zipfile
 
 import numpy as np
 import pytest
@@ -51,6 +54,46 @@ def test_mutations_give_an_identical_load_or_one_clear_error():
         assert got["x"].tobytes() == np.arange(50.0).tobytes()
         assert got["y"].tobytes() == np.eye(3, dtype=np.float32).tobytes()
         assert got.keys() == {"x", "y"}
+
+
+def _archive(*members, compression=zipfile.ZIP_STORED):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as archive:
+        for name, content in members:
+            archive.writestr(f"{name}.npy", content)
+    return buffer.getvalue()
+
+
+def _header(shape, descr="<f8"):
+    """The beginning of an array's file, whatever follows it."""
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(buffer, {"shape": shape, "fortran_order": False, "descr": descr})
+    return buffer.getvalue()
+
+
+BOMBS = {
+    "compressed": lambda: _archive(("x", _header((2**25,)) + bytes(2**25)), compression=zipfile.ZIP_DEFLATED),
+    "a shape without its bytes": lambda: _archive(("x", _header((2**36,)))),
+    "many arrays without bytes": lambda: _archive(*((f"x{i}", _header((2**32,))) for i in range(50))),
+    "a huge item": lambda: _archive(("x", _header((1,), f"<U{2**29 - 1}"))),
+    "items of no bytes": lambda: _archive(("x", _header((2**40,), "<U0"))),
+    "dimensions past any": lambda: _archive(("x", _header((2**62, 2**62, 2**62)))),
+    "negative dimensions": lambda: _archive(("x", _header((-1, -1)) + bytes(8))),
+    "an empty array of a huge shape": lambda: _archive(("x", _header((0, 2**70)))),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_file_that_would_grow_is_one_clear_error_and_takes_no_memory(bomb):
+    data = BOMBS[bomb]()
+    tracemalloc.start()
+    try:
+        with pytest.raises(FileFormatError, match="not a readable tensorucb file"):
+            unpack_state(data, "thing")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 3 * len(data) + 2**20
 
 
 def test_another_kind_and_a_missing_file_are_named(tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from campaign.reference import credit, learned
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
-from tensorucb.campaign._model import as_product
+from tensorucb.campaign._fold import as_product
 from tensorucb.errors import InputError, ShapeError, StateError, UnknownIdError
 from tensorucb.policies import HighDegree, LinUCB, Random, TensorUCB, Thompson
 from tensorucb.store import open_store
@@ -150,7 +150,7 @@ def test_asking_again_with_the_same_request_gives_the_same_round():
     first = campaign.ask("tea", 3, request_id="monday")
     assert campaign.ask("tea", 3, request_id="monday") == first
     assert len(campaign.rounds()) == 1
-    with pytest.raises(InputError, match="another product or k"):
+    with pytest.raises(InputError, match="other values of k"):
         campaign.ask("tea", 4, request_id="monday")
 
 
@@ -172,8 +172,8 @@ def test_an_ask_that_meets_another_writer_is_computed_again():
     other = load_campaign("spring", storage=store, clock=Clock())
     propose, meddled = one._proposal, []
 
-    def meddle(world, request):
-        proposal = propose(world, request)
+    def meddle(*arguments):
+        proposal = propose(*arguments)
         if len(meddled) < 3:
             meddled.append(other.ask("soap", 1))
         return proposal
@@ -181,7 +181,7 @@ def test_an_ask_that_meets_another_writer_is_computed_again():
     one._proposal = meddle
     assert one.ask("tea", 3).number == 4
     meddled.clear()
-    one._proposal = lambda world, request: (meddled.append(1), propose(world, request))[1]
+    one._proposal = lambda *arguments: (meddled.append(1), propose(*arguments))[1]
     assert one.ask("tea", 3).number == 5
     assert len(meddled) == 1
 
@@ -189,7 +189,7 @@ def test_an_ask_that_meets_another_writer_is_computed_again():
 def test_an_ask_among_ever_busy_writers_gets_its_turn(monkeypatch):
     store = open_store("memory://")
     campaign = small_campaign(store)
-    monkeypatch.setattr(campaign, "_unchanged", lambda *_: False)
+    monkeypatch.setattr(campaign, "_still_next", lambda *_: False)
     assert campaign.ask("tea", 3).number == 1
 
 
@@ -384,7 +384,9 @@ def test_export_holds_everything_by_id(tmp_path):
     rows = answers(campaign, ask)
     campaign.tell(ask.id, rows)
     campaign.tell(ask.id, [{"user": "person-002", "time": 1001.0}])
-    files = {path.stem: pl.read_parquet(path) for path in campaign.export(tmp_path / "out")}
+    *paths, manifest = campaign.export(tmp_path / "out")
+    files = {path.stem: pl.read_parquet(path) for path in paths}
+    assert manifest.name == "manifest.json"
     assert files["rounds"]["round"].to_list() == [ask.id]
     told = files["responses"].sort("source", "target").select("source", "target", "outcome").rows()
     assert told == sorted((r["source"], r["target"], float(r["outcome"])) for r in rows)
@@ -396,7 +398,7 @@ def test_export_holds_everything_by_id(tmp_path):
     assert files["products"]["product"].to_list() == ["tea", "soap"]
     assert files["events"]["kind"].to_list() == ["created", "asked", "told", "told"]
     empty = small_campaign(graph=small_graph(strings=False))
-    assert len(empty.export(tmp_path / "empty")) == 8
+    assert len(empty.export(tmp_path / "empty")) == 9
 
 
 def test_two_objects_that_tell_one_round_in_turn_never_count_twice():
@@ -453,8 +455,8 @@ def test_sizes_are_checked_again_where_nobody_else_can_write():
     other = load_campaign("spring", storage=store, clock=Clock())
     propose = one._proposal
 
-    def meddle(world, request):
-        proposal = propose(world, request)
+    def meddle(*arguments):
+        proposal = propose(*arguments)
         if not other.products():
             other.add_products(["tea"], [[1.0, 0.0]])
         return proposal

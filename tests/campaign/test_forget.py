@@ -9,7 +9,7 @@ import pytest
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
 from tensorucb.errors import InputError, StoreError, UnknownIdError
 from tensorucb.graph import Graph
-from tensorucb.policies import Thompson
+from tensorucb.policies import LinUCB, OnlineTensorUCB, TensorUCB, Thompson
 from tensorucb.store import open_store
 from tensorucb.store.campaigns import load_campaign
 
@@ -120,11 +120,39 @@ def test_what_cannot_be_told_is_not_claimed(tmp_path):
     assert (report.bytes_absent, report.proven) == (False, False)
 
 
-def test_the_last_edge_cannot_be_forgotten():
+def star():
+    leaves = [f"leaf-{i:03d}" for i in range(6)]
+    return Graph.from_edges(["hub-user"] * 6 + leaves, leaves + ["hub-user"] * 6)
+
+
+@pytest.mark.parametrize("policy", [LinUCB(), TensorUCB(), OnlineTensorUCB(), Thompson()], ids=lambda p: p.name)
+def test_a_hub_with_every_edge_of_the_network_can_be_forgotten(policy):
+    campaign = small_campaign(graph=star(), policy=policy)
+    for i in range(5):
+        ask = campaign.ask("tea", 1, must_include=["hub-user"])
+        campaign.tell(ask.id, answers(campaign, ask))
+        if i < 4:
+            campaign.close(ask.id)
+    report = campaign.forget("hub-user")
+    assert report.proven
+    assert report.rounds == 5
+    assert campaign.graph.n_edges == 0
+    assert campaign.round(ask.id).contacted == ()
+    campaign.close(ask.id)
+    # Life goes on: new edges bring it back.
+    campaign.add_users([], None, ["leaf-001", "leaf-001"], ["leaf-002", "leaf-003"])
+    ask = campaign.ask("tea", 1, must_include=["leaf-001"])
+    assert campaign.tell(ask.id, answers(campaign, ask)).accepted > 0
+    campaign.close(ask.id)
+    assert campaign.model_hash() == campaign.replay_hash()
+
+
+def test_the_last_user_cannot_be_forgotten():
     campaign = small_campaign(graph=Graph.from_edges(["a"], ["b"]))
+    assert campaign.forget("a").proven
     before = campaign.model_hash()
-    with pytest.raises(InputError, match="no edge left"):
-        campaign.forget("a")
+    with pytest.raises(InputError, match="last user of the campaign"):
+        campaign.forget("b")
     assert campaign.model_hash() == before
 
 
@@ -136,16 +164,17 @@ def test_a_purge_that_a_reader_stopped_is_finished_by_the_next_call(tmp_path):
             reader.campaigns()
             with pytest.raises(StoreError, match=r"person-004.*forget the same id again"):
                 campaign.forget(victim)
+            # Whoever opens the campaign cannot finish it now, but sees that there is something to finish.
+            assert load_campaign("spring", storage=store, clock=Clock()).status().erasing == 1
         assert any(victim.encode() in file.read_bytes() for file in tmp_path.iterdir())
-    with load_campaign("spring", storage=f"sqlite:///{path}", clock=Clock()) as again:
-        report = again.forget(victim)
+        report = campaign.forget(victim)
         assert (report.completed, report.proven, report.bytes_absent, report.responses) == (True, True, True, 0)
         assert report.model_before == report.model_after == report.replay
         for file in tmp_path.iterdir():
             assert victim.encode() not in file.read_bytes(), file
         with pytest.raises(UnknownIdError):
-            again.forget(victim)
-        assert not again.forget("person-005").completed
+            campaign.forget(victim)
+        assert not campaign.forget("person-005").completed
 
 
 def test_a_process_that_died_before_the_purge_is_completed(tmp_path, monkeypatch):
@@ -154,11 +183,15 @@ def test_a_process_that_died_before_the_purge_is_completed(tmp_path, monkeypatch
         monkeypatch.setattr(campaign.store, "purge", lambda: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             campaign.forget("person-004")
+        assert campaign.status().erasing == 1
+        assert any(b"person-004" in file.read_bytes() for file in tmp_path.iterdir())
+    # Opening the campaign is enough.
     with load_campaign("spring", storage=url, clock=Clock()) as again:
-        # Whoever is forgotten next, the files are rewritten for both.
-        assert again.forget("person-005").proven
+        assert again.status().erasing == 0
         for file in tmp_path.iterdir():
             assert b"person-004" not in file.read_bytes(), file
+        with pytest.raises(UnknownIdError):
+            again.forget("person-004")
 
 
 def test_a_purge_leaves_the_mark_of_one_that_came_after_it(tmp_path, monkeypatch):

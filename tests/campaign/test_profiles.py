@@ -5,7 +5,7 @@ import pytest
 
 import tensorucb as tu
 from campaign.worlds import Clock, answers, small_campaign, small_graph
-from tensorucb.campaign._model import as_product, learned
+from tensorucb.campaign._fold import as_product, learned
 from tensorucb.campaign._world import seal, unseal, world_from_blob, world_to_blob
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.features import UserProfile

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
 import sys
+from dataclasses import replace
 
 import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from tensorucb.campaign import UnlearnableRoundWarning
 from tensorucb.cli._app import app
 from tensorucb.policies import LinUCB
 from tensorucb.store.campaigns import load_campaign
@@ -80,8 +84,10 @@ def test_a_whole_campaign_through_files_and_json(folder):
 
     closed = run_json("close", "spring", ask["round"])
     assert (closed["status"], len(closed["model"])) == ("closed", 64)
-    second = run_json("ask", "spring", "--features", "0.5,0.5", "-k", 2, "--quota", "a=1", "--request-id", "x")
-    assert run_json("ask", "spring", "--features", "0.5,0.5", "-k", 2, "--request-id", "x")["round"] == second["round"]
+    request = ("ask", "spring", "--features", "0.5,0.5", "-k", 2, "--request-id", "x")
+    second = run_json(*request, "--quota", "a=1")
+    assert run_json(*request, "--quota", "a=1")["round"] == second["round"]
+    assert "other values of quotas" in run(*request, code=1).stderr
     assert run_json("close", "spring", second["round"], "--cancel")["status"] == "cancelled"
 
     history = first_edges(folder, ["05-member"]).with_columns(outcome=1, product=pl.lit("tea"))
@@ -98,7 +104,8 @@ def test_a_whole_campaign_through_files_and_json(folder):
     assert run_json("status")["campaigns"][0]["name"] == "spring"
     files = run_json("export", "spring", "--out", "exported")["files"]
     assert pl.read_parquet("exported/responses.parquet").height == rows.height + history.height
-    assert len(files) == 8
+    assert len(files) == 9
+    assert files[-1].endswith("manifest.json")
     gone = run_json("forget", "spring", "05-member", "--yes")
     assert gone["model_after"] == gone["replay"]
 
@@ -261,3 +268,52 @@ def test_as_a_real_process(folder):
     )
     assert (wrong.returncode, wrong.stdout) == (1, "")
     assert wrong.stderr.startswith("tensorucb: there is no campaign")
+
+
+def test_status_names_what_is_wrong_and_close_cancels_it(folder):
+    make()
+    asked = run_json("ask", "spring", "--product", "tea", "-k", 2)
+    url = f"sqlite:///{folder}/campaigns.db"
+    with load_campaign("spring", storage=url) as campaign:
+        with campaign.store.write() as session:
+            campaign._ledger.refresh(session)
+            record = session.round(1, asked["round"])
+            payload = {**record.payload, "product": {"id": None, "vectors": [[1e200, 0.0]]}}
+            campaign._finish(session, replace(record, payload=payload), "closed", record.opened)
+        with pytest.warns(UnlearnableRoundWarning):
+            campaign.sync()
+        with campaign.store.write() as session:
+            session.put_blob(1, "purge-pending-00000001", b"")
+        with campaign.store.read() as reader:
+            reader.campaigns()
+            shown = run("status", "spring").stdout
+    assert f"Round {asked['round']} could not be learned" in shown
+    assert "not rewritten yet" in shown
+    assert list(run_json("status", "spring")["quarantined"]) == [asked["round"]]
+    assert run_json("close", "spring", asked["round"], "--cancel")["status"] == "cancelled"
+    shown = run("status", "spring").stdout
+    assert "could not be learned" not in shown
+    assert "not rewritten yet" not in shown
+
+
+def test_delete_asks_for_the_name_in_a_terminal(folder):
+    make()
+    refused = run("delete", "spring", code=1, input="spring\n")
+    assert "nothing was deleted" in refused.stderr
+    assert "--yes" in refused.stderr
+    for typed, code in (("summer", 1), ("spring", 0)):
+        ours, theirs = pty.openpty()
+        command = [*LAUNCH, "delete", "spring"]
+        with subprocess.Popen(
+            command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as child:
+            os.write(ours, f"{typed}\n".encode())
+            out, errors = child.communicate(timeout=60)
+        os.close(ours)
+        os.close(theirs)
+        assert child.returncode == code, (out, errors)
+        assert "cannot be undone" in errors
+    assert "No campaigns yet" in run("status").stdout
+    make()
+    assert run_json("delete", "spring", "--yes") == {"deleted": "spring"}
+    assert "no campaign 'spring'" in run("delete", "spring", "--yes", code=1).stderr

@@ -7,17 +7,17 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from tensorucb.cli.datasets import app
+from tensorucb.cli._app import app
 from tensorucb.data import checksum, prepare, read_dataset
 
 runner = CliRunner()
 
 
 def test_list() -> None:
-    result = runner.invoke(app, ["list"])
+    result = runner.invoke(app, ["datasets", "list"])
     assert result.exit_code == 0
     assert "flixster_like" in result.stdout
-    assert set(json.loads(runner.invoke(app, ["list", "--json"]).stdout)["generated"]) == {
+    assert set(json.loads(runner.invoke(app, ["datasets", "list", "--json"]).stdout)["generated"]) == {
         "digg_like",
         "flixster_like",
         "sandbox",
@@ -26,31 +26,44 @@ def test_list() -> None:
 
 def test_make_then_describe(tmp_path: Path) -> None:
     out = str(tmp_path / "out")
-    made = runner.invoke(app, ["make", "sandbox", "--out", out, "--scale", "0.2", "--seed", "3", "--json"])
+    made = runner.invoke(app, ["datasets", "make", "sandbox", "--out", out, "--scale", "0.2", "--seed", "3", "--json"])
     assert made.exit_code == 0, made.output
     told = json.loads(made.stdout)
     assert checksum(read_dataset(out)) == told["checksum"]
-    shown = json.loads(runner.invoke(app, ["describe", out, "--json"]).stdout)
+    shown = json.loads(runner.invoke(app, ["datasets", "describe", out, "--json"]).stdout)
     assert shown["checksum"] == told["checksum"]
     assert shown["figures"]["n_users"] == told["n_users"] == 100
     assert [file["file"] for file in shown["report"]["files"]] == ["edges.parquet", "actions.parquet"]
-    table = runner.invoke(app, ["describe", out])
+    table = runner.invoke(app, ["datasets", "describe", out])
     assert table.exit_code == 0
     assert "edges |E|" in table.stdout
-    fewer = json.loads(runner.invoke(app, ["describe", out, "--min-actions", "3", "--json"]).stdout)
+    fewer = json.loads(runner.invoke(app, ["datasets", "describe", out, "--min-actions", "3", "--json"]).stdout)
     assert fewer["checksum"] == checksum(prepare(read_dataset(out), min_interactions=3)) != told["checksum"]
     again = runner.invoke(
-        app, ["make", "sandbox", "--out", str(tmp_path / "b"), "--scale", "0.2", "--seed", "3", "--csv", "--json"]
+        app,
+        [
+            "datasets",
+            "make",
+            "sandbox",
+            "--out",
+            str(tmp_path / "b"),
+            "--scale",
+            "0.2",
+            "--seed",
+            "3",
+            "--csv",
+            "--json",
+        ],
     )
     assert json.loads(again.stdout)["checksum"] == told["checksum"]
 
 
 def test_describe_names_malformed_rows(tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_text("source,target\n1,2\n3\n")
-    result = runner.invoke(app, ["describe", str(tmp_path)])
+    result = runner.invoke(app, ["datasets", "describe", str(tmp_path)])
     assert result.exit_code == 0
     assert "1 left out: wrong number of fields (line 3)" in result.stdout
-    strict = runner.invoke(app, ["describe", str(tmp_path), "--strict"])
+    strict = runner.invoke(app, ["datasets", "describe", str(tmp_path), "--strict"])
     assert strict.exit_code == 1
     assert "line 3" in strict.stderr
     assert "Traceback" not in strict.output
@@ -65,7 +78,7 @@ def test_failures_are_one_sentence(tmp_path: Path) -> None:
         (["make", "sandbox"], 2),
         (["describe"], 2),
     ):
-        result = runner.invoke(app, arguments)
+        result = runner.invoke(app, ["datasets", *arguments])
         assert result.exit_code == code, arguments
         assert result.exception is None or isinstance(result.exception, SystemExit)
         assert result.stderr

@@ -9,14 +9,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from tensorucb.cli.select import select
+from tensorucb.cli._app import app
 
 runner = CliRunner()
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-app.command()(select)
 
 
 @pytest.fixture
@@ -28,7 +25,7 @@ def star(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object):
-    return runner.invoke(app, [str(a) for a in arguments])
+    return runner.invoke(app, ["select", *(str(a) for a in arguments)])
 
 
 def test_table_and_certificate(star: Path) -> None:
@@ -75,7 +72,7 @@ def test_algorithms(star: Path, algorithm: str) -> None:
 def test_exclude_ids_and_files(star: Path, tmp_path: Path) -> None:
     opted_out = tmp_path / "out.txt"
     opted_out.write_text("hub\n\nleaf1\n")
-    told = json.loads(run(star, "--k", 3, "--exclude", opted_out, "--exclude", "other", "--json").stdout)
+    told = json.loads(run(star, "--k", 3, "--exclude", f"@{opted_out}", "--exclude", "other", "--json").stdout)
     assert not {"hub", "leaf1", "other"} & set(told["seeds"])
 
 
@@ -125,14 +122,14 @@ def test_absent_file_and_bad_numbers(tmp_path: Path) -> None:
     assert "1 -> 3" in bad.stderr
     wrong = run(tmp_path / "bad.csv", "--k", 1, "--exclude", "ann")
     assert wrong.exit_code == 1
-    assert "'ann' is neither a file nor an id" in wrong.stderr
+    assert "--exclude 'ann' is not an id of this network, whose ids are whole numbers" in wrong.stderr
     dashes = run(tmp_path / "bad.csv", "--k", 1, "--exclude=--5")
     assert dashes.exit_code == 1
-    assert "'--5' is neither a file nor an id" in dashes.stderr
+    assert "--exclude '--5' is not an id" in dashes.stderr
     (tmp_path / "latin.txt").write_bytes("Zoë\n".encode("latin-1"))
-    latin = run(tmp_path / "bad.csv", "--k", 1, "--exclude", tmp_path / "latin.txt")
+    latin = run(tmp_path / "bad.csv", "--k", 1, "--exclude", f"@{tmp_path / 'latin.txt'}")
     assert latin.exit_code == 1
-    assert "is not a UTF-8 text file" in latin.stderr
+    assert "is not UTF-8 text" in latin.stderr
 
 
 def test_self_loops_and_repeats_are_left_out_and_counted(tmp_path: Path) -> None:

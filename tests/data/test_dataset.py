@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from pathlib import Path
 
@@ -111,6 +112,34 @@ def test_write_and_read_give_the_same(tmp_path: Path, form: str, text_ids: bool)
     write_dataset(data, tmp_path / "out", form=form)
     with pytest.raises(InputError, match="already holds"):
         write_dataset(data, tmp_path / "out", form="csv" if form == "parquet" else "parquet")
+
+
+def test_no_id_in_csv_is_a_formula_and_each_comes_back(tmp_path: Path) -> None:
+    names = ["=HYPERLINK(1)", "+1", "-2+3", "@SUM(A1)", "'=x", "''", "'ann'", "plain", "a=b"]
+    ids = np.array(names)
+    graph = Graph.from_edges(ids, np.roll(ids, 1))
+    log = ActionLog.from_arrays(list(range(len(ids))), list(range(len(ids))), np.arange(len(ids)) + 0.5, sorted(names))
+    data = Dataset(graph, log, "mine")
+    write_dataset(data, tmp_path / "out", form="csv")
+    cells = [
+        cell for path in tmp_path.glob("out/*.csv") for row in csv.reader(path.read_text().splitlines()) for cell in row
+    ]
+    assert "'=HYPERLINK(1)" in cells
+    assert [cell for cell in cells if cell.startswith(("=", "+", "-", "@"))] == []
+    back = read_dataset(tmp_path / "out")
+    assert sorted(back.graph.ids.tolist()) == sorted(names)
+    assert checksum(back) == checksum(data)
+    # Somebody else's file is taken at its word.
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "edges.csv").write_text("source,target\n'=x,=y\n")
+    assert set(read_dataset(tmp_path / "other").graph.ids.tolist()) == {"'=x", "=y"}
+
+
+def test_numbers_in_csv_stay_numbers(tmp_path: Path) -> None:
+    graph = Graph.from_edges([-5, 3], [3, -5])
+    log = ActionLog.from_arrays([0, 1], [0, 0], [-2.5, 3.0], [-7])
+    write_dataset(Dataset(graph, log, "mine"), tmp_path, form="csv")
+    assert "'" not in (tmp_path / "edges.csv").read_text() + (tmp_path / "actions.csv").read_text()
 
 
 def test_write_refuses_isolated_users(tmp_path: Path) -> None:

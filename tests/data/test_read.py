@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tensorucb.data import Dataset, read_dataset
+from tensorucb.data import ActionLog, Dataset, read_dataset
 from tensorucb.errors import FileFormatError, InputError, TensorUCBError
 
 
@@ -187,7 +187,7 @@ def test_plain_parquet_and_nulls(tmp_path: Path) -> None:
         ({"edges.csv": b"source,target\n1,1\n"}, "no usable link"),
         ({"edges.csv": b"source,target\nx\n"}, "no usable link"),
         ({"edges.csv.gz": b"not gzip"}, "not a sound gzip file"),
-        ({"edges.parquet": b"PAR1nonsense"}, "not a sound Parquet file"),
+        ({"edges.parquet": b"PAR1nonsense"}, "cannot read .*edges.parquet"),
         ({"edges.csv": b"source,target,source\n1,2,3\n"}, "more than once"),
         ({"edges.csv": b"source,target\n1,2\n", "edges.parquet": b""}, "Leave one"),
         ({"edges.csv": b"source,target\n1,2\n", "dataset.json": b"[]"}, "dataset.json"),
@@ -219,3 +219,16 @@ def test_a_million_votes_read_in_seconds(tmp_path: Path) -> None:
     data = read_dataset(tmp_path)
     assert time.process_time() - start < 20
     assert sum(file.rows for file in data.report.files) == 2 * n
+
+
+def test_deeply_nested_json_is_an_error(tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target\n1,2\n")
+    (tmp_path / "dataset.json").write_text("[" * 100_000)
+    with pytest.raises(FileFormatError, match=r"dataset.json is not readable"):
+        read_dataset(tmp_path)
+
+
+def test_datetimes_of_a_log_are_seconds():
+    days = np.array(["2024-01-01", "2024-01-02"], dtype="datetime64[ns]")
+    log = ActionLog.from_arrays([0, 1], [0, 0], days, ["a"])
+    assert log.times.tolist() == [1704067200.0, 1704153600.0]

@@ -4,7 +4,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference import diffusion as reference
-from tensorucb.diffusion import LiveEdgePool, Spread, simulate_cascade, simulate_cascades, spread, summarise
+from tensorucb.diffusion import (
+    LiveEdgePool,
+    Spread,
+    simulate_cascade,
+    simulate_cascades,
+    simulate_gains,
+    spread,
+    summarise,
+)
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.graph import Graph
 from tensorucb.rng import stream_key
@@ -94,7 +102,13 @@ def test_single_run_has_no_finite_interval() -> None:
 
 @pytest.mark.parametrize(
     ("rows", "message"),
-    [([99], "must lie in 0..4"), ([-1], "must lie in"), ([1, 1], "more than once"), ([0.5], "whole"), ([[0]], "flat")],
+    [
+        ([99], "must lie in 0..4"),
+        ([-1], "must lie in"),
+        ([1, 1], "more than once"),
+        ([0.5], "whole"),
+        ([[0]], "one-dimensional"),
+    ],
 )
 def test_bad_seeds_are_named(rows: list[object], message: str) -> None:
     graph = Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 4])
@@ -104,15 +118,15 @@ def test_bad_seeds_are_named(rows: list[object], message: str) -> None:
 
 def test_bad_probabilities_values_and_counts_are_named() -> None:
     graph = Graph.from_edges([0, 1], [1, 2])
-    with pytest.raises(InputError, match=r"got 1\.5 at edge 1"):
+    with pytest.raises(InputError, match=r"got 1\.5 at \[1\]"):
         simulate_cascades(graph, [0.5, 1.5], [0])
-    with pytest.raises(InputError, match="nan at edge 0"):
+    with pytest.raises(InputError, match=r"nan at \[0\]"):
         simulate_cascades(graph, [np.nan, 0.5], [0])
-    with pytest.raises(ShapeError, match="one entry per edge"):
+    with pytest.raises(ShapeError, match="One entry per edge"):
         simulate_cascades(graph, [0.5], [0])
-    with pytest.raises(ShapeError, match="one entry per node"):
+    with pytest.raises(ShapeError, match="One entry per node"):
         simulate_cascades(graph, [0.5, 0.5], [0], values=[1.0])
-    with pytest.raises(InputError, match="not negative"):
+    with pytest.raises(InputError, match="at least 0"):
         simulate_cascades(graph, [0.5, 0.5], [0], values=[1.0, -1.0, 0.0])
     with pytest.raises(InputError, match="runs"):
         simulate_cascades(graph, [0.5, 0.5], [0], runs=0)
@@ -121,3 +135,17 @@ def test_bad_probabilities_values_and_counts_are_named() -> None:
 def test_no_seed_reaches_nobody() -> None:
     graph = Graph.from_edges([0, 1], [1, 2])
     assert simulate_cascades(graph, [1.0, 1.0], [], 3, rng=0).tolist() == [0, 0, 0]
+
+
+def test_gains_sum_to_the_cascade_and_the_first_seed_has_its_own() -> None:
+    rng = np.random.default_rng(0)
+    pairs = np.unique(rng.integers(0, 40, (200, 2)), axis=0)
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    graph = Graph.from_edges(pairs[:, 0], pairs[:, 1], nodes=np.arange(40))
+    p, rows = rng.random(graph.n_edges) * 0.4, [3, 17, 5]
+    gains = simulate_gains(graph, p, rows, 300, rng=4, threads=2)
+    np.testing.assert_array_equal(gains.sum(axis=1) + 3, simulate_cascades(graph, p, rows, 300, rng=4))
+    # Alone, a seed would also reach the two others at times, which count for nobody here.
+    alone = simulate_cascades(graph, p, [3], 300, rng=4) - 1
+    assert (gains[:, 0] <= alone).all()
+    assert (gains[:, 0] >= alone - 2).mean() > 0.3

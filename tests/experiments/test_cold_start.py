@@ -56,5 +56,5 @@ def test_features_carry_over_to_newcomers_and_node_wise_learning_does_not(world)
 
 
 def test_share_is_checked(world):
-    with pytest.raises(InputError, match="share must lie"):
+    with pytest.raises(InputError, match="share must be a number in"):
         cold_start(world, {"degree": HighDegree()}, share=1.0)

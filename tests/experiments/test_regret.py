@@ -59,11 +59,11 @@ def test_bound_grows_slower_than_rounds_and_with_rank(rounds, k, d, rank):
 
 
 def test_bound_refuses_nonsense():
-    with pytest.raises(InputError, match="positive"):
+    with pytest.raises(InputError, match="rounds must be a finite number of at least 1"):
         regret_bound(0, n_nodes=1, k=1, dims=(1,), rank=1, exploration=1.0)
     with pytest.raises(InputError, match="noise_variance"):
         regret_bound(1, n_nodes=1, k=1, dims=(1,), rank=1, exploration=1.0, noise_variance=0.0)
-    with pytest.raises(InputError, match="norm"):
+    with pytest.raises(InputError, match="largest_weight"):
         exploration_condition(1, k=1, dims=(1,), rank=1, largest_weight=-1.0)
 
 

@@ -24,7 +24,7 @@ from tensorucb.experiments import (
     write_regret,
     write_timings,
 )
-from tensorucb.experiments._files import code_digest
+from tensorucb.experiments._files import code_digest, write_csv
 from tensorucb.experiments._tuning import VALIDATION_RUN, _search
 from tensorucb.policies import BasePolicy, Grid, HighDegree, LinUCB, Random
 
@@ -131,6 +131,11 @@ def test_other_settings_never_share_a_file(world, cascade_world):
         for run in (0, 1)
     }
     assert len(paths) == 32
+
+
+def test_a_text_that_looks_like_a_formula_is_guarded_and_numbers_are_not(tmp_path):
+    path = write_csv(tmp_path / "t.csv", ["policy", "x"], [["=cmd()", -1.5], ["-2.5", -3], ["@x", "+4e-05"]])
+    assert path.read_text() == "policy,x\n'=cmd(),-1.5\n-2.5,-3\n'@x,+4e-05\n"
 
 
 def test_regret_csv_has_the_promised_columns(world, tmp_path):

@@ -163,7 +163,7 @@ def test_scalings(values: np.ndarray) -> None:
 
 
 def test_scalings_refuse_nonsense() -> None:
-    with pytest.raises(ShapeError, match="matrix"):
+    with pytest.raises(ShapeError, match=r"shape \(n, d\)"):
         unit_rows([1.0, 2.0])
     with pytest.raises(InputError, match="finite"):
         standardise([[np.nan]])

@@ -14,7 +14,7 @@ BAD_EDGES = {
     "lengths": ([1, 2], [1], ShapeError, "one length; got 2 and 1"),
     "two-dimensional": (np.ones((2, 2), int), [1, 2], ShapeError, r"sources must be one-dimensional; .*\(2, 2\)"),
     "nested lists": ([1, 2], [[1], [2]], ShapeError, "targets must be one-dimensional"),
-    "scalar": (1, 2, ShapeError, "sources must be one-dimensional"),
+    "scalar": (1, 2, InputError, "sources must be a column"),
     "mixed in a column": ([1, "a"], [2, 3], InputError, r"1 of type int \(row 0\) and 'a' of type str \(row 1\)"),
     "mixed columns": ([1, 2], ["a", "b"], InputError, "sources are integers and targets strings"),
     "NaN": ([1.0, NAN], [2, 3], InputError, "sources has 1 missing value, the first in row 1"),
@@ -65,7 +65,7 @@ def test_bad_attributes(values, error, message):
 
 
 def test_attribute_names_are_strings():
-    with pytest.raises(InputError, match="names of attributes are strings; got 3"):
+    with pytest.raises(InputError, match="name of an attribute must be text; got 3"):
         Graph.from_edges([1], [2], attributes={3: [1.0]})
 
 

@@ -76,7 +76,10 @@ BAD_TEXT = {
     "self-loop": ("source,target\n1,2\n2,2\n", "1 self-loop, the first in row 1"),
     "only a header": ("source,target\n", "the edge list is empty"),
     "nothing": ("", "cannot read .*e.csv"),
-    "ragged": ("source,target\n1,2\n1,2,3,4\n", "cannot read .*e.csv"),
+    "ragged": ("source,target\n1,2\n1,2,3,4\n", "e.csv', line 3: 4 fields, but the header has 2"),
+    "short": ("source,target,weight\n1,2\n3,4,5\n", "e.csv', line 2: 2 fields, but the header has 3"),
+    "long": ("source,target,weight\n1,2,3\n4,5,6,7\n", "e.csv', line 3: 4 fields"),
+    "blank": ("\nsource,target\n1,2\n", "begins with an empty line"),
 }
 
 

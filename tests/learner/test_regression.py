@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -153,11 +155,11 @@ BAD = [
     (lambda f, y: ([f[0], f[1], f[2][:, :3]], y), ShapeError, r"\(N, 4\)"),
     (lambda f, y: ([f[0], f[1], f[2][:5]], y), ShapeError, "one length"),
     (lambda f, y: (f, y[:3]), ShapeError, "y must have shape"),
-    (lambda f, y: ([f[0] * np.nan, f[1], f[2]], y), InputError, "NaN"),
-    (lambda f, y: (f, y * np.inf), InputError, "NaN or infinity"),
+    (lambda f, y: ([f[0] * np.nan, f[1], f[2]], y), InputError, "finite"),
+    (lambda f, y: (f, y * np.inf), InputError, "finite"),
     (lambda f, y: (f, y + 1), InputError, "logistic"),
     (lambda f, y: (f, ["x"] * len(y)), InputError, "numbers"),
-    (lambda f, y: ([x * 1e200 for x in f], y), InputError, "overflowed"),
+    (lambda f, y: ([x * 1e200 for x in f], y), InputError, "in \\[-1e\\+12, 1e\\+12\\]"),
 ]
 
 
@@ -184,7 +186,7 @@ def test_bad_input_is_refused_and_nothing_is_learned(spoil, error, message):
         ({"prior_variance": [1.0]}, "prior_variance"),
         ({"forgetting": 0.0}, "forgetting"),
         ({"init": "zeros"}, "init"),
-        ({"init": [np.zeros((2, 2))]}, "shapes"),
+        ({"init": [np.zeros((2, 2))]}, "one per mode"),
         ({"init": [np.full((2, 2), np.nan), np.zeros((2, 3))]}, "finite"),
         ({"feature_scales": [1.0]}, "feature_scales"),
         ({"feature_scales": [1.0, 1.0], "scale": "first_batch"}, "scale"),
@@ -194,7 +196,7 @@ def test_bad_input_is_refused_and_nothing_is_learned(spoil, error, message):
         ({"rng": -1}, "rng"),
         ({"dims": 5}, "dims must be a sequence"),
         ({"dims": "abc"}, "dims must be a sequence"),
-        ({"dims": (2, 3.0)}, "dims must be made of whole numbers"),
+        ({"dims": (2, 3.0)}, r"dims\[1\] must be a whole number"),
         ({"rank": "a"}, "rank"),
         ({"likelihood": np.ones(2)}, "likelihood"),
         ({"noise_variance": "a"}, "noise_variance"),
@@ -203,7 +205,7 @@ def test_bad_input_is_refused_and_nothing_is_learned(spoil, error, message):
         ({"prior_variance": np.ones(3)}, "prior_variance must be one number or one for each of the 2"),
         ({"forgetting": "a"}, "forgetting must be a number"),
         ({"init": 5}, "init must be"),
-        ({"init": ["a", "b"]}, "init must be"),
+        ({"init": ["a", "b"]}, r"init\[0\] must be"),
         ({"init_scale": -1}, "init_scale"),
         ({"init_scale": "a"}, "init_scale"),
         ({"feature_scales": 5}, "feature_scales must be a sequence"),
@@ -232,9 +234,9 @@ def test_settings_may_be_arrays(tmp_path):
     [
         ((5, 1), "features must be a sequence"),
         (("ab", [1.0]), "features must be a sequence"),
-        (([1.0, 1.0], [1.0]), "features of mode 0"),
-        (([[["a", "b"]], np.ones((1, 3))], [1.0]), "features of mode 0 must be numbers"),
-        (([np.ones((1, 2)), np.ones((1, 3))], "a"), "y must be numbers"),
+        (([1.0, 1.0], [1.0]), r"features\[0\]"),
+        (([[["a", "b"]], np.ones((1, 3))], [1.0]), r"features\[0\] must be an array of numbers"),
+        (([np.ones((1, 2)), np.ones((1, 3))], "a"), "y must be an array of numbers"),
         (([np.ones((1, 2)), np.ones((1, 3))], [1.0], 5), "groups must be a sequence"),
     ],
 )
@@ -257,13 +259,23 @@ def test_a_path_that_cannot_be_written_is_named(tmp_path):
             call(5)
 
 
+def test_numbers_of_other_kinds_become_plain_ones():
+    # Otherwise kernels would compile again for each kind, and keep the kind in their cache on disk.
+    class Rank(enum.IntEnum):
+        TWO = 2
+
+    settings = TensorRegression((np.int8(2), Rank.TWO), Rank.TWO, tolerance=np.float32(0.5), rng=0).settings
+    assert [type(value) for value in (*settings.dims, settings.rank)] == [int, int, int]
+    assert type(settings.tolerance) is float
+
+
 def test_groups_are_checked():
     learner = TensorRegression((2,), 1, intercepts=(3,), rng=0)
-    with pytest.raises(ShapeError, match="groups must be 1"):
+    with pytest.raises(ShapeError, match="groups must be a sequence of 1"):
         learner.update([np.ones((2, 2))], [0.0, 1.0])
     with pytest.raises(InputError, match=r"0\.\.2"):
         learner.update([np.ones((2, 2))], [0.0, 1.0], [[0, 3]])
-    with pytest.raises(ShapeError, match="whole numbers"):
+    with pytest.raises(InputError, match="whole numbers"):
         learner.update([np.ones((2, 2))], [0.0, 1.0], [[0.0, 1.0]])
 
 

@@ -119,7 +119,7 @@ def test_newton_steps_have_the_right_slope(sizes):
 
 @pytest.mark.parametrize("sizes", [(3,), (2, 2)])
 def test_a_long_fit_ends_where_no_direction_leads_up(sizes):
-    graph, nodes, users, state, rng = world(sizes, rounds=4)
+    _, nodes, users, state, rng = world(sizes, rounds=4)
     state = replace(state, rounds=99)
     model = response.ResponseSettings(base_logit=-1.0, sweeps=40)
     fitted = response.fit(model, nodes, state)

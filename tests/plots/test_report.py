@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -60,6 +61,48 @@ def test_figure_documents_are_valid_json_with_their_theme_apart(page):
     assert "$schema" not in documents["figure-0"]
     assert set(documents["themes"]) == {"light", "dark"}
     assert "</script><b>" in json.dumps(documents["figure-0"])
+
+
+HOSTILE = ["<!--<script>", "</script><b>", "<!--", "]]>", "<script>alert(1)//", "<!--<script></script>-->"]
+
+
+def _hostile_page():
+    rows = [{"seed": text, "believed": 2.0, "explored": 0.5} for text in HOSTILE]
+    table = Table(HOSTILE, [HOSTILE])
+    sections = [Section(text, [Text(text), Code(text), table]) for text in HOSTILE]
+    sections.append(Section("Figure", [Figure(plots.seed_reasons(rows), HOSTILE[0])]))
+    return Report(HOSTILE[0], lede=HOSTILE[1], sections=sections, footer="the very end").to_html()
+
+
+def test_no_id_breaks_the_page():
+    page = _hostile_page()
+    data = re.findall(r'<script type="application/json" id="[^"]+">(.*?)</script>', page, flags=re.DOTALL)
+    assert len(data) == 2
+    assert not any("<" in text for text in data)
+    assert all(text in json.dumps(json.loads(data[0])) for text in HOSTILE)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/usr/bin/chromium").exists(), reason="Chromium is not installed (Debian: chromium)")
+def test_no_id_breaks_the_page_in_a_browser(tmp_path):
+    sync_api = pytest.importorskip("playwright.sync_api")
+    path = tmp_path / "report.html"
+    path.write_text(_hostile_page(), encoding="utf-8")
+    options = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+    options += ["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--disable-quic"]
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=options)
+        page = browser.new_page()
+        errors = []
+        page.on("pageerror", lambda error: errors.append(error))
+        page.goto(path.as_uri())
+        page.wait_for_selector(".chart svg.marks", timeout=30_000)
+        assert page.locator("footer").inner_text() == "the very end"
+        assert page.locator("h1").inner_text() == HOSTILE[0]
+        assert [page.locator("h2").nth(i).inner_text() for i in range(len(HOSTILE))] == HOSTILE
+        assert HOSTILE[0] in page.locator(".chart svg.marks").inner_html().replace("&lt;", "<").replace("&gt;", ">")
+        assert errors == []
+        browser.close()
 
 
 def test_table_sets_numbers_right_and_tints_the_best(page):

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorucb import policies
+from tensorucb.checks import check_count, check_number
 from tensorucb.errors import InputError, ShapeError, StateError
 from tensorucb.graph import Graph
-from tensorucb.policies._inputs import as_modes, as_observations, check_count, check_number
+from tensorucb.policies._inputs import as_modes, as_observations
 
 GRAPH = Graph.from_edges([0, 0, 1, 2], [1, 2, 2, 0])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from itertools import combinations
 
@@ -82,13 +83,44 @@ def direct_value(graph, probabilities, rows, values=None) -> float:
     return float(v @ (1.0 - survive))
 
 
-def greedy_rows(objective: Callable, n: int, k: int) -> list[int]:
-    """Plain greedy, ties to the lower row."""
+def greedy_rows(objective: Callable, degree, k: int) -> list[int]:
+    """Plain greedy, ties to the larger out-degree, then to the lower row."""
     chosen: list[int] = []
     for _ in range(k):
-        rest = [v for v in range(n) if v not in chosen]
-        chosen.append(max(rest, key=lambda v: (round(objective([*chosen, v]), 12), -v)))
+        rest = [v for v in range(len(degree)) if v not in chosen]
+        chosen.append(max(rest, key=lambda v: (round(objective([*chosen, v]), 12), degree[v], -v)))
     return chosen
+
+
+class Judge:
+    """The share of one fixed collection of RR walks that a seed set covers: the same walks for every set.
+
+    ``judge(rows)`` gives one share for each of ``blocks`` equal parts of the walks, so that the error of a comparison
+    is seen from how much it differs between them.
+    """
+
+    def __init__(self, graph, probabilities, walks: int, blocks: int = 16):
+        from tensorucb.oracle.rr import Sampler
+        from tensorucb.oracle.rr._sampler import check_probabilities
+
+        self._sampler = Sampler(graph, 1)
+        self._sampler.load(check_probabilities(graph, probabilities))
+        self._size, self._blocks = walks // blocks, blocks
+
+    def __call__(self, rows) -> NDArray:
+        self._sampler.mark(np.asarray(rows))
+        parts = (
+            self._sampler.sample(np.uint64(987654), i * self._size, self._size, store=False, limit=0)
+            for i in range(self._blocks)
+        )
+        return np.array([part.hits.sum() / self._size for part in parts])
+
+    def ratio(self, some, others) -> tuple[float, float]:
+        """Mean share of several sets over that of others, and the standard error that the walks leave it with."""
+        ours, theirs = (np.mean([self(rows) for rows in sets], axis=0) for sets in (some, others))
+        value = ours.mean() / theirs.mean()
+        apart = ours - value * theirs
+        return float(value), float(apart.std(ddof=1) / theirs.mean() / math.sqrt(self._blocks))
 
 
 def best_set(objective: Callable, nodes: Iterable[int], sizes: Iterable[int], admissible: Callable) -> float:

@@ -4,12 +4,16 @@ import os
 import random
 import shutil
 import sqlite3
+import stat
+import subprocess
+import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from store.content import content, edges, fill
+from store.content import ROUND, content, edges, fill, nodes
 from tensorucb.errors import FileFormatError, StoreError, TensorUCBError
 from tensorucb.store import open_store
 
@@ -173,6 +177,100 @@ def test_a_read_only_file_is_a_clear_error(folder_mode):
         shutil.rmtree(folder)
 
 
+def _backup(folder, *, live=False):
+    """A closed store in the folder, or a copy taken while it was open; its content."""
+    path = folder / "store.db"
+    found = _filled(path)
+    if live:
+        with open_store(_url(path)) as store:
+            with store.write() as session:
+                session.append_event(1, "late", None, {}, 0.0)
+                found = content(session)
+            for name in ("store.db", "store.db-wal"):
+                shutil.copy(folder / name, folder / f"copy-{name}")
+        for name in ("store.db", "store.db-wal"):
+            (folder / f"copy-{name}").rename(folder / name)
+    return path, found
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_backup_that_may_not_be_written_can_be_read():
+    folder = Path(tempfile.mkdtemp())
+    try:
+        path, before = _backup(folder)
+        path.chmod(0o444)
+        folder.chmod(0o555)
+
+        def work():
+            for _ in range(2):
+                assert _read(path) == before
+
+        _as_nobody(work)
+        assert [entry.name for entry in folder.iterdir()] == ["store.db"]
+    finally:
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_backup_with_a_log_is_read_whole_or_is_one_clear_error():
+    """Taken while the store was open: never without its last writes."""
+    folder = Path(tempfile.mkdtemp())
+    try:
+        path, before = _backup(folder, live=True)
+        for entry in folder.iterdir():
+            entry.chmod(0o444)
+        folder.chmod(0o555)
+
+        def work():
+            with pytest.raises(StoreError, match="copy it and the files beside it"):
+                _read(path)
+
+        _as_nobody(work)
+        folder.chmod(0o755)
+        assert _read(path) == before
+    finally:
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
+
+
+def test_a_backup_on_a_read_only_file_system_can_be_read(tmp_path):
+    path, before = _backup(tmp_path)
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[2]); from store.content import content\n"
+        "from tensorucb.store import open_store\n"
+        "with open_store(sys.argv[1], create=False) as store, store.read() as view: print(content(view))"
+    )
+    mount = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" || exit 77; exec "$@"'
+    tests = str(Path(__file__).parents[1])
+    command = ["unshare", "-m", "sh", "-c", mount, str(tmp_path), sys.executable, "-c", script, _url(path), tests]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except FileNotFoundError:
+        pytest.skip("there is no unshare here")
+    if done.returncode in (1, 77) and "Traceback" not in done.stderr:
+        pytest.skip(f"no file system may be mounted here: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == repr(before)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["store.db"]
+
+
+@pytest.mark.parametrize("existing", [None, 0o644, 0o640])
+def test_a_new_file_is_its_owners_alone_and_an_old_one_keeps_its_mode(path, existing):
+    mask = os.umask(0o022)
+    try:
+        if existing is not None:
+            path.touch()
+            path.chmod(existing)
+        with open_store(_url(path)) as store:
+            with store.write() as session:
+                fill(session)
+            modes = {entry.name: stat.S_IMODE(entry.stat().st_mode) for entry in path.parent.iterdir()}
+    finally:
+        os.umask(mask)
+    assert modes == dict.fromkeys(("store.db", "store.db-wal", "store.db-shm"), existing or 0o600)
+
+
 def test_a_store_locked_too_long_is_a_clear_error(path):
     before = _filled(path)
     with open_store(_url(path)) as holder, open_store(_url(path), timeout=0.2) as store, holder.write():
@@ -214,6 +312,28 @@ def test_purge_leaves_no_byte_of_what_was_deleted(path):
         assert [file.name for file in files if secret.encode() in file.read_bytes()] == []
         with store.read() as view:
             assert content(view) == left
+
+
+def test_a_deleted_campaign_leaves_no_byte_once_purged(path):
+    secret = "m4ry-w4s-h3re"
+    with open_store(_url(path)) as store:
+        with store.write() as session:
+            fill(session, "kept")
+            number = session.insert_campaign(f"name {secret}", {"note": secret}, 0.0).campaign
+            session.add_users(number, [50], [secret])
+            session.put_blob(number, f"blob {secret}", secret.encode() * 2000)
+            seq = session.append_event(number, "tell", 1, {"user": secret}, 0.0)
+            session.put_round(number, replace(ROUND, id=f"round {secret}", request_id=secret))
+            session.add_edge_responses(number, 1, edges(*((50, i, 1, 0, f"{secret}-{i}") for i in range(300))), seq)
+            session.add_node_events(number, 1, nodes((50, 1.0, f"node {secret}")), seq)
+        with store.write() as session:
+            session.delete_campaign(number)
+            left = content(session)
+        store.purge()
+        assert [file.name for file in path.parent.iterdir() if secret.encode() in file.read_bytes()] == []
+        with store.read() as view:
+            assert content(view) == left
+    assert [record.name for record, *_ in left] == ["kept"]
 
 
 def test_purge_says_when_a_reader_stands_in_its_way(path):

@@ -48,13 +48,11 @@ def test_a_store_in_memory_is_found_by_its_url_as_long_as_it_lives():
         ("sqlite://file.db", "names no file"),
         ("sqlite:///:memory:", "memory://"),
         ("sqlite:///a.db?mode=ro", "options"),
-        ("postgresql://u:secret@host:port/db", "no PostgreSQL URL"),
     ],
 )
 def test_a_wrong_url_is_named(url, message):
-    with pytest.raises(InputError, match=message) as raised:
+    with pytest.raises(InputError, match=message):
         open_store(url)
-    assert "secret" not in str(raised.value)
 
 
 def test_a_timeout_must_be_positive(tmp_path):
@@ -77,22 +75,6 @@ def test_a_missing_folder_or_file(tmp_path):
     with pytest.raises(StoreError, match="there is no store at"):
         open_store(f"sqlite:///{tmp_path}/store.db", create=False)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_server_out_of_reach_is_a_clear_error_without_the_password():
-    pytest.importorskip("psycopg")
-    with pytest.raises(StoreError, match="out of reach") as raised:
-        open_store("postgresql://user:secret@127.0.0.1:1/database")
-    assert "secret" not in str(raised.value)
-
-
-def test_the_shown_address_has_no_password(fresh_postgres_url):
-    address = fresh_postgres_url.replace("test@", "test:secret@") + "&password=secret"
-    with open_store(address) as store:
-        assert "secret" not in store.url
-        assert "search_path" in store.url
-        with open_store(store.url):
-            pass
 
 
 def test_a_closed_store_says_so(tmp_path):

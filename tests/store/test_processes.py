@@ -1,12 +1,13 @@
 import os
 import random
+import signal
 import threading
 import time
 
 import pytest
 
-from store.workers import CONTEXT, labels, open_at, write_many, write_one, write_until_killed
-from tensorucb.errors import StateError
+from store.workers import CONTEXT, labels, open_at, write_many, write_one, write_until_killed, write_until_refused
+from tensorucb.errors import StateError, StoreError
 from tensorucb.store import open_store
 
 
@@ -77,7 +78,7 @@ def _kill_again_and_again(url, kills, seed=0):
     acknowledged, following = set(), 0
     for _ in range(kills):
         process, pipe = _start(write_until_killed, url, number, following)
-        acknowledged.add(pipe.recv())  # it has opened the store and written once
+        acknowledged |= {pipe.recv() for _ in range(moments.randint(1, 6))}
         time.sleep(moments.uniform(0, 0.05))
         process.kill()
         process.join()
@@ -97,6 +98,7 @@ def _kill_again_and_again(url, kills, seed=0):
         assert len(written) <= max(acknowledged) + 2
         following = len(written)
     assert following >= kills
+    print(f"{kills} kills, {len(acknowledged)} writes acknowledged, 0 lost")
 
 
 def test_10_kills_lose_nothing_that_was_acknowledged(sqlite_url):
@@ -115,6 +117,89 @@ def test_5_kills_of_a_postgresql_client_lose_nothing(fresh_postgres_url):
 @pytest.mark.slow
 def test_50_kills_of_a_postgresql_client_lose_nothing(fresh_postgres_url):
     _kill_again_and_again(fresh_postgres_url, 50)
+
+
+def _kill_the_server(server, url, kills, seed=0):
+    """A server killed under its writers at random moments: what was acknowledged is there, once, and whole."""
+    number = _new_campaign(url)
+    moments = random.Random(seed)
+    acknowledged, following = set(), 0
+    for kill in range(kills):
+        writer = f"{kill}-"
+        process, pipe = _start(write_until_refused, url, number, writer)
+        said = [pipe.recv() for _ in range(moments.randint(1, 6))]
+        time.sleep(moments.uniform(0, 0.05))
+        if kill % 3 == 2:
+            server.stop("immediate")
+        else:
+            server.kill()
+        *more, last = _heard(pipe)
+        process.join()
+        said += more
+        acknowledged |= set(said)
+        assert last.startswith("StoreError"), last
+        server.start()
+        with open_store(url) as store:
+            written = labels(store, number)
+        assert len(written) == len(set(written))
+        assert acknowledged <= set(written)
+        # The kill may fall between the commit and its acknowledgement, so one more may be there.
+        assert len(written) - following <= len(said) + 1
+        following = len(written)
+    assert following >= kills
+    print(f"{kills} kills, {len(acknowledged)} writes acknowledged, 0 lost")
+
+
+def _heard(pipe):
+    heard = []
+    while True:
+        try:
+            heard.append(pipe.recv())
+        except EOFError:
+            return heard
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(12, marks=pytest.mark.slow)])
+def test_kills_of_the_postgresql_server_lose_nothing(postgres_server, fresh_postgres_url, kills):
+    _kill_the_server(postgres_server, fresh_postgres_url, kills)
+
+
+@pytest.fixture
+def frozen(postgres_server):
+    """Stop processes of the server until the end of the test."""
+    stopped = []
+
+    def freeze(*processes):
+        for process in processes:
+            os.kill(process, signal.SIGSTOP)
+            stopped.append(process)
+
+    yield freeze
+    for process in stopped:
+        os.kill(process, signal.SIGCONT)
+
+
+def test_a_frozen_server_is_given_up(postgres_server, fresh_postgres_url, frozen):
+    number = _new_campaign(fresh_postgres_url)
+    with open_store(fresh_postgres_url, timeout=0.5) as store:
+        began = time.monotonic()
+        with pytest.raises(StoreError, match=r"no answer for 2\.5 s and was given up"), store.write() as session:  # noqa: PT012
+            frozen(*postgres_server.processes())
+            session.append_event(number, "x", None, {}, 0.0)
+        with pytest.raises(StoreError, match="out of reach"):
+            open_store(fresh_postgres_url, timeout=0.5)
+        assert time.monotonic() - began < 30
+
+
+def test_after_a_frozen_backend_the_store_goes_on(fresh_postgres_url, frozen):
+    number = _new_campaign(fresh_postgres_url)
+    with open_store(fresh_postgres_url, timeout=0.5) as store:
+        with pytest.raises(StoreError, match="given up"), store.read() as view:  # noqa: PT012
+            driver = view._connection.connection.driver_connection
+            frozen(driver.info.backend_pid)
+            view.events(number)
+        write_one(store, number, "later")
+        assert labels(store, number) == ["later"]
 
 
 @pytest.mark.parametrize("kind", ["sqlite_url", "fresh_postgres_url"])

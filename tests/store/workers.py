@@ -56,6 +56,17 @@ def write_until_killed(url, number, start, acknowledged):
             acknowledged.send(i)
 
 
+def write_until_refused(url, number, name, report):
+    """Write until the store fails; the label of each write that is done, and then the error."""
+    try:
+        with open_store(url) as store:
+            for i in range(1_000_000):
+                write_one(store, number, f"{name}{i}")
+                report.send(f"{name}{i}")
+    except Exception as error:
+        report.send(f"{type(error).__name__}: {error}")
+
+
 def open_at(url, moment, report):
     """Open a store together with others."""
     time.sleep(max(0.0, moment - time.time()))

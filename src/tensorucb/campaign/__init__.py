@@ -7,6 +7,7 @@ from tensorucb.campaign._campaign import Campaign
 from tensorucb.campaign._core import CampaignStatus
 from tensorucb.campaign._create import CampaignInfo
 from tensorucb.campaign._explain import Explanation, RoundExplanation
+from tensorucb.campaign._fold import UnlearnableRoundWarning
 from tensorucb.campaign._forget import ForgetReport
 from tensorucb.campaign._history import HistoryReport
 from tensorucb.campaign._lift import Lift
@@ -28,4 +29,5 @@ __all__ = [
     "Reach",
     "RoundExplanation",
     "TellReport",
+    "UnlearnableRoundWarning",
 ]

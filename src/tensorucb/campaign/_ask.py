@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.campaign._choice import Constraints, RoundOracle, check_choice, constrain
+from tensorucb.campaign._choice import Choice, Constraints, RoundOracle, check_choice, constrain
 from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, collect_evidence
 from tensorucb.campaign._ledger import Ledger
-from tensorucb.campaign._reach import Reach, direct_gains, expected_reach
-from tensorucb.campaign._responses import seconds
+from tensorucb.campaign._reach import Outlook, Reach, foresee, untouched
 from tensorucb.campaign._store import CampaignRecord, RoundRecord
+from tensorucb.campaign._track import Past, product_label
 from tensorucb.campaign._world import World
+from tensorucb.checks import shown
 from tensorucb.errors import InputError
+from tensorucb.moments import check_moment, check_seconds
 from tensorucb.policies import Policy
 from tensorucb.policies.beliefs import expected_probabilities
 
@@ -31,7 +32,7 @@ __all__ = ["Ask", "Proposal", "Request", "as_ask", "moment", "propose", "round_i
 
 @dataclass(frozen=True)
 class Ask:
-    """A round: whom to contact, what to expect, and where it stands.
+    """A round: who to contact, what to expect, and where it stands.
 
     Attributes
     ----------
@@ -50,11 +51,14 @@ class Ask:
     contacted
         Who counts as contacted: ``seeds``, or in a shadow round those whom others chose.
     reach
-        Expected number of active users, with an interval.
+        How many users will respond, with an interval; see `Reach` for what is counted.
     product
         The product's id, if it was given by id.
     opened, deadline, closed
         Unix seconds.
+    behind
+        Of how many closed rounds the choice had not learned the newest responses. 0 unless late responses have
+        changed a long past, or others closed rounds while the choice was made.
     """
 
     id: str
@@ -69,6 +73,7 @@ class Ask:
     opened: float
     deadline: float | None
     closed: float | None
+    behind: int
     _campaign: Campaign = field(repr=False, compare=False)
 
     def explain(self, user: int | str | None = None) -> Explanation | RoundExplanation:
@@ -111,7 +116,6 @@ class Proposal:
     """A round ready to be opened, if nothing has changed meanwhile."""
 
     number: int
-    basis: str
     opened: float
     payload: Mapping[str, Any]
     evidence: Evidence
@@ -119,23 +123,17 @@ class Proposal:
 
 def span(name: str, value: float | timedelta | None) -> float | None:
     """Seconds of a number or a timedelta."""
-    if value is None:
-        return None
-    length = value.total_seconds() if isinstance(value, timedelta) else value
-    number = isinstance(length, int | float | np.integer | np.floating) and not isinstance(length, bool)
-    if not number or not math.isfinite(length) or length <= 0:
-        raise InputError(f"{name} must be positive seconds or a timedelta; got {value!r}.")
-    return float(length)
+    return None if value is None else check_seconds(name, value)
 
 
 def moment(name: str, value: Any, now: float) -> float | None:
-    """Unix seconds of a number, a datetime (UTC if it has no zone) or a timedelta from now."""
+    """Unix seconds of a number, a datetime (UTC if it has no zone) or a timedelta from now; it must be to come."""
     if value is None:
         return None
-    at = now + value.total_seconds() if isinstance(value, timedelta) else seconds(value)
-    if isinstance(value, str) or not math.isfinite(at):
-        raise InputError(f"{name} must be unix seconds, a datetime, or a timedelta from now; got {value!r}.")
-    return float(at)
+    at = now + check_seconds(name, value) if isinstance(value, timedelta) else check_moment(name, value)
+    if at <= now:
+        raise InputError(f"{name} must be in the future; got {shown(value)}. To end a round now, close or cancel it.")
+    return at
 
 
 def round_id(campaign: CampaignRecord, number: int) -> str:
@@ -159,7 +157,7 @@ def rested_rows(world: World, ledger: Ledger, cooldown: float | None, now: float
 
 
 def propose(
-    policy: Policy, world: World, ledger: Ledger, request: Request, *, seed: int, basis: str, now: float
+    policy: Policy, world: World, ledger: Ledger, request: Request, past: Past, *, seed: int, now: float
 ) -> Proposal:
     """Choose seeds under the request's constraints, and write down why."""
     number = ledger.next_number()
@@ -176,37 +174,48 @@ def propose(
         quotas=request.quotas,
     )
     product = request.vectors[0] if len(request.vectors) == 1 else list(request.vectors)
-    rows, gains = _choose(policy, world, rules, request, product, rng)
+    choice = _choose(policy, world, rules, request, product, rng)
+    rows = choice.rows
     held = _hold_out(world, rules, rows, request.holdout, rng)
-    contacted = rows[~np.isin(rows, held)] if request.shadow is None else world.graph.rows(request.shadow)
-    if np.unique(contacted).size < contacted.size:
-        raise InputError("shadow names a user twice; name each once.")
-    mean = expected_probabilities(policy, product)
-    ours = rows if request.shadow is not None else contacted
-    reach = expected_reach(world.graph, mean, ours, request.objective, rng)
-    evidence = collect_evidence(world, rules, np.asarray(policy.score(product)), rows)
+    vectors = [vector.tolist() for vector in request.vectors]
+    mean, tried, label = expected_probabilities(policy, product), world.rows(past.contacted), product_label(vectors)
+
+    def outlook(contacted: NDArray[np.int64]) -> Outlook:
+        return foresee(world.graph, mean, contacted, request.objective, past, tried, label, rng)
+
+    contacted = rows[~np.isin(rows, held)]
+    shown = told = outlook(contacted)
+    if request.shadow is not None:
+        contacted = world.graph.rows(request.shadow)
+        if np.unique(contacted).size < contacted.size:
+            raise InputError("shadow names a user twice; name each once.")
+        told = outlook(contacted)
+    reach, forecast = shown.reach, told.forecast
+    evidence = collect_evidence(world, rules, choice, shown.probabilities)
     payload = {
         "kind": "ask" if request.shadow is None else "shadow",
-        "product": {"id": request.product, "vectors": [vector.tolist() for vector in request.vectors]},
+        "product": {"id": request.product, "vectors": vectors},
         "k": request.k,
         "seeds": world.keys[rows].tolist(),
-        "gains": gains.tolist(),
+        "gains": _gains(world, rows, held, shown).tolist(),
         "contacted": world.keys[contacted].tolist(),
         "holdout": world.keys[held].tolist(),
-        "reach": {"mean": reach.mean, "low": reach.low, "high": reach.high, "level": reach.level},
+        "must_include": world.keys[rules.must_include].tolist(),
+        "reach": asdict(reach),
+        # The policy's own, for those contacted: what later rounds learn the correction from.
+        "forecast": None if forecast is None else asdict(forecast),
         "window": request.window,
         "credit": request.credit,
         "objective": request.objective,
         "learn": "all",
-        "threshold": evidence.settings["threshold"],
         "excluded": rules.counts(),
     }
-    return Proposal(number, basis, now, payload, evidence)
+    return Proposal(number, now, payload, evidence)
 
 
 def _choose(
     policy: Policy, world: World, rules: Constraints, request: Request, product: Any, rng: np.random.Generator
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+) -> Choice:
     available = rules.allowed.size
     if request.k is None and rules.budget is None:
         raise InputError("k may be left out only with a budget; got neither.")
@@ -219,9 +228,22 @@ def _choose(
     oracle = RoundOracle(world, rules, request.objective, request.epsilon, rng)
     rows = np.asarray(policy.choose(product, k, oracle), dtype=np.int64)
     check_choice(policy.name, world, rules, rows, k)
-    if oracle.selection is not None and np.array_equal(oracle.selection.rows, rows):
-        return rows, oracle.selection.gains
-    return rows, direct_gains(world.graph, np.asarray(policy.score(product)), rows)
+    own = oracle.selection is None or not np.array_equal(oracle.selection.rows, rows)
+    return Choice(rows, policy.name, "own" if own else request.objective, None if own else oracle.scores)
+
+
+def _gains(world: World, rows: NDArray[np.int64], held: NDArray[np.int64], outlook: Outlook) -> NDArray[np.float64]:
+    """What each chosen user adds to the expected number; of those held out, the direct responses they would add."""
+    if not held.size:
+        return outlook.gains
+    graph, p = world.graph, outlook.probabilities
+    free = untouched(graph, p, rows[~np.isin(rows, held)])
+    gains = np.empty(rows.size)
+    gains[~np.isin(rows, held)] = outlook.gains
+    for i in np.flatnonzero(np.isin(rows, held)).tolist():
+        edges = graph.out_edges(rows[i : i + 1])
+        gains[i] = float((p[edges] * free[graph.targets[edges]]).sum())
+    return gains
 
 
 def _hold_out(
@@ -254,5 +276,6 @@ def as_ask(campaign: Campaign, world: World, record: RoundRecord) -> Ask:
         record.opened,
         record.deadline,
         record.closed,
+        payload.get("behind", 0),
         campaign,
     )

@@ -13,12 +13,15 @@ from tensorucb.campaign._ask import Ask, Proposal, Request, as_ask, moment, prop
 from tensorucb.campaign._core import CampaignCore
 from tensorucb.campaign._credit import check_credit
 from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, explain_round, explain_user
+from tensorucb.campaign._model import IN_ASK, IN_CLOSE
+from tensorucb.campaign._request import check_same, fingerprint
 from tensorucb.campaign._responses import read_responses
 from tensorucb.campaign._store import RoundRecord, Session
 from tensorucb.campaign._tell import TellReport, apply_batch, resolve
+from tensorucb.campaign._track import Past
 from tensorucb.campaign._world import World, add_users, as_id_array
+from tensorucb.checks import check_choice, check_count, check_id, check_number, check_share, check_text
 from tensorucb.errors import InputError, StateError
-from tensorucb.policies._inputs import as_modes, check_count, check_number
 
 if TYPE_CHECKING:
     import os
@@ -115,7 +118,9 @@ class Campaign(CampaignCore):
         credit, objective, epsilon
             As in ``create_campaign``, for this round.
         request_id
-            Asking again with the same one returns the same round.
+            Asking again with the same one returns the same round. All arguments must mean the same then: lists of users
+            in any order, and an argument left out is the same as its default given. Another value is an error that
+            names the argument.
         """
         with self._lock:
             request = self._request(
@@ -141,24 +146,28 @@ class Campaign(CampaignCore):
             for _ in range(_ATTEMPTS - 1):
                 self.expire()
                 with self.store.read() as session:
-                    known = self._asked_before(session, request)
+                    known = self._asked_before(session, request, deadline)
                     if known is not None:
                         return known
-                    world, due = self._synced(session)
+                    world, due = self._synced(session, IN_ASK)
                     self._check_sizes(session, request.sizes)
+                    past = self._track.past(session, self._ledger, world)
                 self._keep(due)
-                proposal = self._proposal(world, request)
+                proposal = self._proposal(world, request, past)
                 with self.store.write() as session:
-                    if self._unchanged(session, proposal, request):
-                        return self._open(session, proposal, request)
-            # Others kept changing the log: choose while they wait.
+                    if self._still_next(session, world, proposal, request):
+                        return self._open(session, proposal, request, deadline)
+            # Others kept opening rounds: choose while they wait.
             with self.store.write() as session:
-                known = self._asked_before(session, request)
+                known = self._asked_before(session, request, deadline)
                 if known is not None:
                     return known
-                world, _ = self._synced(session)
+                world = self._current(session)
+                if not self._model.serves(world):
+                    self._synced(session)
                 self._check_sizes(session, request.sizes)
-                return self._open(session, self._proposal(world, request), request)
+                past = self._track.past(session, self._ledger, world)
+                return self._open(session, self._proposal(world, request, past), request, deadline)
 
     def _request(self, *, product: Any, holdout: float, **given: Any) -> Request:
         settings = self.settings
@@ -166,74 +175,62 @@ class Campaign(CampaignCore):
             if given[name] is None:
                 given[name] = settings[name]
         check_credit(given["credit"])
-        if given["objective"] not in ("cascade", "direct"):
-            raise InputError(f"objective must be 'cascade' or 'direct'; got {given['objective']!r}.")
-        given["epsilon"] = check_number("epsilon", given["epsilon"], strict=True)
+        check_choice("objective", given["objective"], ("cascade", "direct"))
+        given["epsilon"] = check_share("epsilon", given["epsilon"], zero=False, one=False)
         given["k"] = None if given["k"] is None else check_count("k", given["k"], 1)
-        if check_number("holdout", holdout) >= 1.0:
-            raise InputError(f"holdout must be a share of at least 0 and below 1; got {holdout!r}.")
+        if given["budget"] is not None:
+            given["budget"] = check_number("budget", given["budget"], strict=True)
+        if given["request_id"] is not None:
+            check_text("request_id", given["request_id"])
+        holdout = check_share("holdout", holdout, one=False)
         if given["shadow"] is not None and holdout:
             raise InputError("a shadow round contacts nobody, so it has no hold-out; leave one of them out.")
         known, vectors = self._vectors(product)
-        return Request(product=known, vectors=vectors, holdout=float(holdout), **given)
+        return Request(product=known, vectors=vectors, holdout=holdout, **given)
 
-    def _vectors(self, product: Any) -> tuple[int | str | None, tuple[NDArray[np.float64], ...]]:
-        """A product's id, if it was given by id, and its feature vectors."""
-        if not isinstance(product, str | int | np.integer) or isinstance(product, bool):
-            return None, as_modes(product)
-        known = product if isinstance(product, str) else int(product)
-        with self.store.read() as session:
-            self._ledger.refresh(session)
-            return known, as_modes(self._products(session).vector(known))
-
-    def _asked_before(self, session: Session, request: Request) -> Ask | None:
+    def _asked_before(self, session: Session, request: Request, deadline: Any) -> Ask | None:
         if request.request_id is None:
             return None
         record = session.round_by_request(self._record.campaign, request.request_id)
         if record is None:
             return None
-        same = record.payload["product"]["vectors"] == [vector.tolist() for vector in request.vectors]
-        if not same or record.payload["k"] != request.k:
-            raise InputError(
-                f"request {request.request_id!r} opened round {record.id} for another product or k. "
-                "Use a new request_id for a new question."
-            )
-        return as_ask(self, self._current(session), record)
-
-    def _proposal(self, world: World, request: Request) -> Proposal:
-        return propose(
-            self._model.policy,
-            world,
-            self._ledger,
-            request,
-            seed=self.settings["seed"],
-            basis=self._model.hash,
-            now=self.clock(),
-        )
-
-    def _unchanged(self, session: Session, proposal: Proposal, request: Request) -> bool:
         world = self._current(session)
+        check_same(record, request, fingerprint(world, request, deadline))
+        return as_ask(self, world, record)
+
+    def _proposal(self, world: World, request: Request, past: Past) -> Proposal:
+        seed, now = self.settings["seed"], self.clock()
+        return propose(self._model.policy, world, self._ledger, request, past, seed=seed, now=now)
+
+    def _still_next(self, session: Session, world: World, proposal: Proposal, request: Request) -> bool:
+        """Whether the choice may be opened as a round: same network, nobody asked meanwhile.
+
+        What was told or closed meanwhile is no reason to choose again: the round says how far behind its choice was.
+        """
         repeated = request.request_id is not None and session.round_by_request(
             self._record.campaign, request.request_id
         )
-        same = self._model.prefixes(world, self._ledger)[-1] == proposal.basis
+        same = self._current(session).revision == world.revision
         return not repeated and same and self._ledger.next_number() == proposal.number
 
-    def _open(self, session: Session, proposal: Proposal, request: Request) -> Ask:
+    def _open(self, session: Session, proposal: Proposal, request: Request, given: Any) -> Ask:
         self._check_sizes(session, request.sizes)
+        assert self._world is not None
         number, opened = self._record.campaign, proposal.opened
         deadline = request.deadline
         if deadline is None and request.window is not None:
             deadline = opened + request.window
+        payload = {**proposal.payload, "behind": self._model.behind(self._world, self._ledger)}
+        if request.request_id is not None:
+            payload["request"] = fingerprint(self._world, request, given)
         identifier = round_id(self._record, proposal.number)
         counts = {"id": identifier, "contacted": len(proposal.payload["contacted"])}
         seq = session.append_event(number, "asked", proposal.number, counts, opened)
         record = RoundRecord(
-            proposal.number, identifier, "open", opened, deadline, None, seq, request.request_id, proposal.payload
+            proposal.number, identifier, "open", opened, deadline, None, seq, request.request_id, payload
         )
         session.put_round(number, record)
         session.put_blob(number, f"explain-{proposal.number:08d}", proposal.evidence.to_blob())
-        assert self._world is not None
         return as_ask(self, self._world, record)
 
     def explain(self, round_id: str, user: int | str | None = None) -> Explanation | RoundExplanation:
@@ -246,6 +243,7 @@ class Campaign(CampaignCore):
             evidence = Evidence.from_blob(data)
             if user is None:
                 return explain_round(world, record, evidence)
+            user = check_id("user", user)
             return explain_user(world, record, evidence, int(world.keys[world.graph.rows([user])[0]]))
 
     def tell(self, round_id: str, responses: Any) -> TellReport:
@@ -307,19 +305,23 @@ class Campaign(CampaignCore):
                 if record.status == "open":
                     record = self._finish(session, record, "closed", now)
                 closed = as_ask(self, world, record)
-            self.sync()
+            self._advance(IN_CLOSE)
             return closed
 
     def cancel(self, round_id: str) -> Ask:
-        """Cancel an open round: nobody counts as contacted, nothing is learned. Cancelling again changes nothing."""
+        """Cancel an open round: nobody counts as contacted, nothing is learned. Cancelling again changes nothing.
+
+        A closed round can be cancelled only if it could not be learned (``status().quarantined`` names such rounds).
+        """
         now = self.clock()
         with self._lock, self._prepared(now).write() as session:
             world = self._current(session)
             self._close_due(session, now)
             record = self._found(session, round_id)
-            if record.status == "closed":
+            left_out = record.id in self._ledger.quarantined()
+            if record.status == "closed" and not left_out:
                 raise StateError(f"round {round_id} is closed and its responses are learned; it cannot be cancelled.")
-            if record.status == "open":
+            if record.status == "open" or left_out:
                 record = self._finish(session, record, "cancelled", now)
             return as_ask(self, world, record)
 

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.campaign._world import World
+from tensorucb.campaign._world import World, as_id_array
+from tensorucb.checks import check_count, check_mapping, shown
 from tensorucb.errors import InputError, StateError
+from tensorucb.graph._arguments import check_values
 from tensorucb.oracle import Selection, select_seeds
 
-__all__ = ["CANDIDATES", "COOLDOWN", "OPT_OUT", "Constraints", "RoundOracle", "check_choice", "constrain"]
+__all__ = ["CANDIDATES", "COOLDOWN", "OPT_OUT", "Choice", "Constraints", "RoundOracle", "check_choice", "constrain"]
 
 Rows = NDArray[np.int64]
 OPT_OUT, COOLDOWN, CANDIDATES = 1, 2, 3
@@ -21,7 +23,7 @@ OPT_OUT, COOLDOWN, CANDIDATES = 1, 2, 3
 
 @dataclass(frozen=True)
 class Constraints:
-    """Whom a round may choose.
+    """Who may be chosen in a round.
 
     Attributes
     ----------
@@ -82,12 +84,17 @@ def constrain(
         groups = world.groups
         if groups is None:
             raise InputError("quotas need groups: give them to create_campaign, or to ask.")
+    if isinstance(quotas, Mapping):
+        named = check_mapping("quotas", quotas, "a mapping of groups to counts").items()
+        quotas = {label: check_count(f"the quota of group {shown(label)}", most, 0, 2**62) for label, most in named}
+    elif quotas is not None:
+        quotas = check_count("quotas", quotas, 0, 2**62)
     return Constraints(
         reasons,
         forced,
-        None if budget is None or costs is None else np.asarray(costs, dtype=np.float64),
+        None if budget is None or costs is None else check_values(graph, costs, "costs"),
         budget,
-        None if quotas is None or groups is None else np.asarray(groups),
+        None if quotas is None or groups is None else as_id_array(groups, "groups"),
         quotas,
     )
 
@@ -97,7 +104,7 @@ def _check_forced(world: World, reasons: NDArray[np.int8], forced: Rows) -> None
     for row in forced.tolist():
         if reasons[row]:
             raise InputError(
-                f"must_include names {world.graph.ids[row].item()!r}, who {why[int(reasons[row])]}. "
+                f"must_include names {shown(world.graph.ids[row].item())}, who {why[int(reasons[row])]}. "
                 "Drop them from one list."
             )
 
@@ -106,7 +113,8 @@ def _check_forced(world: World, reasons: NDArray[np.int8], forced: Rows) -> None
 class RoundOracle:
     """The oracle that a policy chooses through: `select_seeds` under the round's constraints.
 
-    A policy that chooses on its own finds the rows it may use in ``candidates``.
+    A policy that chooses on its own finds the rows it may use in ``candidates``. ``scores`` are the probabilities that
+    the choice was made by, exploration included.
     """
 
     world: World
@@ -116,6 +124,7 @@ class RoundOracle:
     rng: np.random.Generator
     candidates: Rows | None = field(init=False)
     selection: Selection | None = field(init=False, default=None)
+    scores: NDArray[np.float64] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         limited = bool(self.constraints.reasons.any())
@@ -139,6 +148,7 @@ class RoundOracle:
             allowed[forced] = True
             reasons = np.where(allowed, reasons, CANDIDATES)
         barred = np.flatnonzero(reasons)
+        self.scores = probabilities
         self.selection = select_seeds(
             self.world.graph,
             probabilities,
@@ -154,6 +164,28 @@ class RoundOracle:
             rng=self.rng,
         )
         return self.selection.rows
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The users chosen, and how.
+
+    Attributes
+    ----------
+    rows
+        Their rows, in the order of choice.
+    policy
+        Name of the policy.
+    rule
+        ``direct`` or ``cascade``: the oracle's objective; ``own``: the policy picked without the oracle.
+    scores
+        The probabilities that the oracle chose by, exploration included; None if the policy picked without it.
+    """
+
+    rows: Rows
+    policy: str
+    rule: str
+    scores: NDArray[np.float64] | None
 
 
 def check_choice(name: str, world: World, rules: Constraints, rows: Rows, k: int) -> None:

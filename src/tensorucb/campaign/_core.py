@@ -9,24 +9,54 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tensorucb.campaign._ledger import Ledger
-from tensorucb.campaign._model import SNAPSHOTS, Model, Snapshot, prunable
+from tensorucb.campaign._model import SERVED, SNAPSHOTS, Model, Snapshot, prunable, served_name
 from tensorucb.campaign._policy import build_policy
 from tensorucb.campaign._store import CampaignRecord, RoundRecord, Session, Status, Store
 from tensorucb.campaign._tell import Told
-from tensorucb.campaign._world import Catalogue, World, world_from_blob, world_to_blob
-from tensorucb.errors import FileFormatError, ShapeError, UnknownIdError
+from tensorucb.campaign._track import TrackRecord
+from tensorucb.campaign._world import Catalogue, World, seal, world_from_blob, world_to_blob
+from tensorucb.checks import check_callable, check_id, check_text, shown
+from tensorucb.errors import FileFormatError, ShapeError, StoreError, UnknownIdError
+from tensorucb.moments import check_moment
 from tensorucb.policies import Policy
+from tensorucb.policies._inputs import as_modes
 
 if TYPE_CHECKING:
     from tensorucb.graph import Graph
 
 __all__ = ["CampaignCore", "CampaignStatus"]
 
+ERASING = "purge-pending-"
+"""Blobs of this name are marks: somebody was forgotten, but the store's files are not rewritten yet."""
+
+_PATIENCE = 1.0  # seconds that opening a campaign may wait for readers in order to finish an erasure
+
 
 @dataclass(frozen=True)
 class CampaignStatus:
-    """A campaign in numbers."""
+    """A campaign in numbers.
+
+    Attributes
+    ----------
+    name, policy
+        Its name, and the type of its policy.
+    users, edges, products
+        How many there are.
+    rounds, open, closed, cancelled
+        How many rounds there are, and how many of each kind.
+    events
+        The number of the log's last event.
+    behind
+        Of how many closed rounds the next ask would not have learned the newest responses; see :attr:`Ask.behind`.
+    quarantined
+        Closed rounds that could not be learned: their ids, and why. The model goes on without them.
+    erasing
+        How many times somebody was forgotten whose traces are not out of the store's files yet.
+    """
 
     name: str
     policy: str
@@ -38,6 +68,9 @@ class CampaignStatus:
     closed: int
     cancelled: int
     events: int
+    behind: int
+    quarantined: Mapping[str, str]
+    erasing: int
 
 
 class CampaignCore:
@@ -47,24 +80,45 @@ class CampaignCore:
         self, store: Store, name: str, *, policy: Policy | None = None, clock: Callable[[], float] = time.time
     ) -> None:
         self.store = store
-        self.clock = clock
+        self.clock = check_callable("clock", clock, "a function that gives unix seconds")
         with store.read() as session:
             record = session.campaign(name)
             known = [other.name for other in session.campaigns()] if record is None else []
         if record is None:
-            raise UnknownIdError(f"there is no campaign {name!r} in {store.url}; it holds {known or 'none'}.")
+            raise UnknownIdError(f"there is no campaign {name!r} in {store.masked_url}; it holds {known or 'none'}.")
         self._record: CampaignRecord = record
         self._given = policy
         self._lock = threading.RLock()
         self._ledger = Ledger(record.campaign)
         self._world: World | None = None
         self._told: tuple[int, tuple[int, int], Told] | None = None
+        self._track = TrackRecord()
         self._catalogue: tuple[int, Catalogue] = (-1, Catalogue())
         self._model = self._fresh_model()
+        self._finish_erasing()
 
-    def _fresh_model(self) -> Model:
-        spec = self.settings["policy"]
-        return Model(build_policy(spec, self._given), spec, self.settings["seed"], self.settings["snapshot_every"])
+    def _fresh_model(self, *, apart: bool = False) -> Model:
+        """A model that has learned nothing; ``apart``: not even a policy of another package, the caller's object."""
+        spec, settings = self.settings["policy"], self.settings
+
+        def another() -> Policy:
+            return build_policy(spec, None) if spec["own"] else copy.deepcopy(self._given)  # type: ignore[return-value]
+
+        policy = another() if apart else build_policy(spec, self._given)
+        return Model(policy, another, spec, settings["seed"], settings["snapshot_every"])
+
+    def _finish_erasing(self) -> None:
+        """Rewrite the store's files if somebody who was forgotten may still be in them, and nobody is in the way."""
+        with self.store.read() as session:
+            marks = session.blobs(self._record.campaign, ERASING)
+        if not marks:
+            return
+        try:
+            self.store.purge(_PATIENCE)
+            with self.store.write() as session:
+                session.delete_blobs(self._record.campaign, marks)
+        except StoreError:
+            return  # status() says so, and the next one who opens the campaign tries again
 
     @property
     def name(self) -> str:
@@ -98,6 +152,9 @@ class CampaignCore:
                 states.count("closed"),
                 states.count("cancelled"),
                 self._ledger.seq,
+                self._model.lag(session, self._ledger, world),
+                self._ledger.quarantined(),
+                len(session.blobs(self._record.campaign, ERASING)),
             )
 
     def products(self) -> tuple[int | str, ...]:
@@ -113,7 +170,9 @@ class CampaignCore:
             number = self._record.campaign
             data = session.blob(number, f"world-{self._ledger.revision:08d}")
             if data is None:
-                raise FileFormatError(f"campaign {self.name!r} has lost its network. Use a backup of {self.store.url}.")
+                raise FileFormatError(
+                    f"campaign {self.name!r} has lost its network. Use a backup of {self.store.masked_url}."
+                )
             self._world = world_from_blob(data, *session.users(number))
         return self._world
 
@@ -134,6 +193,15 @@ class CampaignCore:
             self._catalogue = (self._ledger.catalogue, Catalogue() if data is None else Catalogue.from_blob(data))
         return self._catalogue[1]
 
+    def _vectors(self, product: Any) -> tuple[int | str | None, tuple[NDArray[np.float64], ...]]:
+        """A product's id, if it was given by id, and its feature vectors."""
+        if not isinstance(product, str | int | np.integer) or isinstance(product, bool):
+            return None, as_modes(product)
+        known = check_id("product", product)
+        with self.store.read() as session:
+            self._ledger.refresh(session)
+            return known, as_modes(self._products(session).vector(known))
+
     def _check_sizes(self, session: Session, sizes: Sequence[int]) -> None:
         """Refuse a product of other sizes than those before: no policy could learn from both."""
         known, where = self._ledger.sizes(), "the rounds of this campaign"
@@ -143,17 +211,18 @@ class CampaignCore:
                 return
             known, where = [features.shape[1]], "the catalogue"
         if list(sizes) != known:
-            shown = [" + ".join(map(str, values)) for values in (sizes, known)]
+            told = [" + ".join(map(str, values)) for values in (sizes, known)]
             raise ShapeError(
-                f"this product has {shown[0]} features, but the products of {where} have {shown[1]}. "
+                f"this product has {told[0]} features, but the products of {where} have {told[1]}. "
                 "Give it as many, or create another campaign."
             )
 
     def _found(self, session: Session, round_id: str) -> RoundRecord:
-        record = session.round(self._record.campaign, str(round_id))
+        record = session.round(self._record.campaign, check_text("round_id", round_id))
         if record is None:
             raise UnknownIdError(
-                f"campaign {self.name!r} has no round {round_id!r}. Use the id that ask returned; rounds() lists them."
+                f"campaign {shown(self.name)} has no round {shown(round_id)}. "
+                "Use the id that ask returned; rounds() lists them."
             )
         return record
 
@@ -166,7 +235,7 @@ class CampaignCore:
 
     def expire(self, now: float | None = None) -> list[str]:
         """Close the rounds whose deadline has passed; returns their ids. Other calls do so by themselves."""
-        moment = self.clock() if now is None else now
+        moment = self.clock() if now is None else check_moment("now", now)
         with self._lock:
             with self.store.read() as session:
                 self._ledger.refresh(session)
@@ -192,29 +261,52 @@ class CampaignCore:
         return ended
 
     def sync(self) -> int:
-        """Bring the model up to date with the log and store due snapshots; returns how many rounds it learned."""
+        """Bring the model up to date with the log and store due snapshots; returns how many rounds it learned.
+
+        :meth:`ask` and :meth:`close` do so too, but learn a slice at a time when late responses have changed a long
+        past; this call learns to the end.
+        """
         with self._lock:
-            with self.store.read() as session:
-                _, due = self._synced(session)
-            self._keep(due)
+            self._advance(None)
             return self._model.replayed
 
-    def _synced(self, session: Session) -> tuple[World, list[Snapshot]]:
+    def _advance(self, budget: int | None) -> None:
+        with self.store.read() as session:
+            _, due = self._synced(session, budget)
+        self._keep(due)
+
+    def _synced(self, session: Session, budget: int | None = None) -> tuple[World, list[Snapshot]]:
         world = self._current(session)
-        return world, self._model.sync(session, self._ledger, world)
+        return world, self._model.sync(session, self._ledger, world, budget=budget)
 
     def _keep(self, due: Sequence[Snapshot]) -> None:
-        if not due and not self._model.damaged:
+        """Store snapshots, and what was found out about rounds that cannot be learned."""
+        model, number = self._model, self._record.campaign
+        if not due and not model.damaged and not self._ledger.unlearned:
             return
-        number = self._record.campaign
         with self.store.write() as session:
             world = self._current(session)
-            session.delete_blobs(number, self._model.damaged)
-            for snapshot in due:
-                session.put_blob(number, snapshot.name, snapshot.data)
+            self._quarantine(session)
+            session.delete_blobs(number, model.damaged)
+            if model.serves(world):
+                for snapshot in due:
+                    session.put_blob(number, snapshot.name, snapshot.data)
+                if model.served in [snapshot.name for snapshot in due]:
+                    session.put_blob(number, SERVED, seal(SERVED, {"name": model.served}, {}))
+            served = served_name(session, number)
             names = session.blobs(number, SNAPSHOTS)
-            session.delete_blobs(number, prunable(names, self._model.prefixes(world, self._ledger)))
-        self._model.damaged.clear()
+            session.delete_blobs(number, prunable(names, model.hashes(world, self._ledger), served))
+        model.damaged.clear()
+
+    def _quarantine(self, session: Session) -> None:
+        """Write down which rounds could not be learned, so that every other process leaves them out as well."""
+        now = self.clock()
+        for number, reason in sorted(self._ledger.unlearned.items()):
+            record = self._ledger.rounds[number]
+            payload = {"id": record.id, "reason": reason}
+            seq = session.append_event(self._record.campaign, "quarantined", number, payload, now)
+            marked = {**record.payload, "quarantined": reason}
+            session.put_round(self._record.campaign, replace(record, revision=seq, payload=marked))
 
     def model_hash(self) -> str:
         """SHA-256 of everything the policy has learned from the log as it is now."""
@@ -223,10 +315,8 @@ class CampaignCore:
             return self._model.state_hash()
 
     def replay_hash(self) -> str:
-        """The same, learned anew from the whole log without snapshots, by a policy of its own."""
-        model = self._fresh_model()
-        # A policy of another package is the caller's object, and must not learn twice.
-        model.policy = copy.deepcopy(model.policy)
+        """The same, learned again from the whole log without snapshots, by a policy of its own."""
+        model = self._fresh_model(apart=True)
         with self._lock, self.store.read() as session:
             world = self._current(session)
             model.sync(session, self._ledger, world, snapshots=False)
@@ -236,7 +326,7 @@ class CampaignCore:
         campaign = self._record.campaign
         old = session.blobs(campaign, "world-")
         session.put_blob(campaign, f"world-{world.revision:08d}", world_to_blob(world))
-        session.delete_blobs(campaign, [*old, *session.blobs(campaign, SNAPSHOTS)])
+        session.delete_blobs(campaign, [*old, *session.blobs(campaign, SNAPSHOTS), SERVED])
 
     def disconnect(self) -> None:
         """Release the store's connections and files."""
@@ -249,4 +339,4 @@ class CampaignCore:
         self.disconnect()
 
     def __repr__(self) -> str:
-        return f"Campaign({self.name!r}, {self.store.url})"
+        return f"Campaign({self.name!r}, {self.store.masked_url})"

@@ -12,15 +12,18 @@ from numpy.typing import ArrayLike
 
 from tensorucb.campaign._ask import span
 from tensorucb.campaign._campaign import Campaign
+from tensorucb.campaign._core import ERASING
 from tensorucb.campaign._credit import check_credit
-from tensorucb.campaign._model import SNAPSHOTS
+from tensorucb.campaign._model import SERVED, SNAPSHOTS
 from tensorucb.campaign._policy import build_policy, policy_spec
 from tensorucb.campaign._store import Store
 from tensorucb.campaign._world import Catalogue, make_world, world_to_blob
+from tensorucb.checks import check_callable, check_choice, check_count, check_mapping, check_share, check_text, shown
 from tensorucb.errors import InputError, UnknownIdError
 from tensorucb.graph import Graph
+from tensorucb.graph._arguments import check_graph
+from tensorucb.moments import check_moment
 from tensorucb.policies import Policy
-from tensorucb.policies._inputs import check_count, check_number
 
 __all__ = ["CampaignInfo", "copy", "create", "infos"]
 
@@ -55,12 +58,13 @@ def create(
     clock: Callable[[], float] = time.time,
 ) -> Campaign:
     """Write a new campaign into a store; parameters as in ``create_campaign``."""
-    if not isinstance(name, str) or not name.strip():
-        raise InputError(f"a campaign needs a name; got {name!r}.")
-    if objective not in ("cascade", "direct"):
-        raise InputError(f"objective must be 'cascade' or 'direct'; got {objective!r}.")
+    if not check_text("name", name).strip():
+        raise InputError(f"a campaign needs a name; got {shown(name)}.")
+    check_graph(graph)
+    check_choice("objective", objective, ("cascade", "direct"))
+    check_callable("clock", clock, "a function that gives unix seconds")
     spec = policy_spec(policy)
-    seed = check_count("seed", seed, 0)
+    seed = check_count("seed", seed, 0, 2**63 - 1)
     settings = {
         "format": 1,
         "seed": seed,
@@ -68,16 +72,18 @@ def create(
         "objective": objective,
         "credit": check_credit(credit),
         "window": span("window", window),
-        "epsilon": check_number("epsilon", epsilon, strict=True),
+        "epsilon": check_share("epsilon", epsilon, zero=False, one=False),
         "snapshot_every": check_count("snapshot_every", snapshot_every, 1),
     }
     world = make_world(graph, users, costs, groups)
     # Whatever the policy objects to shall be said now, not at the first ask.
     build_policy(spec, policy).bind(world.graph, world.users, np.random.default_rng([seed, 0]))
     catalogue = Catalogue()
-    if products:
-        catalogue = catalogue.extended(list(products), np.array(list(products.values()), dtype=np.float64))
-    now = clock()
+    if products is not None:
+        named = check_mapping("products", products, "a mapping of product ids to features")
+        if named:
+            catalogue = catalogue.extended(list(named), list(named.values()))
+    now = check_moment("the clock's time", clock())
     with store.write() as session:
         number = session.insert_campaign(name, settings, now).campaign
         session.add_users(number, world.keys, world.graph.ids.tolist())
@@ -100,13 +106,16 @@ def infos(store: Store) -> list[CampaignInfo]:
 
 
 def copy(source: Store, name: str, target: Store, new_name: str) -> None:
-    """Copy a campaign with its whole log; snapshots are made anew where it lands."""
+    """Copy a campaign with its whole log; snapshots are made again where it lands."""
+    check_text("name", name)
+    check_text("new_name", new_name)
     with source.read() as old:
         record = old.campaign(name)
         if record is None:
-            raise UnknownIdError(f"there is no campaign {name!r} in {source.url}.")
+            raise UnknownIdError(f"there is no campaign {shown(name)} in {source.masked_url}.")
         users, rounds, events = old.users(record.campaign), old.rounds(record.campaign), old.events(record.campaign)
-        blobs = {n: old.blob(record.campaign, n) for n in old.blobs(record.campaign) if not n.startswith(SNAPSHOTS)}
+        names = [n for n in old.blobs(record.campaign) if not n.startswith((SNAPSHOTS, SERVED, ERASING))]
+        blobs = {name: old.blob(record.campaign, name) for name in names}
         told = {r.number: old.edge_responses(record.campaign, r.number) for r in rounds}
         acted = {r.number: old.node_events(record.campaign, r.number) for r in rounds}
     with target.write() as new:

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.errors import InputError
+from tensorucb.checks import check_choice
 from tensorucb.graph import Graph
 
 __all__ = ["CreditRule", "check_credit", "credits"]
@@ -20,9 +20,7 @@ Ints = NDArray[np.int64]
 
 def check_credit(rule: str) -> str:
     """Refuse any other rule than those of `CreditRule`."""
-    if rule not in get_args(CreditRule):
-        raise InputError(f"credit must be 'any', 'last' or 'shared'; got {rule!r}.")
-    return rule
+    return check_choice("credit", rule, get_args(CreditRule))
 
 
 def credits(

@@ -9,20 +9,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.campaign._choice import CANDIDATES, COOLDOWN, OPT_OUT, Constraints, group_use
+from tensorucb.campaign._choice import CANDIDATES, COOLDOWN, OPT_OUT, Choice, Constraints, group_use
+from tensorucb.campaign._reach import untouched
 from tensorucb.campaign._store import RoundRecord
 from tensorucb.campaign._world import World, seal, unseal
+from tensorucb.graph import Graph
 
 __all__ = ["Evidence", "Explanation", "RoundExplanation", "collect_evidence", "explain_round", "explain_user"]
+
+Floats = NDArray[np.float64]
 
 _RANKED = 1000
 _FOLLOWERS = 5
 _QUOTA, _BUDGET = 1, 2
+_TIE = 1e-9
+_SEEDS = ("seeds", "seed_scores", "follower_keys", "follower_probabilities")
+_RANKS = ("ranked_keys", "ranked_scores", "ranked_gains", "ranked_values", "ranked_codes")
 
 
 @dataclass(frozen=True)
 class Explanation:
     """Why a user is, or is not, among the seeds of a round.
+
+    All numbers are expectations under the same corrected probabilities as the round's `Reach`; the bonus for
+    exploration counts for choosing, and is shown only where it decided.
 
     Attributes
     ----------
@@ -36,14 +46,15 @@ class Explanation:
     rank
         Place in the order of choice, from 1.
     gain
-        What the user added to the expected reach when chosen.
+        Of a chosen user: what they add to the reach of those chosen before. Of one held out: the responses that they
+        would add to those contacted. Of others: the responses that they would add in place of the last one chosen;
+        known for the thousand best.
     score
-        Expected direct responses: the sum of the believed probabilities of the user's out-edges, exploration
-        included. Known for seeds and for the thousand best.
+        Expected responses if this user alone were contacted. Known for seeds and for the thousand best.
     threshold
-        The same of the last user chosen.
+        Expected responses that the last one chosen adds to all others chosen, to be compared with ``gain``.
     followers
-        The strongest followers of a chosen user: id and believed probability.
+        The strongest followers of a chosen user: id and expected probability.
     """
 
     user: int | str
@@ -87,14 +98,10 @@ class Evidence:
     def without(self, key: int) -> Evidence:
         """The same without a user."""
         arrays = dict(self.arrays)
-        seeds = arrays["seeds"] != key
-        for name in ("seeds", "seed_scores", "follower_keys", "follower_probabilities"):
-            arrays[name] = arrays[name][seeds]
-        ranked = arrays["ranked_keys"] != key
-        for name in ("ranked_keys", "ranked_scores", "ranked_codes"):
-            arrays[name] = arrays[name][ranked]
-        left = arrays["left_keys"] != key
-        arrays["left_keys"], arrays["left_codes"] = arrays["left_keys"][left], arrays["left_codes"][left]
+        groups = (("seeds", _SEEDS), ("ranked_keys", _RANKS), ("left_keys", ("left_keys", "left_codes")))
+        for keys, names in groups:
+            kept = arrays[keys] != key
+            arrays.update({name: arrays[name][kept] for name in names if name in arrays})
         gone = arrays["follower_keys"] == key
         arrays["follower_keys"] = np.where(gone, -1, arrays["follower_keys"])
         arrays["follower_probabilities"] = np.where(gone, 0.0, arrays["follower_probabilities"])
@@ -103,20 +110,30 @@ class Evidence:
         return replace(self, arrays=arrays)
 
 
-def collect_evidence(
-    world: World, rules: Constraints, probabilities: NDArray[np.float64], rows: NDArray[np.int64]
-) -> Evidence:
-    """Record what explanations of this choice need."""
-    graph = world.graph
-    scores = np.bincount(graph.sources, weights=probabilities, minlength=graph.n_nodes)
-    top = np.argsort(-scores, kind="stable")[:_RANKED]
+def collect_evidence(world: World, rules: Constraints, choice: Choice, probabilities: Floats) -> Evidence:
+    """Record what explanations of this choice need; ``probabilities`` are the expected ones.
+
+    Users are compared with the last one chosen, both in that place: after all the others chosen. ``values`` is what
+    the choice compared, exploration included; greedy takes the largest, so nobody who might have been chosen has more
+    than the last one. ``gains`` are the responses to be expected.
+    """
+    graph, rows, p = world.graph, choice.rows, probabilities
+    scores = np.bincount(graph.sources, weights=p, minlength=graph.n_nodes)
+    others, last = rows[:-1], rows[-1:]
+    gains = _added(graph, p, untouched(graph, p, others))
+    values = gains
+    if choice.scores is not None and choice.rule == "direct":
+        free = untouched(graph, choice.scores, others)
+        values = free + _added(graph, choice.scores, free)
+    free_rows = np.setdiff1d(rules.allowed, rows)
+    top = free_rows[np.argsort(-values[free_rows], kind="stable")[:_RANKED]]
     followers = np.full((rows.size, _FOLLOWERS), -1, dtype=np.int64)
     strengths = np.zeros((rows.size, _FOLLOWERS))
     for i, row in enumerate(rows.tolist()):
         edges = np.arange(graph.out_offsets[row], graph.out_offsets[row + 1])
-        best = edges[np.argsort(-probabilities[edges], kind="stable")[:_FOLLOWERS]]
+        best = edges[np.argsort(-p[edges], kind="stable")[:_FOLLOWERS]]
         followers[i, : best.size] = world.keys[graph.targets[best]]
-        strengths[i, : best.size] = probabilities[best]
+        strengths[i, : best.size] = p[best]
     barred = np.flatnonzero((rules.reasons == OPT_OUT) | (rules.reasons == COOLDOWN))
     arrays: dict[str, NDArray[Any]] = {
         "seeds": world.keys[rows],
@@ -125,14 +142,30 @@ def collect_evidence(
         "follower_probabilities": strengths,
         "ranked_keys": world.keys[top],
         "ranked_scores": scores[top],
+        "ranked_gains": gains[top],
+        "ranked_values": values[top],
         "ranked_codes": _blocked(rules, rows, top),
         "left_keys": world.keys[barred],
         "left_codes": rules.reasons[barred],
     }
     if (rules.reasons == CANDIDATES).any():
         arrays["candidate_keys"] = world.keys[rules.reasons != CANDIDATES]
-    threshold = float(scores[rows[-1]]) if rows.size else 0.0
-    return Evidence({"threshold": threshold, "next_key": world.next_key}, arrays)
+    settings = {
+        "policy": choice.policy,
+        "rule": "budget" if rules.budget is not None and choice.rule != "own" else choice.rule,
+        "forced": bool(np.isin(last, rules.must_include).any()),
+        # A budget may be too small for anybody.
+        "threshold": float(gains[last].sum()),
+        "value": float(values[last].sum()),
+        "next_key": world.next_key,
+    }
+    return Evidence(settings, arrays)
+
+
+def _added(graph: Graph, probabilities: Floats, free: Floats) -> Floats:
+    """For each user the sum over followers of the probability that they respond, and have not done so otherwise."""
+    weights = probabilities * free[graph.targets]
+    return np.bincount(graph.sources, weights=weights, minlength=graph.n_nodes).astype(np.float64)
 
 
 def _blocked(rules: Constraints, rows: NDArray[np.int64], top: NDArray[np.int64]) -> NDArray[np.int8]:
@@ -181,36 +214,82 @@ def _chosen(
     followers = tuple((ids[0], p) for ids, p in named if ids)
     best = ", ".join(f"{follower!r} {p:.2f}" for follower, p in followers)
     held = key in record.payload["holdout"]
-    text = (
-        f"{user!r} was chosen as number {place + 1}: adds {gain:.2f} to the expected reach, "
-        f"{score:.2f} expected direct responses" + (f"; strongest followers {best}" if best else "")
-    )
-    text += "; held out at random and not contacted, to measure the lift." if held else "."
+    text, before = f"{user!r} was chosen as number {place + 1}", " to those chosen before" if place else ""
+    if held:
+        text += f" and held out at random, to measure the lift: would add {gain:.2f} expected responses"
+    elif record.payload["objective"] == "cascade":
+        text += f": adds {gain:.2f} users{before} in the expected cascade"
+    else:
+        text += f": adds {gain:.2f} expected responses{before}"
+    text += f"; {score:.2f} expected direct responses if contacted alone"
+    text += f"; strongest followers {best}." if best else "."
     return Explanation(user, "held_out" if held else "chosen", text, place + 1, gain, score, threshold, followers)
 
 
 def _passed_over(evidence: Evidence, key: int, user: int | str, threshold: float) -> Explanation:
-    arrays = evidence.arrays
+    arrays, settings = evidence.arrays, evidence.settings
+    if "rule" not in settings:
+        text = f"{user!r} was not chosen. The round was opened by an earlier release, which kept no comparable numbers."
+        return Explanation(user, "not_enough", text)
     at = np.flatnonzero(arrays["ranked_keys"] == key)
     if not at.size:
-        floor = float(arrays["ranked_scores"][-1]) if arrays["ranked_scores"].size else 0.0
-        text = (
-            f"{user!r} was not chosen: at most {floor:.2f} expected direct responses (not among the "
-            f"{arrays['ranked_scores'].size} best), the last one chosen has {threshold:.2f}."
-        )
+        text = f"{user!r} was not chosen: {_beyond(evidence, threshold)}."
         return Explanation(user, "not_enough", text, threshold=threshold)
-    score, code = float(arrays["ranked_scores"][at[0]]), int(arrays["ranked_codes"][at[0]])
-    numbers = f"{score:.2f} expected direct responses, the last one chosen has {threshold:.2f}"
+    names = ("ranked_scores", "ranked_gains", "ranked_values")
+    score, gain, value = (float(arrays[name][at[0]]) for name in names)
+    code = int(arrays["ranked_codes"][at[0]])
+    numbers = (
+        f"would add {gain:.2f} expected direct responses in place of the last one chosen, who adds {threshold:.2f} to "
+        "the others chosen"
+    )
+    status = {_QUOTA: "group_quota", _BUDGET: "budget"}.get(code, "not_enough")
     if code == _QUOTA:
-        text, status = f"{user!r} was not chosen: the group's quota is used up ({numbers}).", "group_quota"
+        reason = f"the group's quota is used up ({numbers})"
     elif code == _BUDGET:
-        text, status = f"{user!r} was not chosen: costs more than the budget has left ({numbers}).", "budget"
-    elif score > threshold:
-        text = f"{user!r} was not chosen: {numbers}, but those chosen before reach much of the same audience."
-        status = "not_enough"
+        reason = f"costs more than the budget has left ({numbers})"
     else:
-        text, status = f"{user!r} was not chosen: {numbers}.", "not_enough"
-    return Explanation(user, status, text, score=score, threshold=threshold)
+        reason = _reason(settings, gain, value, threshold, numbers)
+    return Explanation(user, status, f"{user!r} was not chosen: {reason}.", None, gain, score, threshold)
+
+
+def _reason(settings: Mapping[str, Any], gain: float, value: float, threshold: float, numbers: str) -> str:
+    """Why a user was not chosen, if neither a quota nor the budget stood against it."""
+    last, rule = float(settings["value"]), settings["rule"]
+    if settings["forced"]:
+        return f"every place went to users who had to be included; {numbers}"
+    if rule == "own":
+        return f"{settings['policy']} picks users by a rule of its own; {numbers}"
+    if rule == "cascade":
+        return f"the choice counts whole cascades, and the last one chosen brought at least as many users; {numbers}"
+    if rule == "budget":
+        return f"under the budget, those chosen add more for what they cost; {numbers}"
+    if value >= last - _TIE * max(1.0, last):
+        return f"counts as much as the last one chosen, and ties go to users with more followers; {numbers}"
+    if gain < threshold:
+        return numbers
+    small, large = _apart(value, last)
+    return (
+        f"{numbers}; but the choice also counts what is not known yet, and with this bonus for exploration {small} "
+        f"stand against {large}"
+    )
+
+
+def _beyond(evidence: Evidence, threshold: float) -> str:
+    """The same for a user who is not among those ranked: less is known, and no more is said."""
+    settings, values = evidence.settings, evidence.arrays["ranked_values"]
+    shown = f"the last one chosen adds {threshold:.2f} expected responses to the others chosen"
+    if settings["rule"] == "own":
+        return f"{settings['policy']} picks users by a rule of its own; {shown}"
+    return f"{values.size} others who were not chosen either count as much or more; {shown}"
+
+
+def _apart(small: float, large: float) -> tuple[str, str]:
+    """Two numbers with as many decimals as tell them apart."""
+    for decimals in range(2, 12):
+        shown = f"{small:.{decimals}f}", f"{large:.{decimals}f}"
+        if shown[0] != shown[1]:
+            break
+    return shown
 
 
 def explain_round(world: World, record: RoundRecord, evidence: Evidence) -> RoundExplanation:

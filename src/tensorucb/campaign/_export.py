@@ -1,17 +1,21 @@
-"""A campaign as Parquet files, with the caller's ids."""
+"""A campaign as Parquet files, with the caller's ids and a manifest."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensorucb.campaign._ask import Ask, as_ask
+from tensorucb.checks import check_path, shown_path
 from tensorucb.errors import InputError
-from tensorucb.files import atomic_write
+from tensorucb.files import staged
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,14 +26,18 @@ if TYPE_CHECKING:
 
 __all__ = ["export"]
 
+MANIFEST = "manifest.json"
+
 
 def export(campaign: Campaign, directory: str | os.PathLike[str]) -> list[Path]:
     """Write rounds, seeds, responses, node events, the log, users, edges and products to ``directory``.
 
-    Returns the files, each whole or not there.
+    Returns the files; the last one is ``manifest.json``, which names the others with their rows and checksums. It is
+    there only while all of them are, and belong together.
     """
-    if Path(directory).exists() and not Path(directory).is_dir():
-        raise InputError(f"{str(directory)!r} is a file; name a directory to export to.")
+    folder = check_path("directory", directory)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{shown_path(folder)} is a file; name a directory to export to.")
     with campaign._lock, campaign.store.read() as session:
         world = campaign._current(session)
         number = campaign._record.campaign
@@ -49,13 +57,26 @@ def export(campaign: Campaign, directory: str | os.PathLike[str]) -> list[Path]:
         "edges": world.graph.to_frame(),
         "products": _table("product", [str(p) for p in catalogue.ids], catalogue.features, True),
     }
-    paths = []
-    for name, frame in frames.items():
-        path = Path(directory) / f"{name}.parquet"
-        with atomic_write(path) as file:
-            frame.write_parquet(file)
-        paths.append(path)
-    return paths
+    with staged(directory, MANIFEST) as folder:
+        lines = [_write(frame, folder / f"{name}.parquet") for name, frame in frames.items()]
+        about = {
+            "format": "tensorucb campaign export",
+            "version": 1,
+            "campaign": campaign.name,
+            "exported": datetime.fromtimestamp(campaign.clock(), UTC).isoformat(timespec="seconds"),
+            "tensorucb": version("tensorucb"),
+            "last_event": events["seq"].max(),
+            "files": lines,
+        }
+        (folder / MANIFEST).write_text(f"{json.dumps(about, indent=2)}\n", encoding="utf-8")
+    return [Path(directory) / name for name in (*(line["name"] for line in lines), MANIFEST)]
+
+
+def _write(frame: pl.DataFrame, path: Path) -> dict[str, Any]:
+    """Write a table; its line of the manifest."""
+    frame.write_parquet(path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return {"name": path.name, "rows": frame.height, "sha256": digest}
 
 
 def _id_type(world: World) -> Any:

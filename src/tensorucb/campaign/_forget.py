@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tensorucb.campaign._core import ERASING
 from tensorucb.campaign._explain import Evidence
 from tensorucb.campaign._store import RoundRecord, Session
 from tensorucb.campaign._world import World, drop_user
+from tensorucb.checks import check_id
 from tensorucb.errors import StoreError, UnknownIdError
 
 if TYPE_CHECKING:
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ForgetReport", "forget"]
 
-_PENDING = "purge-pending-"
 _TELLING = 6  # bytes; shorter ids turn up in any file by chance
 
 
@@ -49,7 +50,7 @@ class ForgetReport:
         Names of other campaigns in the same store that know a user of this id; they are left as they are.
     completed
         Whether the id was gone already, and this call only finished the purge of a :meth:`Campaign.forget` that had
-        been interrupted or kept from the files by a reader.
+        been interrupted or kept from the files by a reader. Opening the campaign again does so too.
     """
 
     responses: int
@@ -66,6 +67,7 @@ class ForgetReport:
 
 def forget(campaign: Campaign, user: int | str) -> ForgetReport:
     """Remove a person from the log and the model, and prove it by replay."""
+    user = check_id("user", user)
     with campaign._lock:
         before = campaign.model_hash()
         removed = _erase(campaign, user)
@@ -89,11 +91,11 @@ def _erase(campaign: Campaign, user: int | str) -> tuple[int, int] | None:
         try:
             row = int(world.graph.rows([user])[0])
         except UnknownIdError:
-            if not session.blobs(number, _PENDING):
+            if not session.blobs(number, ERASING):
                 raise
             return None
         # In the same transaction: whoever comes after a crash can see that the files still hold somebody.
-        session.put_blob(number, f"{_PENDING}{world.revision:08d}", b"")
+        session.put_blob(number, f"{ERASING}{world.revision:08d}", b"")
         return _remove(campaign, session, world, row)
 
 
@@ -101,13 +103,13 @@ def _purge(campaign: Campaign, user: int | str) -> None:
     number = campaign._record.campaign
     with campaign.store.read() as session:
         # Only these: somebody else may forget while this purge runs, and their mark must outlive it.
-        marks = session.blobs(number, _PENDING)
+        marks = session.blobs(number, ERASING)
     try:
         campaign.store.purge()
     except StoreError as error:
         raise StoreError(
             f"{user!r} is gone from the log and the model, but the store's files may still hold the id ({error}) "
-            "Then forget the same id again: that finishes it."
+            "Then open the campaign or forget the same id again: that finishes it."
         ) from error
     with campaign.store.write() as session:
         session.delete_blobs(number, marks)
@@ -129,9 +131,11 @@ def _remove(campaign: Campaign, session: Session, world: World, row: int) -> tup
     touched = 0
     for record in campaign._ledger.rounds.values():
         changed = _without(record, key)
-        if changed is not record:
-            touched += 1
-            session.put_round(number, changed)
+        touched += changed is not record
+        # On another network a round that could not be learned is tried again.
+        payload = {name: value for name, value in changed.payload.items() if name != "quarantined"}
+        if changed is not record or len(payload) < len(changed.payload):
+            session.put_round(number, replace(changed, payload=payload))
     for name in session.blobs(number, "explain-"):
         evidence = Evidence.from_blob(session.blob(number, name) or b"")
         session.put_blob(number, name, evidence.without(key).to_blob())
@@ -139,6 +143,9 @@ def _remove(campaign: Campaign, session: Session, world: World, row: int) -> tup
         kept = [item for item in event.payload.get("items", []) if key not in item["users"]]
         if len(kept) < len(event.payload.get("items", [])):
             session.replace_event_payload(number, event.seq, {**event.payload, "items": kept})
+        elif event.kind == "quarantined":
+            # The reason is a policy's error message, which may name anybody.
+            session.replace_event_payload(number, event.seq, {**event.payload, "reason": ""})
     payload = {"responses": responses, "rounds": touched, "world": smaller.revision}
     session.append_event(number, "forgotten", None, payload, campaign.clock())
     return responses, touched
@@ -147,12 +154,14 @@ def _remove(campaign: Campaign, session: Session, world: World, row: int) -> tup
 def _without(record: RoundRecord, key: int) -> RoundRecord:
     """The round without this user; the same object if it never held them."""
     payload: Mapping[str, Any] = record.payload
-    if not any(key in payload[name] for name in ("seeds", "contacted", "holdout")):
+    # Rounds of older versions do not say who was demanded.
+    lists = {name: payload.get(name, []) for name in ("contacted", "holdout", "must_include")}
+    if not any(key in keys for keys in (payload["seeds"], *lists.values())):
         return record
     kept = [i for i, seed in enumerate(payload["seeds"]) if seed != key]
-    lists = {name: [k for k in payload[name] if k != key] for name in ("contacted", "holdout")}
+    others = {name: [k for k in keys if k != key] for name, keys in lists.items()}
     chosen = {name: [payload[name][i] for i in kept] for name in ("seeds", "gains")}
-    return replace(record, payload={**payload, **lists, **chosen})
+    return replace(record, payload={**payload, **others, **chosen})
 
 
 def _search(url: str, user: int | str, ids: list[int | str]) -> tuple[tuple[str, ...], bool | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from tensorucb.campaign._ask import round_id
 from tensorucb.campaign._responses import Batch, read_responses
 from tensorucb.campaign._store import EdgeResponses, RoundRecord, Session
 from tensorucb.campaign._world import World
+from tensorucb.checks import check_id, is_missing, plain, shown
 from tensorucb.errors import InputError
 from tensorucb.policies._inputs import as_modes
 
@@ -82,9 +84,14 @@ def _past_rounds(campaign: Campaign, session: Session, world: World, batch: Batc
     if (numbers < 0).any():
         at = int(np.flatnonzero(numbers < 0)[0])
         names = world.graph.ids[s[at]].item(), world.graph.ids[t[at]].item()
-        raise InputError(f"row {edges.rows[at]}: there is no edge {names[0]!r} -> {names[1]!r} in the network.")
-    labels = batch.extra.get("round", [None] * s.size)
-    products = batch.extra.get("product", [None] * s.size) if product is None else [None] * s.size
+        raise InputError(
+            f"row {edges.rows[at]}: there is no edge {shown(names[0])} -> {shown(names[1])} in the network."
+        )
+    nothing: list[Any] = [None] * s.size
+    labels = [_label(row, value) for row, value in enumerate(batch.extra.get("round", nothing))]
+    products = nothing
+    if product is None:
+        products = [check_id(f"product in row {row}", _whole(v)) for row, v in enumerate(batch.extra["product"])]
     groups: dict[tuple[Any, Any], list[int]] = {}
     for i, key in enumerate(zip(products, labels, strict=True)):
         groups.setdefault(key, []).append(i)
@@ -92,7 +99,8 @@ def _past_rounds(campaign: Campaign, session: Session, world: World, batch: Batc
     past = []
     for (named, label), members in groups.items():
         chosen = named if product is None else product
-        by_id = isinstance(chosen, str | int) and not isinstance(chosen, bool)
+        by_id = isinstance(plain(chosen), str | int) and not isinstance(chosen, bool)
+        chosen = check_id("product", chosen) if by_id else chosen
         vectors = [v.tolist() for v in as_modes(catalogue.vector(chosen) if by_id else chosen)]
         campaign._check_sizes(session, [len(v) for v in vectors])
         rows = _distinct(world, batch, s, t, numbers, np.array(members, dtype=np.int64))
@@ -101,6 +109,21 @@ def _past_rounds(campaign: Campaign, session: Session, world: World, batch: Batc
         mark = hashlib.sha256(repr(text[:2]).encode()).hexdigest()
         past.append(_Past(chosen if by_id else None, vectors, rows, mark, f"history:{digest}"))
     return past
+
+
+def _whole(value: Any) -> Any:
+    # A column of numbers with a gap comes as floats.
+    value = plain(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _label(row: int, value: Any) -> int | str | None:
+    """The caller's name of a past round; a missing one is the round without a name."""
+    if is_missing(value):
+        return None
+    if isinstance(value, date | np.datetime64):
+        return str(value)
+    return check_id(f"round in row {row}", _whole(value))
 
 
 def _distinct(world: World, batch: Batch, s: Any, t: Any, edges: Any, at: Any) -> EdgeResponses:

@@ -1,41 +1,77 @@
-"""What contacting people changes: followers of contacted users against followers of those held out."""
+"""What contacting people changes: followers of contacted users against followers of those held out.
+
+The hold-out is an experiment: in each round a fixed number of the chosen users, drawn at random, is not contacted. So
+everything but the draw can be taken as given, and the draw alone tells how large a difference may be by chance. Three
+rules keep that argument whole:
+
+* Who counts is settled before the draw: followers of exactly one chosen user. A follower of several chosen users would
+  be in the contacted arm more often than in the other one.
+* Users whom ``must_include`` names are never held out. They were not drawn, so their followers do not count.
+* Arms are compared within a round, never across rounds: products and seasons differ.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorucb.errors import StateError
+from tensorucb.graph import Graph
 
 if TYPE_CHECKING:
     from tensorucb.campaign._campaign import Campaign
+    from tensorucb.campaign._store import RoundRecord, Session
+    from tensorucb.campaign._world import World
 
-__all__ = ["Lift", "lift"]
+__all__ = ["Draw", "Lift", "compare_arms", "draw_of", "lift"]
+
+Floats = NDArray[np.float64]
 
 _LEVEL = 0.9
+# An exact test needs no more draws than this; more would only make the ends of the interval smoother.
+_DRAWS = 1999
+_STREAM = 0x11F7
 
 
 @dataclass(frozen=True)
 class Lift:
     """Response rates of followers over all rounds with a hold-out that are not cancelled.
 
-    A follower responds by a node event within the round's window. Those who follow both a contacted and a held-out
-    user, or were chosen themselves, are left out. Node events are needed: edge responses tell nothing about the
-    followers of a user who was not contacted.
+    A follower responds by a node event within the round's window. Node events are needed: edge responses tell nothing
+    about the followers of a user who was not contacted. Counted are the followers of exactly one chosen user, if that
+    user was drawn for one of the arms and if the follower was not chosen. An open round counts once node events were
+    told, with what was told so far.
+
+    Each round gives one difference of rates, contacted minus held out. ``difference`` is their mean, weighted by
+    ``1 / (1 / contacted followers + 1 / held-out followers)``: rounds with few followers in one arm say little. The
+    two rates are averaged with the same weights.
+
+    The interval holds every effect that the draw of the hold-outs does not contradict. For an assumed effect, the
+    responses that it would explain are taken away from the contacted users; what is left must look the same however
+    the hold-outs were drawn. They are drawn again 1,999 times in each round, and the effect is kept if the observed
+    difference, divided by its standard deviation, is not among the most extreme 5 % on either side. So the draw within
+    each round is the only source of chance that is needed: no normal approximation, no assumption about how followers
+    of one user or of one product resemble each other, and no least number of rounds. Where contact changes nothing,
+    the interval covers 0 with a probability of at least ``level``, exactly. The same holds for an effect that adds the
+    same rate everywhere, and about so for effects that differ between followers. With very few possible draws (one
+    round, one user held out of five) nothing can be excluded; the ends are then -1 and 1.
 
     Attributes
     ----------
     contacted_rate, held_out_rate
         Share of the followers who acted.
     contacted_followers, held_out_followers
-        How many followers these shares are of, counted once a round.
+        How many followers these shares are of, counted once per round.
     difference
         ``contacted_rate - held_out_rate``.
     low, high
-        Ends of its normal interval at ``level``.
+        Ends of its interval at ``level``.
+    rounds
+        Rounds in which both arms have followers.
     """
 
     contacted_rate: float
@@ -45,50 +81,156 @@ class Lift:
     difference: float
     low: float
     high: float
+    rounds: int
     level: float = _LEVEL
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One round: for each user who was drawn for an arm, the followers who count, and those of them who acted."""
+
+    followers: Floats
+    responders: Floats
+    held_out: NDArray[np.bool_]
+
+
+def draw_of(
+    graph: Graph,
+    chosen: NDArray[np.int64],
+    drawn: NDArray[np.int64],
+    held_out: NDArray[np.int64],
+    acted: NDArray[np.bool_],
+    *,
+    edges: NDArray[np.bool_] | None = None,
+) -> Draw:
+    """Count the followers of the drawn users.
+
+    Parameters
+    ----------
+    chosen, drawn, held_out
+        Rows of all chosen users, of those who could have been held out, and of those who were.
+    acted
+        For each user, whether they acted.
+    edges
+        For each edge, whether it counts; by default all do.
+    """
+    out = graph.out_edges(chosen)
+    out = out if edges is None else out[edges[out]]
+    targets = graph.targets[out]
+    times_reached = np.bincount(targets, minlength=graph.n_nodes)
+    times_reached[chosen] = 0
+    single = times_reached[targets] == 1
+    sources, targets = graph.sources[out][single], targets[single]
+    followers = np.bincount(sources, minlength=graph.n_nodes).astype(np.float64)
+    responders = np.bincount(sources[acted[targets]], minlength=graph.n_nodes).astype(np.float64)
+    return Draw(followers[drawn], responders[drawn], np.isin(drawn, held_out))
+
+
+def compare_arms(rounds: Sequence[Draw], rng: np.random.Generator, *, level: float = _LEVEL) -> Lift:
+    """The difference between the arms, and its interval by drawing the hold-outs again."""
+    followers = np.array([_by_arm(draw.followers, draw) for draw in rounds]).reshape(-1, 2)
+    responders = np.array([_by_arm(draw.responders, draw) for draw in rounds]).reshape(-1, 2)
+    both = followers.all(axis=1)
+    if not both.any():
+        raise StateError("one of the groups has no followers of its own yet, so there is nothing to compare.")
+    weights = 1.0 / (1.0 / followers[both]).sum(axis=1)
+    contacted, held_out = np.average(responders[both] / followers[both], axis=0, weights=weights).tolist()
+    low, high = _interval(rounds, contacted - held_out, rng, level)
+    return Lift(
+        contacted_rate=contacted,
+        held_out_rate=held_out,
+        contacted_followers=int(followers[:, 0].sum()),
+        held_out_followers=int(followers[:, 1].sum()),
+        difference=contacted - held_out,
+        low=low,
+        high=high,
+        rounds=int(both.sum()),
+        level=level,
+    )
+
+
+def _by_arm(values: Floats, draw: Draw) -> tuple[float, float]:
+    return float(values[~draw.held_out].sum()), float(values[draw.held_out].sum())
+
+
+def _interval(rounds: Sequence[Draw], found: float, rng: np.random.Generator, level: float) -> tuple[float, float]:
+    """The smallest and the largest effect that the draw does not contradict, to 1e-9."""
+    observed, again = np.zeros(5), np.zeros((_DRAWS, 5))
+    for draw in rounds:
+        terms, constant = _terms(draw)
+        observed += constant + draw.held_out @ terms
+        keys, n_held = rng.random((_DRAWS, draw.held_out.size)), int(draw.held_out.sum())
+        again += constant + (keys <= np.partition(keys, n_held - 1)[:, n_held - 1 : n_held]) @ terms
+
+    def kept(effect: float, sign: float) -> bool:
+        ours, theirs = sign * _statistic(observed, effect), sign * _statistic(again, effect)
+        # The observed draw is one of them. A draw that differs by rounding alone is as extreme.
+        as_extreme = 1 + np.count_nonzero(theirs >= ours - 1e-9 * (1.0 + abs(ours)))
+        return bool(as_extreme > (1.0 - level) / 2.0 * (_DRAWS + 1))
+
+    ends = []
+    for outside, sign in ((-1.0, 1.0), (1.0, -1.0)):
+        inside = outside if kept(outside, sign) else found
+        while abs(outside - inside) > 1e-9:
+            middle = (inside + outside) / 2.0
+            inside, outside = (middle, outside) if kept(middle, sign) else (inside, middle)
+        ends.append(inside)
+    return ends[0], ends[1]
+
+
+def _terms(draw: Draw) -> tuple[Floats, Floats]:
+    """What each user adds to the five sums of the statistic if held out, and what the round adds anyway.
+
+    Notation: user s has m followers, a of whom acted; r = Σa / Σm over both arms, w = the contacted users' share of
+    all followers, c and h = how many users were contacted and held out, n = c + h. With e = a − r·m, the sum of e
+    over contacted users is the round's weight times its difference of rates. If contact adds the rate τ, then
+    e − τ·f is what is left, with f = (1 − w)·m for contacted and −w·m for held-out users. Its sum over contacted
+    users is compared with the root of its variance, Σ (h/n)² (e − τf)² over contacted plus Σ (c/n)² (e − τf)² over
+    held-out users: an effect that differs from follower to follower makes the contacted users vary more, and so it
+    does not mislead. Sums over contacted users are written as minus those over held-out users, since e and f sum to 0.
+    """
+    m, a, held = draw.followers, draw.responders, draw.held_out
+    total, n_held, n = max(m.sum(), 1.0), held.sum(), held.size
+    e, f = a - a.sum() / total * m, m * (~held - m[~held].sum() / total)
+    squares = np.stack([e * e, e * f, f * f], axis=1)
+    constant = np.concatenate([np.zeros(2), (n_held / n) ** 2 * squares.sum(axis=0)])
+    return np.column_stack([-e, -f, (n - 2 * n_held) / n * squares]), constant
+
+
+def _statistic(sums: Floats, effect: float) -> Floats:
+    """The difference that is left after an effect, in units of its deviation; 0 where nothing varies."""
+    left = sums[..., 0] - effect * sums[..., 1]
+    variance = sums[..., 2] - 2.0 * effect * sums[..., 3] + effect**2 * sums[..., 4]
+    return np.asarray(left / np.sqrt(np.maximum(variance, 1e-12)), dtype=np.float64)
 
 
 def lift(campaign: Campaign) -> Lift:
     """Compare response rates of followers of contacted and of held-out users."""
-    totals = np.zeros((2, 2))  # contacted or held out; followers, responders
-    heard = 0
     with campaign._lock, campaign.store.read() as session:
         world = campaign._current(session)
-        graph = world.graph
         rounds = [r for r in campaign._ledger.rounds.values() if r.payload["holdout"] and r.status != "cancelled"]
-        for record in rounds:
-            payload = record.payload
-            events = session.node_events(campaign._record.campaign, record.number)
-            end = np.inf if payload["window"] is None else record.opened + payload["window"]
-            inside = (events.times >= record.opened) & (events.times <= end)
-            heard += events.users.size
-            acted = np.zeros(graph.n_nodes, dtype=np.bool_)
-            acted[world.rows(events.users[inside])] = True
-            arms = np.zeros((2, graph.n_nodes), dtype=np.bool_)
-            for arm, keys in enumerate((payload["contacted"], payload["holdout"])):
-                arms[arm, graph.targets[graph.out_edges(world.rows(keys))]] = True
-            arms[:, world.rows(payload["seeds"])] = False
-            clear = arms & ~(arms[0] & arms[1])
-            totals[:, 0] += clear.sum(axis=1)
-            totals[:, 1] += (clear & acted).sum(axis=1)
-    if not rounds:
-        raise StateError("no round has a hold-out; open rounds with ask(…, holdout=0.2) to measure the lift.")
-    if heard == 0:
+        if not rounds:
+            raise StateError("no round has a hold-out; open rounds with ask(…, holdout=0.2) to measure the lift.")
+        heard = [_draw(session, campaign._record.campaign, world, record) for record in rounds]
+    if not any(events for events, _ in heard):
         raise StateError(
             "the lift needs node events (user, time) of the followers of contacted and held-out users; none were told. "
             "Edge responses say nothing about those who were held out."
         )
-    if (totals[:, 0] == 0).any():
-        raise StateError("one of the groups has no followers of its own yet, so there is nothing to compare.")
-    rates = totals[:, 1] / totals[:, 0]
-    half = NormalDist().inv_cdf((1 + _LEVEL) / 2) * float(np.sqrt((rates * (1 - rates) / totals[:, 0]).sum()))
-    difference = float(rates[0] - rates[1])
-    return Lift(
-        float(rates[0]),
-        float(rates[1]),
-        int(totals[0, 0]),
-        int(totals[1, 0]),
-        difference,
-        difference - half,
-        difference + half,
-    )
+    counted = [draw for record, (events, draw) in zip(rounds, heard, strict=True) if events or record.status != "open"]
+    return compare_arms(counted, np.random.default_rng([int(campaign.settings["seed"]), _STREAM]))
+
+
+def _draw(session: Session, campaign: int, world: World, record: RoundRecord) -> tuple[int, Draw]:
+    """How many node events a round has, and its arms."""
+    payload = record.payload
+    events = session.node_events(campaign, record.number)
+    end = np.inf if payload["window"] is None else record.opened + payload["window"]
+    inside = (events.times >= record.opened) & (events.times <= end)
+    acted = np.zeros(world.graph.n_nodes, dtype=np.bool_)
+    acted[world.rows(events.users[inside])] = True
+    # Rounds of older versions do not say who was demanded.
+    demanded = payload.get("must_include", [])
+    drawn = [key for key in payload["seeds"] if key not in demanded]
+    seeds, free, held = (world.rows(keys) for keys in (payload["seeds"], drawn, payload["holdout"]))
+    return events.users.size, draw_of(world.graph, seeds, free, held, acted, edges=world.born <= record.number)

@@ -1,30 +1,49 @@
-"""The model is a pure function of the log: a fold over closed rounds, and snapshots that make it quick."""
+"""The model is a pure function of the log: a fold over closed rounds, and snapshots that make it quick.
+
+While the past is being learned again (somebody told an old round something), the model goes on answering from the
+fold that it has, and builds another beside it, a bounded slice with each call. See docs/design.md.
+"""
 
 from __future__ import annotations
 
 import json
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tensorucb.campaign._credit import credits
-from tensorucb.campaign._ledger import Ledger, canonical, prefix_hashes
+from tensorucb.campaign._fold import Fold, pairs_of
+from tensorucb.campaign._ledger import Ledger, Pair
 from tensorucb.campaign._policy import state_hash
-from tensorucb.campaign._store import EdgeResponses, NodeEvents, RoundRecord, Session
-from tensorucb.campaign._world import World, seal, unseal
+from tensorucb.campaign._store import RoundRecord, Session
+from tensorucb.campaign._world import World, unseal
 from tensorucb.errors import FileFormatError, InputError
-from tensorucb.policies import Policy, PolicyState, Product
-from tensorucb.policies.beliefs import expected_probabilities
+from tensorucb.policies import Policy
 
-__all__ = ["DamagedSnapshotWarning", "Model", "Snapshot", "as_product", "learned", "prunable"]
+__all__ = [
+    "IN_ASK",
+    "IN_CLOSE",
+    "SERVED",
+    "SNAPSHOTS",
+    "DamagedSnapshotWarning",
+    "Model",
+    "Snapshot",
+    "prunable",
+    "served_name",
+]
 
 SNAPSHOTS = "snapshot-"
+SERVED = "served"
+"""The blob that names the snapshot from which asks are answered while the past is learned again."""
+
 _LONG = 1.0  # seconds of replay after which a snapshot is worth its bytes
+
+# Work is counted in observed edges, and a round costs as much as this many of them beside its own.
+_ROUND = 200
+_AT_ONCE = 40_000
+IN_ASK, IN_CLOSE = 1_200, 8_000
+"""How much of a changed past an ask and a close learn on the way: about as much as they take themselves."""
 
 
 class DamagedSnapshotWarning(RuntimeWarning):
@@ -39,168 +58,265 @@ class Snapshot:
     data: bytes
 
 
-def as_product(payload: Mapping[str, Any]) -> Product:
-    """The product's feature vectors, as policies take them."""
-    vectors = [np.array(vector, dtype=np.float64) for vector in payload["product"]["vectors"]]
-    return vectors[0] if len(vectors) == 1 else vectors
-
-
-def learned(
-    world: World,
-    record: RoundRecord,
-    told: EdgeResponses,
-    acted: NodeEvents,
-    probabilities: Callable[[], NDArray[np.float64]],
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Edges and outcomes that a closed round teaches, in graph order.
-
-    All out-edges of the contacted users, silence being 0; of an imported round only the edges that were told. What
-    was told of an edge and the credit from node events combine by maximum.
-    """
-    graph, payload = world.graph, record.payload
-    told_edges, told_outcomes = _told(world, told)
-    if payload["learn"] == "told":
-        order = np.argsort(told_edges, kind="stable")
-        return told_edges[order], told_outcomes[order]
-    edges = graph.out_edges(np.sort(world.rows(payload["contacted"])))
-    # An edge that joined later was not silent in this round, but may have been told.
-    edges = edges[(world.born[edges] <= record.number) | np.isin(edges, told_edges)]
-    outcomes = np.zeros(edges.size)
-    if acted.users.size:
-        known = np.isin(acted.users, world.keys)
-        users = world.rows(acted.users)
-        window = payload["window"]
-        outcomes = credits(
-            payload["credit"], graph, edges, users, acted.times[known], record.opened, window, probabilities
-        )
-    if told_edges.size:
-        at = np.searchsorted(edges, told_edges)
-        at[at == edges.size] = 0
-        held = edges[at] == told_edges if edges.size else np.zeros(told_edges.size, dtype=np.bool_)
-        outcomes[at[held]] = np.maximum(outcomes[at[held]], told_outcomes[held])
-    return edges, outcomes
-
-
-def _told(world: World, told: EdgeResponses) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    if told.sources.size == 0:
-        return np.empty(0, dtype=np.int64), np.empty(0)
-    known = np.isin(told.sources, world.keys) & np.isin(told.targets, world.keys)
-    edges = world.graph.edge_between(world.rows(told.sources[known]), world.rows(told.targets[known]))
-    outcomes = told.outcomes[known]
-    return edges[edges >= 0], outcomes[edges >= 0]
-
-
 class Model:
-    """A policy with what it learned from the first rounds of the canonical order.
+    """A policy with what it learned from the log.
 
     Parameters
     ----------
     policy
-        The policy; bound anew whenever learning starts again.
+        The policy; bound again whenever learning starts again.
+    another
+        Makes a second policy like it, to build beside the first.
     spec
         The policy's type and arguments, part of what snapshots depend on.
     seed
         The campaign's seed.
     every
         A snapshot is due whenever the number of learned rounds passes a multiple of this.
+
+    Attributes
+    ----------
+    damaged
+        Names of stored snapshots that cannot be read.
+    served
+        The name of the last snapshot of the fold that answers.
+    replayed
+        How many rounds the last `sync` learned.
     """
 
-    def __init__(self, policy: Policy, spec: Mapping[str, Any], seed: int, every: int) -> None:
-        self.policy = policy
+    def __init__(
+        self, policy: Policy, another: Callable[[], Policy], spec: Mapping[str, Any], seed: int, every: int
+    ) -> None:
+        self._serving = Fold(policy, seed)
+        self._building: Fold | None = None
+        self._another = another
         self._spec = json.dumps(dict(spec), sort_keys=True)
         self._seed = seed
         self._every = every
-        self._world: World | None = None
-        self._hashes: list[str] = []
         self.damaged: set[str] = set()
+        self.served = ""
         self.replayed = 0
 
     @property
-    def hash(self) -> str:
-        """Hash of the rounds and the world that the policy has learned from."""
-        return self._hashes[-1] if self._hashes else ""
+    def policy(self) -> Policy:
+        """The policy that answers."""
+        return self._serving.policy
 
     def state_hash(self) -> str:
         """SHA-256 of what the policy has learned."""
         return state_hash(self.policy.state())
 
-    def prefixes(self, world: World, ledger: Ledger) -> list[str]:
-        """Hashes of all lengths of the canonical order as it is now."""
-        return prefix_hashes(f"{self._spec}|{self._seed}|{world.revision}", canonical(ledger))
+    def hashes(self, world: World, ledger: Ledger) -> list[str]:
+        """Hashes of all lengths of the order of learning as it is now."""
+        return ledger.hashes(f"{self._spec}|{self._seed}|{world.revision}")
 
-    def sync(self, session: Session, ledger: Ledger, world: World, *, snapshots: bool = True) -> list[Snapshot]:
-        """Learn what is new; learn again from the last valid point where the past has changed.
+    def serves(self, world: World) -> bool:
+        """Whether it can answer for this network without learning first."""
+        return _bound(self._serving, world) and self._serving.complete
 
-        Returns the snapshots worth storing.
+    def behind(self, world: World, ledger: Ledger) -> int:
+        """How many rounds the answering policy has not learned as they are now."""
+        if not _bound(self._serving, world):
+            return ledger.unlike(())
+        current = self._serving.hash == self.hashes(world, ledger)[-1]
+        return 0 if current else ledger.unlike(self._serving.pairs)
+
+    def sync(
+        self, session: Session, ledger: Ledger, world: World, *, budget: int | None = None, snapshots: bool = True
+    ) -> list[Snapshot]:
+        """Learn what is new, and again what has changed; returns the snapshots worth storing.
+
+        Parameters
+        ----------
+        session, ledger, world
+            The log as it is now.
+        budget
+            How much to learn at most, if there is much to learn and an older model can answer meanwhile. None: learn
+            to the end.
+        snapshots
+            Whether stored snapshots may be used.
         """
-        records, wanted = canonical(ledger), self.prefixes(world, ledger)
-        done = len(self._hashes) - 1
-        if not (self._world is not None and 0 <= done < len(wanted) and self._hashes[-1] == wanted[done]):
-            done = self._resume(session, ledger.campaign, world, wanted, use=snapshots)
-        started, first, due = time.perf_counter(), done, []
-        self.replayed = len(records) - done
-        for count, record in enumerate(records[done:], done + 1):
-            # Interrupted half-way, the policy holds nobody knows what: the next sync must not build on it.
-            self._hashes = []
-            self._learn(session, ledger.campaign, record)
-            self._hashes = wanted[: count + 1]
-            if count % self._every == 0:
-                due.append(self._snapshot(count))
-        total = len(records)
-        if time.perf_counter() - started > _LONG and total > first and total % self._every:
-            due.append(self._snapshot(total))
+        self.replayed, serving = 0, self._serving
+        wanted, new = self.hashes(world, ledger), not _bound(serving, world)
+        if new:
+            self._building = None
+        elif serving.complete and serving.hash == wanted[-1]:
+            return []
+        folds = [fold for fold in (serving, self._building) if fold is not None and _current(fold, world, wanted)]
+        names = self._valid(session, ledger.campaign, wanted) if snapshots else []
+        best = max(folds, key=lambda fold: len(fold.pairs), default=None)
+        start = max(len(best.pairs) if best else 0, _count(names[0]) if names else 0)
+        much = not self._little(world, ledger.to_learn(start))
+        if budget is not None and much and (self.serves(world) or self._restored(session, ledger, world)):
+            if _current(serving, world, wanted) and len(serving.pairs) >= start:
+                return self._forward(session, ledger, self._slice(world, ledger.to_learn(len(serving.pairs)), budget))
+            due = self._beside(session, ledger, world, names, _AT_ONCE if new else budget)
+            building = self._building
+            if new and building is not None and _current(building, world, self.hashes(world, ledger)):
+                # This process may end after its first call, and its work must not be lost.
+                due.append(self._snapshot(building, session, ledger))
+            return due
+        if best is None or len(best.pairs) < start:
+            self._resume(serving, session, ledger, world, names)
+        elif best is not serving:
+            serving.take_over(best)
+        self._building = None
+        return self._forward(session, ledger, ledger.to_learn(len(serving.pairs)))
+
+    def lag(self, session: Session, ledger: Ledger, world: World) -> int:
+        """How many rounds the next ask would not have learned as they are now."""
+        wanted = self.hashes(world, ledger)
+        counts = [_count(name) for name in self._valid(session, ledger.campaign, wanted)[:1]]
+        folds = (self._serving, self._building)
+        counts += [len(f.pairs) for f in folds if f is not None and _current(f, world, wanted)]
+        if self._little(world, ledger.to_learn(max(counts, default=0))):
+            return 0
+        if self.serves(world):
+            return self.behind(world, ledger)
+        name = self._served_name(session, ledger.campaign)
+        return ledger.unlike(pairs_of(session.blob(ledger.campaign, name) or b"")) if name else 0
+
+    def _forward(self, session: Session, ledger: Ledger, records: Sequence[RoundRecord]) -> list[Snapshot]:
+        """Learn more rounds in the fold that answers."""
+        due = self._learn(self._serving, session, ledger, records)
+        self._serving.complete = True
         return due
 
-    def _learn(self, session: Session, campaign: int, record: RoundRecord) -> None:
-        assert self._world is not None
-        product = as_product(record.payload)
-        edges, outcomes = learned(
-            self._world,
-            record,
-            session.edge_responses(campaign, record.number),
-            session.node_events(campaign, record.number),
-            lambda: expected_probabilities(self.policy, product),
-        )
-        self.policy.update(product, edges, outcomes)
+    def _beside(
+        self, session: Session, ledger: Ledger, world: World, names: Sequence[str], budget: int
+    ) -> list[Snapshot]:
+        """The past has changed: a slice of new rounds for the fold that answers, and one of the past beside it."""
+        serving, building = self._serving, self._building
+        due = self._learn(serving, session, ledger, self._slice(world, _following(serving, ledger), budget))
+        if building is None or not _bound(building, world) or (names and _count(names[0]) > len(building.pairs)):
+            building = self._building = Fold(self._another(), self._seed)
+            self._resume(building, session, ledger, world, names)
+        due += self._learn(building, session, ledger, self._slice(world, _following(building, ledger), budget))
+        if not _following(building, ledger):
+            serving.take_over(building)
+            self._building = None
+            due.append(self._snapshot(serving, session, ledger))
+        return due
 
-    def _resume(self, session: Session, campaign: int, world: World, wanted: list[str], *, use: bool) -> int:
-        """Bind anew and restore the newest snapshot that fits; returns how many rounds it covers."""
-        self._world, self._hashes = world, []
-        self._bind(world)
-        names = session.blobs(campaign, SNAPSHOTS) if use else []
-        for name in reversed(names):
-            count = _count(name)
-            if count < len(wanted) and name == _name(count, wanted[count]) and name not in self.damaged:
-                state = self._read(session.blob(campaign, name) or b"", name, wanted[count])
-                if state is not None:
-                    self._hashes = wanted[: count + 1]
-                    return count
-        self._hashes = wanted[:1]
-        return 0
+    def _little(self, world: World, records: Sequence[RoundRecord]) -> bool:
+        """Whether so much may be learned within one call."""
+        return len(records) <= 2 * self._every or len(self._slice(world, records, _AT_ONCE)) == len(records)
 
-    def _bind(self, world: World) -> None:
-        self.policy.bind(world.graph, world.users, np.random.default_rng([self._seed, 0]))
+    def _slice(self, world: World, records: Sequence[RoundRecord], budget: int) -> Sequence[RoundRecord]:
+        """The first rounds, at least one, up to an amount of work."""
+        spent = 0
+        for count, record in enumerate(records):
+            degrees = world.graph.out_degree[world.rows(record.payload["contacted"])]
+            spent += _ROUND + int(degrees.sum())
+            if spent > budget:
+                return records[: max(count, 1)]
+        return records
 
-    def _read(self, data: bytes, name: str, wanted: str) -> PolicyState | None:
-        assert self._world is not None
+    def _learn(self, fold: Fold, session: Session, ledger: Ledger, records: Sequence[RoundRecord]) -> list[Snapshot]:
+        """Learn rounds, with a stop at each count that deserves a snapshot."""
+        started, due, first = time.perf_counter(), [], len(fold.pairs)
+        self.replayed += len(records)
+        stops = self._stops(first, first + len(_following(fold, ledger)))
+        done = 0
+        for stop in [*(count - first for count in stops if count - first < len(records)), len(records)]:
+            fold.learn(session, ledger, records[done:stop])
+            done = stop
+            # A round that was left out shifts the count: then the next stop comes soon enough.
+            if len(fold.pairs) in stops and self._keeps(fold, ledger):
+                due.append(self._snapshot(fold, session, ledger))
+        late = len(fold.pairs) not in stops and time.perf_counter() - started > _LONG
+        if late and len(fold.pairs) > first and self._keeps(fold, ledger):
+            due.append(self._snapshot(fold, session, ledger))
+        return due
+
+    def _keeps(self, fold: Fold, ledger: Ledger) -> bool:
+        """Whether a snapshot of this fold is of use: a changed past is worth it only for the fold that answers."""
+        assert fold.world is not None
+        return fold is self._serving or _current(fold, fold.world, self.hashes(fold.world, ledger))
+
+    def _stops(self, first: int, last: int) -> list[int]:
+        """Which counts in (first, last] deserve a snapshot: those that would outlive `prunable` at the end."""
+        newest, stops = last - last % self._every, dict[int, int]()
+        for count in range(first - first % self._every + self._every, newest + 1, self._every):
+            stops.setdefault((newest - count).bit_length(), count)
+        return list(stops.values())
+
+    def _valid(self, session: Session, campaign: int, wanted: Sequence[str]) -> list[str]:
+        """Stored snapshots of the log as it is now, newest first."""
+        names = (name for name in reversed(session.blobs(campaign, SNAPSHOTS)) if name not in self.damaged)
+        return [n for n in names if _count(n) < len(wanted) and n == _name(_count(n), wanted[_count(n)])]
+
+    def _resume(self, fold: Fold, session: Session, ledger: Ledger, world: World, names: Sequence[str]) -> None:
+        """Begin again, from the newest of these snapshots that can be read, or from nothing."""
+        wanted = self.hashes(world, ledger)
+        fold.begin(world, wanted[0])
+        for name in names:
+            pairs = [(record.number, record.revision) for record in ledger.to_learn()[: _count(name)]]
+            if self._read(fold, session, ledger, world, name, wanted, pairs):
+                return
+
+    def _served_name(self, session: Session, campaign: int) -> str:
+        """The snapshot of a model that answered others, if there is one."""
+        name = served_name(session, campaign)
+        return "" if name in self.damaged or name not in session.blobs(campaign, SNAPSHOTS) else name
+
+    def _restored(self, session: Session, ledger: Ledger, world: World) -> bool:
+        """Whether a model that answered others can answer now."""
+        name, wanted = self._served_name(session, ledger.campaign), self.hashes(world, ledger)
+        if not name:
+            return False
+        self._serving.begin(world, wanted[0])
+        self._serving.complete = self._read(self._serving, session, ledger, world, name, wanted, None)
+        return self._serving.complete
+
+    def _read(
+        self,
+        fold: Fold,
+        session: Session,
+        ledger: Ledger,
+        world: World,
+        name: str,
+        wanted: Sequence[str],
+        pairs: list[Pair] | None,
+    ) -> bool:
         try:
-            settings, arrays = unseal(data, "snapshot", f"snapshot {name}")
-            if settings["basis"] != wanted:
-                raise FileFormatError(f"snapshot {name} holds another state than its name says.")
-            state = PolicyState(settings["state"], arrays)
-            self.policy.restore(state)
-        except (FileFormatError, InputError, KeyError, TypeError) as error:
+            fold.from_blob(world, session.blob(ledger.campaign, name) or b"", name, name.rsplit("-", 1)[1], pairs)
+        except (FileFormatError, InputError, KeyError, TypeError, ValueError) as error:
             self.damaged.add(name)
-            self._bind(self._world)
+            fold.begin(world, wanted[0])
             warnings.warn(f"{error} The model is learned again from the log.", DamagedSnapshotWarning, stacklevel=2)
-            return None
-        return state
+            return False
+        return True
 
-    def _snapshot(self, count: int) -> Snapshot:
-        state = self.policy.state()
-        basis = self._hashes[-1]
-        data = seal("snapshot", {"basis": basis, "state": dict(state.settings)}, state.arrays)
-        return Snapshot(_name(count, basis), data)
+    def _snapshot(self, fold: Fold, session: Session, ledger: Ledger) -> Snapshot:
+        data = fold.to_blob(session, ledger)
+        name = _name(len(fold.pairs), fold.hash)
+        if fold is self._serving:
+            self.served = name
+        return Snapshot(name, data)
+
+
+def served_name(session: Session, campaign: int) -> str:
+    """The snapshot that the store calls served; none where the note of it is damaged."""
+    try:
+        return str(unseal(session.blob(campaign, SERVED) or b"", SERVED, "the note of the served snapshot")[0]["name"])
+    except FileFormatError:
+        return ""
+
+
+def _bound(fold: Fold, world: World) -> bool:
+    return fold.world is not None and fold.world.revision == world.revision
+
+
+def _current(fold: Fold, world: World, wanted: Sequence[str]) -> bool:
+    """Whether the fold has learned the first rounds of the log as they are now."""
+    count = len(fold.pairs)
+    return _bound(fold, world) and count < len(wanted) and wanted[count] == fold.hash
+
+
+def _following(fold: Fold, ledger: Ledger) -> list[RoundRecord]:
+    """The rounds that come after those that the fold has learned, whatever has changed before."""
+    return ledger.to_learn(ledger.position(fold.last_place(ledger)))
 
 
 def _name(count: int, basis: str) -> str:
@@ -211,10 +327,10 @@ def _count(name: str) -> int:
     return int(name.removeprefix(SNAPSHOTS).split("-")[0])
 
 
-def prunable(names: list[str], wanted: list[str]) -> list[str]:
-    """Snapshots to delete: those of a past that is no more, and all but one at each doubling of the distance.
+def prunable(names: list[str], wanted: list[str], served: str = "") -> list[str]:
+    """Snapshots to delete: those of a log that has changed since, and all but one at each doubling of the distance.
 
-    So late data, however old, replays at most about twice the rounds since then.
+    So late data, however old, replays at most about twice the rounds since then. The one that is ``served`` stays.
     """
     valid = [n for n in names if _count(n) < len(wanted) and n == _name(_count(n), wanted[_count(n)])]
     newest = max((_count(name) for name in valid), default=0)
@@ -222,4 +338,4 @@ def prunable(names: list[str], wanted: list[str]) -> list[str]:
     for name in sorted(valid):
         # The oldest of each bucket stays: it grows into the next one as new snapshots come.
         keep.setdefault((newest - _count(name)).bit_length(), name)
-    return sorted(set(names) - set(keep.values()))
+    return sorted(set(names) - set(keep.values()) - {served})

@@ -12,6 +12,7 @@ import numpy as np
 from tensorucb import policies
 from tensorucb.errors import InputError, StateError
 from tensorucb.policies import Policy, PolicyState
+from tensorucb.policies._base import check_policy_object
 
 __all__ = ["build_policy", "policy_spec", "state_hash"]
 
@@ -27,11 +28,7 @@ def policy_spec(policy: Policy) -> dict[str, Any]:
 
     One of another package, or one that wraps such a one, can only be recognised by it.
     """
-    if isinstance(policy, type) or not isinstance(policy, Policy):
-        raise InputError(
-            f"policy must be a policy object such as tensorucb.TensorUCB(rank=10); got {policy!r}. "
-            "See docs/add-a-policy.md for one of your own."
-        )
+    check_policy_object("policy", policy)
     name = _own_name(policy)
     settings = getattr(policy, "settings", None)
     arguments = dict(settings()) if callable(settings) else {}
@@ -39,8 +36,8 @@ def policy_spec(policy: Policy) -> dict[str, Any]:
         return {"type": f"{type(policy).__module__}:{type(policy).__qualname__}", "own": False, "arguments": arguments}
     inner = {key: policy_spec(value) for key in arguments if isinstance(value := getattr(policy, key, None), Policy)}
     foreign = [spec["type"] for spec in inner.values() if not spec["own"]]
-    shown = f"{name} around {', '.join(foreign)}" if foreign else name
-    return {"type": shown, "own": not foreign, "arguments": {**arguments, **inner}}
+    title = f"{name} around {', '.join(foreign)}" if foreign else name
+    return {"type": title, "own": not foreign, "arguments": {**arguments, **inner}}
 
 
 def _is_spec(value: object) -> bool:

@@ -1,77 +1,211 @@
-"""How many users a choice is expected to reach, with an interval."""
+"""How many users a choice will make respond: the expectation, an interval, and what each seed adds to it."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.diffusion import simulate_cascades
+from tensorucb.campaign._forecast import Forecast, Predictive, adapted_level, predict
+from tensorucb.campaign._track import Past
+from tensorucb.diffusion import simulate_gains
 from tensorucb.graph import Graph
 
-__all__ = ["Reach", "direct_gains", "expected_reach"]
+__all__ = ["Outlook", "Reach", "direct_gains", "foresee", "untouched"]
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
 
 _RUNS = 1000
+_PARTS = 10
 _LEVEL = 0.9
+_COUNTED = {"direct": "followers of those contacted who respond", "cascade": "everybody reached in a cascade"}
+# No belief is taken for certain: a zero could not be corrected by any factor.
+_LEAST, _MOST = 1e-4, 0.999
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Expected number of active users, the contacted ones counted among them.
+    """How many users will respond, contacted users not counted among them.
 
-    The probabilities behind it are the policy's belief without exploration, where it can be asked for that; the
-    interval is that of the outcome under this belief, not of the belief itself.
+    With the direct objective these are the responders that the campaign can observe: distinct followers of the
+    contacted users who respond within the window. With the cascade objective it is everybody who becomes active
+    because of them, near or far; the campaign sees of these only what node events tell, so that its interval is no
+    better than the policy's beliefs about edges that nobody observed.
+
+    The policy's own expectation is corrected by what its forecasts for earlier rounds of this campaign were worth,
+    counted in direct responders under both objectives. The interval holds the number that will be observed, not its
+    expectation: it includes chance, the uncertainty of the correction, and how popular this product turns out to be.
+    So it is wide in the first rounds, and becomes narrow as far as the responses can be foretold.
 
     Attributes
     ----------
     mean
-        Expected number.
+        Expected number; what the seeds add to it (`Explanation.gain`) sums to this.
     low, high
-        Ends of the interval of the outcome.
+        Ends of the interval of the number.
     level
         Its coverage.
+    objective
+        What is counted: ``direct`` or ``cascade``. None in rounds opened by an earlier release, which counted the
+        contacted users as well and stated the interval of chance alone.
     """
 
     mean: float
     low: float
     high: float
     level: float = _LEVEL
+    objective: str | None = None
+
+    def __str__(self) -> str:
+        counted = "" if self.objective is None else f" ({_COUNTED[self.objective]}; those contacted do not count)"
+        return f"{self.mean:.1f} users, {self.level:.0%} between {self.low:.0f} and {self.high:.0f}{counted}"
 
 
-def expected_reach(
-    graph: Graph, probabilities: NDArray[np.float64], rows: NDArray[np.int64], objective: str, rng: np.random.Generator
-) -> Reach:
-    """Reach of the seeds ``rows``.
+@dataclass(frozen=True)
+class Outlook:
+    """What is expected of a choice.
 
-    Direct objective: the exact mean and the variance of a Poisson-binomial count (followers decide independently),
-    with a normal interval within the possible. Cascade: mean and quantiles of 1,000 simulated cascades.
+    Attributes
+    ----------
+    reach
+        The number shown.
+    forecast
+        The policy's own, for later comparison with what was observed; None if the chosen have no followers.
+    probabilities
+        The policy's probabilities, corrected: those of the contacted users' followers sum to the expected number.
+    gains
+        What each seed adds to the expected number, in the given order.
     """
-    if rows.size == 0:
-        return Reach(0.0, 0.0, 0.0)
+
+    reach: Reach
+    forecast: Forecast | None
+    probabilities: Floats
+    gains: Floats
+
+
+@dataclass(frozen=True)
+class _Audience:
+    """Edges from the contacted users to others, sorted by the follower, with their odds."""
+
+    sources: NDArray[np.int32]
+    odds: Floats
+    starts: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, graph: Graph, probabilities: Floats, rows: Rows) -> _Audience:
+        contacted = np.zeros(graph.n_nodes, dtype=np.bool_)
+        contacted[rows] = True
+        edges = graph.out_edges(np.sort(rows))
+        edges = edges[~contacted[graph.targets[edges]]]
+        edges = edges[np.argsort(graph.targets[edges], kind="stable")]
+        followers = graph.targets[edges]
+        starts = np.flatnonzero(np.diff(followers, prepend=-1))
+        return cls(graph.sources[edges], _odds(probabilities[edges]), starts)
+
+    @property
+    def size(self) -> int:
+        return int(self.starts.size)
+
+    def expected(self, factor: float) -> float:
+        """Expected number of responders if all odds are ``factor`` times as large: Σ_j 1 − Π_i (1 − p_ij)."""
+        return float((1.0 - np.multiply.reduceat(1.0 / (1.0 + factor * self.odds), self.starts)).sum())
+
+    def factor(self, count: float) -> float:
+        """The factor of all odds with which ``count`` responders are expected."""
+        from scipy.optimize import brentq
+
+        wanted = min(max(count, 1e-9 * self.size), (1.0 - 1e-9) * self.size)
+        return float(np.exp(brentq(lambda log: self.expected(np.exp(log)) - wanted, -60.0, 60.0, xtol=1e-12)))
+
+    def forecast(self, tried: Rows) -> Forecast:
+        p = self.odds / (1.0 + self.odds)
+        new = p[~np.isin(self.sources, tried)]
+        return Forecast(self.expected(1.0), self.size, float(new.sum() / p.sum()))
+
+
+def _odds(p: Floats) -> Floats:
+    p = np.clip(p, _LEAST, _MOST)
+    return np.asarray(p / (1.0 - p))
+
+
+def _corrected(probabilities: Floats, factor: float) -> Floats:
+    odds = _odds(probabilities)
+    odds *= factor
+    return np.asarray(odds / (1.0 + odds))
+
+
+def foresee(
+    graph: Graph,
+    probabilities: Floats,
+    rows: Rows,
+    objective: str,
+    past: Past,
+    tried: Rows,
+    product: str,
+    rng: np.random.Generator,
+) -> Outlook:
+    """What to expect if the users ``rows`` are contacted for a product.
+
+    Parameters
+    ----------
+    probabilities
+        The policy's for every edge, without exploration.
+    past, tried
+        The campaign's last rounds, and the rows of the users contacted in them.
+    product
+        Its label, see `product_label`.
+    """
+    audience = _Audience.of(graph, probabilities, rows)
+    if audience.size == 0:
+        reach = Reach(0.0, 0.0, 0.0, objective=objective)
+        return Outlook(reach, None, _corrected(probabilities, 1.0), np.zeros(rows.size))
+    forecast = audience.forecast(tried)
+    belief = predict(past.outcomes, forecast, product)
+    p = _corrected(probabilities, audience.factor(belief.mean))
     if objective == "cascade":
-        reached = simulate_cascades(graph, probabilities, rows, _RUNS, rng)
-        low, high = np.quantile(reached, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
-        return Reach(float(reached.mean()), float(low), float(high))
+        reached = _cascades(graph, probabilities, rows, audience, belief, rng)
+        counts = reached.sum(axis=1)
+        low, high = np.quantile(counts, [(1.0 - _LEVEL) / 2.0, (1.0 + _LEVEL) / 2.0])
+        return Outlook(_reach(float(counts.mean()), low, high, objective), forecast, p, reached.mean(axis=0))
+    low, high = belief.interval(adapted_level(past.outcomes, _LEVEL))
+    return Outlook(_reach(belief.mean, low, high, objective), forecast, p, direct_gains(graph, p, rows))
+
+
+def _reach(mean: float, low: float, high: float, objective: str) -> Reach:
+    """The interval always holds the mean, which a rare large number moves further than the quantiles."""
+    return Reach(mean, float(min(low, math.floor(mean))), float(max(high, math.ceil(mean))), objective=objective)
+
+
+def _cascades(
+    graph: Graph, probabilities: Floats, rows: Rows, audience: _Audience, belief: Predictive, rng: np.random.Generator
+) -> Floats:
+    """(runs, seeds) users that each seed adds in simulated cascades, a tenth of them for each tenth of the belief."""
+    parts = [
+        simulate_gains(graph, _corrected(probabilities, audience.factor(count)), rows, _RUNS // _PARTS, rng)
+        for count in belief.quantiles(_PARTS).tolist()
+    ]
+    return np.concatenate(parts)
+
+
+def untouched(graph: Graph, probabilities: Floats, rows: Rows) -> Floats:
+    """For each user the probability of not responding to ``rows``; 0 for these themselves, who are contacted."""
     survive = np.ones(graph.n_nodes)
     edges = graph.out_edges(rows)
     np.multiply.at(survive, graph.targets[edges], 1.0 - probabilities[edges])
-    survive[rows] = 1.0
-    q = 1.0 - survive
-    mean = rows.size + float(q.sum())
-    half = NormalDist().inv_cdf((1 + _LEVEL) / 2) * float(np.sqrt((q * survive).sum()))
-    most = rows.size + int(np.count_nonzero(q))
-    return Reach(mean, max(float(rows.size), mean - half), min(float(most), mean + half))
+    survive[rows] = 0.0
+    return survive
 
 
-def direct_gains(graph: Graph, probabilities: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """What each seed adds to the direct objective, in the given order."""
+def direct_gains(graph: Graph, probabilities: Floats, rows: Rows) -> Floats:
+    """Expected responders that each seed adds to those before it, in the given order; no seed is a responder."""
     survive, gains = np.ones(graph.n_nodes), np.empty(rows.size)
+    survive[rows] = 0.0
     for i, row in enumerate(rows.tolist()):
         edges = slice(int(graph.out_offsets[row]), int(graph.out_offsets[row + 1]))
         targets, p = graph.targets[edges], probabilities[edges]
-        gains[i] = survive[row] + float((survive[targets] * p).sum())
-        survive[row] = 0.0
+        gains[i] = float((survive[targets] * p).sum())
         survive[targets] *= 1.0 - p
     return gains

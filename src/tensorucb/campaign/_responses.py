@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from decimal import Decimal
+from types import NoneType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.errors import FileFormatError, InputError
-from tensorucb.graph._ids import describe_rows, id_column, is_missing
+from tensorucb.checks import array_of, check_mapping, check_path, check_text, is_missing, plain, shown, unstorable
+from tensorucb.errors import InputError, ShapeError
+from tensorucb.graph._ids import describe_rows, id_column
+from tensorucb.moments import is_moment, unix_times
+from tensorucb.tables import plain_column, read_table, table_columns
 
-if TYPE_CHECKING:
-    import polars as pl
-
-__all__ = ["Batch", "EdgeBatch", "NodeBatch", "file_frame", "read_responses", "seconds"]
+__all__ = ["Batch", "EdgeBatch", "NodeBatch", "read_responses"]
 
 Column = Any  # a list, an array or a polars series
 _FIELDS = ("source", "target", "outcome", "user", "time", "event_id", "product", "round")
@@ -74,7 +73,7 @@ def read_responses(responses: Any, *, strings: bool) -> Batch:
     if (length or offered) and "source" not in columns and "user" not in columns:
         raise InputError(
             "responses need the fields source, target and outcome, or user and time; "
-            f"got {sorted(offered) or 'none of them'}."
+            f"got {shown(sorted(offered)) if offered else 'none of them'}."
         )
     if length == 0:
         return _assemble({}, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
@@ -113,86 +112,55 @@ def _columns(responses: Any, strings: bool) -> tuple[dict[str, Column], int, set
     import polars as pl
 
     if isinstance(responses, str | os.PathLike):
-        responses = file_frame(responses, dict.fromkeys(_TEXT_IDS, pl.String) if strings else {})
-    if isinstance(responses, pl.LazyFrame):
-        responses = responses.collect()
+        wanted = {"event_id": pl.String, **(dict.fromkeys(_TEXT_IDS, pl.String) if strings else {})}
+        responses = read_table(check_path("responses", responses), types=wanted)
     if isinstance(responses, Mapping):
         return *_from_mapping(responses), set(map(str, responses))
-    if hasattr(responses, "columns"):
-        library = type(responses).__module__.split(".")[0]
-        if library not in ("polars", "pandas") and hasattr(responses, "__arrow_c_stream__"):
-            responses = pl.DataFrame(responses)
-        names = [name for name in _FIELDS if name in list(responses.columns)]
-        return {name: _plain(responses[name]) for name in names}, len(responses), set(map(str, responses.columns))
-    if isinstance(responses, Sequence) or hasattr(responses, "__iter__"):
-        records = list(responses)
-        return *_from_records(records), {str(name) for record in records for name in record}
-    raise InputError(
-        "responses must be a frame, mappings, or the path of a .csv, .ndjson or .parquet file; "
-        f"got {type(responses).__name__}."
-    )
+    if isinstance(responses, list | tuple):
+        return *_from_records(list(responses)), {str(name) for record in responses for name in record}
+    if not (hasattr(type(responses), "columns") or hasattr(responses, "__arrow_c_stream__")):
+        raise InputError(
+            "responses must be a frame, a mapping, a list of mappings, or the path of a .csv, .ndjson or .parquet "
+            f"file; got {shown(responses)}."
+        )
+    columns = table_columns("responses", responses)
+    length = max((len(column) for column in columns.values()), default=0)
+    return {name: columns[name] for name in _FIELDS if name in columns}, length, set(columns)
 
 
 def _from_mapping(responses: Mapping[str, Any]) -> tuple[dict[str, Column], int]:
-    held = {name: responses[name] for name in _FIELDS if name in responses}
-    single = [name for name, value in held.items() if isinstance(value, str) or not hasattr(value, "__len__")]
+    given = check_mapping("responses", responses, "a mapping of columns")
+    held = {name: plain(given[name]) for name in _FIELDS if name in given}
+    single = [name for name, value in held.items() if isinstance(value, str | bytes) or not _has_length(value)]
     if len(single) == len(held):
         return {name: [value] for name, value in held.items()}, 1 if held else 0
     lengths = {name: len(value) for name, value in held.items() if name not in single}
     if single or len(set(lengths.values())) > 1:
         raise InputError(f"the columns of responses must be of one length; got {lengths}, and {single} as single ones.")
-    return {name: _plain(value) for name, value in held.items()}, next(iter(lengths.values()))
+    return {name: plain_column(value) for name, value in held.items()}, next(iter(lengths.values()))
+
+
+def _has_length(value: Any) -> bool:
+    try:
+        return len(value) >= 0
+    except TypeError:  # also sparse matrices, which have the method but no length
+        return False
 
 
 def _from_records(records: list[Any]) -> tuple[dict[str, Column], int]:
     for row, record in enumerate(records):
         if not isinstance(record, Mapping):
-            raise InputError(f"a response must be a mapping such as {{'source': …}}; row {row} is {record!r}.")
+            raise InputError(f"a response must be a mapping such as {{'source': …}}; row {row} is {shown(record)}.")
     names = [name for name in _FIELDS if any(name in record for record in records)]
     return {name: [record.get(name) for record in records] for name in names}, len(records)
-
-
-def _plain(column: Any) -> Column:
-    """Pandas and Arrow columns as lists or arrays, others as they are."""
-    if type(column).__module__.startswith("pandas"):
-        return column.to_numpy() if column.dtype.kind in "iufb" else column.tolist()
-    return column
-
-
-_READERS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
-
-
-def file_frame(path: str | os.PathLike[str], types: Mapping[str, Any]) -> pl.DataFrame:
-    """The rows of a CSV, TSV, NDJSON or Parquet file; ``types`` are polars types of some text columns."""
-    import polars as pl
-
-    name = Path(path).name.lower()
-    try:
-        if name.endswith(".parquet"):
-            return pl.read_parquet(Path(path), glob=False)
-        if name.endswith((".ndjson", ".jsonl")):
-            return pl.read_ndjson(Path(path), infer_schema_length=None)
-        for suffix, separator in _READERS.items():
-            if name.endswith(suffix):
-                wanted = {"event_id": pl.String, **types}
-                return pl.read_csv(
-                    Path(path), separator=separator, schema_overrides=wanted, infer_schema_length=None, glob=False
-                )
-    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise FileFormatError(
-            f"cannot read {os.fspath(path)!r}: {str(error).strip().splitlines()[0]}. Check the path, and that the "
-            "file is complete."
-        ) from error
-    raise FileFormatError(
-        f"{os.fspath(path)!r} does not end in .csv, .tsv (also .gz), .ndjson, .jsonl or .parquet; the suffix tells the "
-        "format."
-    )
 
 
 # -- one column each --
 
 
 def _as_list(column: Column) -> list[Any]:
+    if isinstance(column, list | tuple):
+        return list(column)
     return list(column.to_list() if hasattr(column, "to_list") else np.asarray(column, dtype=object).tolist())
 
 
@@ -230,48 +198,23 @@ def _outcomes(columns: dict[str, Column], rows: NDArray[np.int64]) -> NDArray[np
     if rows.size == 0:
         return np.empty(0, dtype=np.float64)
     column = _required(columns, "outcome", rows)
-    kind = getattr(getattr(column, "dtype", None), "kind", "")
-    if kind and kind in "biuf":
-        values = np.asarray(column, dtype=np.float64)
-    elif hasattr(column, "cast") and (column.dtype.is_numeric() or str(column.dtype) == "Boolean"):
-        import polars as pl
-
-        values = column.cast(pl.Float64).fill_null(np.nan).to_numpy()
+    array = array_of("outcome", column, "a column of zeros and ones")
+    if array.dtype.kind in "biuf":
+        values = array.astype(np.float64)
     else:
         values = np.array([_outcome(value) for value in _as_list(column)], dtype=np.float64)
+    if values.shape != rows.shape:
+        raise ShapeError(f"outcome must be a column of {rows.size} values; got shape {values.shape}.")
     bad = np.flatnonzero((values != 0.0) & (values != 1.0))
     if bad.size:
-        shown = [_as_list(column)[i] for i in bad[:_SHOWN].tolist()]
-        raise InputError(f"outcome must be 0 or 1; got {describe_rows(shown, rows[bad])}.")
+        came = [_as_list(column)[i] for i in bad[:_SHOWN].tolist()]
+        raise InputError(f"outcome must be 0 or 1; got {describe_rows(came, rows[bad])}.")
     return values
 
 
 def _outcome(value: Any) -> float:
-    return float(value) if isinstance(value, int | float | np.number | np.bool_) else np.nan
-
-
-def seconds(value: Any) -> float:
-    """Unix seconds of a number, also as text, a datetime (UTC if it has no zone), a date or an ISO text; else NaN."""
-    if isinstance(value, bool):
-        return np.nan
-    if isinstance(value, int | float | np.integer | np.floating):
-        return float(value)
-    if isinstance(value, np.datetime64):
-        return float((value - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
-    if isinstance(value, str):
-        # Eight digits are a date, as ISO writes it; any other number is seconds.
-        if not (len(value) == 8 and value.isdigit()):
-            with contextlib.suppress(ValueError):
-                return float(value)
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            return np.nan
-    if isinstance(value, date) and not isinstance(value, datetime):
-        value = datetime(value.year, value.month, value.day)
-    if isinstance(value, datetime):
-        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
-    return np.nan
+    real = isinstance(value, int | float | Decimal | np.integer | np.floating | np.bool_)
+    return float(value) if real and value in (0, 1) else np.nan
 
 
 def _times(columns: dict[str, Column], rows: NDArray[np.int64], *, required: bool) -> NDArray[np.float64]:
@@ -279,21 +222,15 @@ def _times(columns: dict[str, Column], rows: NDArray[np.int64], *, required: boo
         return np.full(rows.size, np.nan)
     column = _required(columns, "time", rows)
     present = _present(column, rows.size)
-    kind = getattr(getattr(column, "dtype", None), "kind", "")
-    if kind and kind in "iuf":
-        times = np.asarray(column, dtype=np.float64)
-    elif hasattr(column, "cast") and column.dtype.is_numeric():
-        import polars as pl
-
-        times = column.cast(pl.Float64).fill_null(np.nan).to_numpy()
-    else:
-        values = _as_list(column)
-        times = np.array([seconds(v) if p else np.nan for v, p in zip(values, present, strict=True)], dtype=np.float64)
-    bad = np.flatnonzero(~np.isfinite(times) & (present | required))
+    times = unix_times(array_of("time", column, "a column of times")).astype(np.float64)
+    if times.shape != rows.shape:
+        raise ShapeError(f"time must be a column of {rows.size} values; got shape {times.shape}.")
+    bad = np.flatnonzero(~is_moment(times) & (present | required))
     if bad.size:
-        shown = [_as_list(column)[i] for i in bad[:_SHOWN].tolist()]
+        came = [_as_list(column)[i] for i in bad[:_SHOWN].tolist()]
         raise InputError(
-            f"time must be unix seconds, a datetime or an ISO text; got {describe_rows(shown, rows[bad])}."
+            "time must be unix seconds, a datetime or an ISO text, in the years 1 to 9999; "
+            f"got {describe_rows(came, rows[bad])}."
         )
     return times
 
@@ -302,4 +239,12 @@ def _event_ids(columns: dict[str, Column], rows: NDArray[np.int64]) -> list[str 
     if rows.size == 0 or "event_id" not in columns:
         return [None] * rows.size
     values = _as_list(_take(columns["event_id"], rows))
-    return [None if is_missing(value) or value == "" else str(value) for value in values]
+    for row, kind in zip(rows.tolist(), map(type, values), strict=True):
+        if not issubclass(kind, str | int | float | np.integer | np.floating | NoneType) and kind.__name__ != "NAType":
+            raise InputError(f"event_id must be text or a number; row {row} has a {kind.__name__}.")
+    ids = [None if is_missing(value) or value == "" else str(value) for value in values]
+    if unstorable("".join(text for text in ids if text)) or max((len(text) for text in ids if text), default=0) > 512:
+        for row, text in zip(rows.tolist(), ids, strict=True):
+            if text is not None:
+                check_text(f"event_id in row {row}", text)
+    return ids

@@ -168,7 +168,11 @@ class Store(Protocol):
 
     @property
     def url(self) -> str:
-        """The address that opens this store again, without a password."""
+        """The address that opens this store again, with the password where there is one."""
+
+    @property
+    def masked_url(self) -> str:
+        """The address as it may be shown: without a password and without options."""
 
     def write(self) -> AbstractContextManager[Session]:
         """A write transaction: waits for its turn; durable at the end of the block, or nothing of it."""
@@ -176,8 +180,11 @@ class Store(Protocol):
     def read(self) -> AbstractContextManager[Session]:
         """A read-only view; never blocks a writer."""
 
-    def purge(self) -> None:
-        """Make deleted content unrecoverable from the store's files (SQLite: checkpoint and vacuum)."""
+    def purge(self, timeout: float | None = None) -> None:
+        """Make deleted content unrecoverable from the store's files (SQLite: checkpoint and vacuum).
+
+        An error if somebody reads the store for longer than ``timeout`` seconds; None: the store's own.
+        """
 
     def close(self) -> None:
         """Release connections and files."""

@@ -171,10 +171,12 @@ def apply_batch(
         if nodes.users.size:
             session.add_node_events(campaign, record.number, nodes, seq)
         if late:
-            session.put_round(campaign, replace(record, revision=seq))
+            # With more to learn from, a round that could not be learned is tried again.
+            payload = {name: value for name, value in record.payload.items() if name != "quarantined"}
+            session.put_round(campaign, replace(record, revision=seq, payload=payload))
     if sorting.items:
-        payload = {"id": record.id, "count": len(sorting.items), "items": sorting.items[:_LOGGED]}
-        session.append_event(campaign, "contradiction", record.number, payload, now)
+        clashes = {"id": record.id, "count": len(sorting.items), "items": sorting.items[:_LOGGED]}
+        session.append_event(campaign, "contradiction", record.number, clashes, now)
     return Applied(report, seq, edges, nodes)
 
 

@@ -24,6 +24,7 @@ from tensorucb.campaign._users import (
     users_from_arrays,
     users_to_arrays,
 )
+from tensorucb.checks import check_array, shown
 from tensorucb.errors import FileFormatError, InputError, ShapeError, UnknownIdError
 from tensorucb.files import pack_state, unpack_state
 from tensorucb.graph import Graph
@@ -109,9 +110,8 @@ class World:
         found = self._index.rows(column).astype(np.int64)
         unknown = np.flatnonzero(found < 0)
         if unknown.size:
-            shown = [column[int(i)] for i in unknown[:5]]
-            shown = [value.item() if isinstance(value, np.generic) else value for value in shown]
-            raise UnknownIdError(f"{name} is no user of this campaign: {describe_rows(shown, rows[unknown])}.")
+            first = [column[int(i)] for i in unknown[:5]]
+            raise UnknownIdError(f"{name} is no user of this campaign: {describe_rows(first, rows[unknown])}.")
         return found
 
     def rows(self, keys: ArrayLike) -> NDArray[np.int64]:
@@ -134,21 +134,16 @@ def as_id_array(ids: Any, name: str) -> NDArray[Any]:
 def _per_user(name: str, values: ArrayLike | None, n: int) -> NDArray[Any] | None:
     if values is None:
         return None
-    array = np.asarray(values)
+    array = as_id_array(values, name)
     if array.shape != (n,):
         raise ShapeError(f"{name} must hold one value for each of the {n} users; got shape {array.shape}.")
-    if array.dtype.kind == "O":
-        array = np.array([str(value) for value in array.tolist()])
     return array
 
 
 def _costs(values: ArrayLike | None, n: int) -> NDArray[np.float64] | None:
-    array = _per_user("costs", values, n)
-    if array is None:
+    if values is None:
         return None
-    if array.dtype.kind not in "iuf" or not (np.isfinite(array) & (array >= 0)).all():
-        raise InputError("costs must be finite numbers of at least 0.")
-    return array.astype(np.float64)
+    return check_array("costs", values, (n,), low=0.0, hint=f"One number for each of the {n} users.")
 
 
 def make_world(graph: Graph, users: ArrayLike | None, costs: ArrayLike | None, groups: ArrayLike | None) -> World:
@@ -244,7 +239,7 @@ def _check_fresh(world: World, fresh: NDArray[Any]) -> None:
     if repeated.size or known.size:
         first = repeated[0] if repeated.size else known[0]
         why = "comes twice" if repeated.size else "is in the campaign already"
-        raise InputError(f"new user {first.item()!r} {why}. Name each new user once.")
+        raise InputError(f"new user {shown(first.item())} {why}. Name each new user once.")
 
 
 def _check_edges(graph: Graph, s: NDArray[np.int64], t: NDArray[np.int64]) -> None:
@@ -274,8 +269,8 @@ def drop_user(world: World, row: int) -> World:
     keep[row] = False
     graph = world.graph
     edges = keep[graph.sources] & keep[graph.targets]
-    if not edges.any():
-        raise InputError("without this user the network has no edge left. Delete the campaign instead.")
+    if not keep.any():
+        raise InputError("this is the last user of the campaign. Delete the campaign instead (delete_campaign).")
     shift = (np.cumsum(keep) - 1).astype(np.int32)
     return replace(
         world,
@@ -300,7 +295,7 @@ class Catalogue:
         """Features of a product."""
         if self.features is None or product not in self.ids:
             raise UnknownIdError(
-                f"product {product!r} is not in the campaign's catalogue of {len(self.ids)}. "
+                f"product {shown(product)} is not in the campaign's catalogue of {len(self.ids)}. "
                 "Add it with add_products, or pass its features."
             )
         vector: NDArray[np.float64] = self.features[self.ids.index(product)]
@@ -309,16 +304,15 @@ class Catalogue:
     def extended(self, ids: Any, features: ArrayLike) -> Catalogue:
         """The catalogue with more products; one that is there already must come with the same features."""
         fresh = as_id_array(ids, "ids").tolist()
-        array = np.ascontiguousarray(features, dtype=np.float64)
-        if array.ndim != 2 or array.shape[0] != len(fresh) or not np.isfinite(array).all():
-            raise ShapeError(f"features must be finite, one row for each of the {len(fresh)} products.")
+        hint = f"One row for each of the {len(fresh)} products."
+        array = check_array("features", features, (len(fresh), "d"), hint=hint)
         if self.features is not None and array.shape[1] != self.features.shape[1]:
             raise ShapeError(f"products have {self.features.shape[1]} features here; got {array.shape[1]}.")
         if len(set(fresh)) < len(fresh):
             raise InputError("ids of products must be distinct; one comes twice.")
         for i, product in enumerate(fresh):
             if product in self.ids and not np.array_equal(self.vector(product), array[i]):
-                raise InputError(f"product {product!r} is known with other features. Give the new one a new id.")
+                raise InputError(f"product {shown(product)} is known with other features. Give the new one a new id.")
         new = [i for i, product in enumerate(fresh) if product not in self.ids]
         parts = [array[new]] if self.features is None else [self.features, array[new]]
         return Catalogue((*self.ids, *(fresh[i] for i in new)), np.concatenate(parts))

@@ -1,35 +1,281 @@
-"""What commands print: JSON for machines on stdout, tables for people, progress on a terminal's stderr."""
+r"""What commands print: text and tables for people, JSON for machines. Every command prints through this file.
+
+What is printed is true and harmless, whatever an id holds. A character that does not print (an escape sequence, a
+line break, a switch of the writing direction) or that the stream cannot encode is shown as an escape such as
+``\x1b``, nothing is read as markup, and nothing is cut: a terminal gets wrapped lines, a pipe gets whole ones.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import unicodedata
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TextIO
 
 from tensorucb.errors import InputError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+__all__ = [
+    "ask_yes",
+    "check_output_directory",
+    "check_output_file",
+    "emit_json",
+    "error_text",
+    "on_terminal",
+    "one_line",
+    "print_table",
+    "safe_streams",
+    "say",
+    "shown",
+    "terminal_width",
+]
 
-    from rich.console import Console
+_LONGEST_VALUE, _LONGEST_MESSAGE = 160, 1_000
+_PADDED = 80  # a pipe's columns are aligned up to this width; longer cells stand whole, out of line
+_NARROWEST = 9  # no text column of a terminal gets less
+_QUOTED = re.compile(r"""(?<!\w)(['"])((?:(?!\1)[^\\]|\\.)*)\1""", re.DOTALL)
+# A backslash in front of what would read as an escape is doubled, so that no two values look alike.
+_BACKSLASH = re.compile(r"\\(?=\\|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|[^ -~]|\s$)")
 
-__all__ = ["check_output_directory", "check_output_file", "emit_json", "error_text", "print_to", "progress_bar"]
+
+# -- text --
 
 
-def emit_json(value: Any) -> None:
-    """One JSON document on stdout."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+def safe_streams() -> None:
+    """Make stdout and stderr unable to fail on a character: printing comes after what a command has stored."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _printable(text: str, keep: str = "") -> str:
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else _escape(c) for c in text)
+
+
+def shown(value: object) -> str:
+    """A value from outside, such as an id, on one line; different values never look alike."""
+    text = _cell(_BACKSLASH.sub(r"\\\\", str(value)))
+    # A space at an end would not be seen.
+    if text[:1] == " ":
+        text = "\\x20" + text[1:]
+    return text[:-1] + "\\x20" if text[-1:] == " " else text
+
+
+def _cell(value: object) -> str:
+    """Text as stdout will show it, so that its width is known."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return _printable(str(value)).encode(encoding, "backslashreplace").decode(encoding)
+
+
+def say(text: str = "", *, err: bool = False) -> None:
+    """One or more lines on stdout, or on stderr; stdout's are broken at spaces where a terminal is too narrow."""
+    text = _printable(text, keep="\n")
+    if not err and on_terminal(sys.stdout):
+        text = "\n".join(_filled(line, terminal_width()) for line in text.split("\n"))
+    _write(text + "\n", err=err)
+
+
+def _filled(line: str, width: int) -> str:
+    """Prose in lines; a word that is too long, such as a path to copy, stays whole for the terminal to break."""
+    import textwrap
+
+    if len(line) <= width:
+        return line
+    return textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False, replace_whitespace=False)
+
+
+def _write(text: str, *, err: bool = False) -> None:
+    stream: TextIO | None = sys.stderr if err else sys.stdout
+    if stream is not None:  # a program may be started without
+        stream.write(text)
+
+
+def ask_yes(question: str) -> bool:
+    """Whether the person at the terminal answers yes."""
+    _write(one_line(question) + " [y/N]: ", err=True)
+    if sys.stderr is not None:
+        sys.stderr.flush()
+    return sys.stdin is not None and sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def on_terminal(stream: TextIO | None) -> bool:
+    """Whether a person looks at ``stream`` through a terminal that can move its cursor."""
+    try:
+        return stream is not None and stream.isatty() and os.environ.get("TERM", "") != "dumb"
+    except ValueError:  # closed
+        return False
+
+
+def terminal_width(stream: TextIO | None = None) -> int:
+    """The columns of the terminal."""
+    try:
+        width = 0 if stream is None else os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        width = 0
+    return width or shutil.get_terminal_size().columns
+
+
+# -- errors --
 
 
 def error_text(error: Exception) -> str:
-    """One sentence for a person, without the operating system's error number."""
+    """An error on one line, long values in it shortened, without the operating system's error number."""
+    text = str(error)
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.strerror}: {str(error.filename)!r}." if error.filename is not None else f"{error.strerror}."
-    return str(error)
+        text = f"{error.strerror}: {str(error.filename)!r}." if error.filename is not None else f"{error.strerror}."
+    elif isinstance(error, UnicodeEncodeError):
+        text = f"{error.object!r} is not text: it holds bytes that are not UTF-8. Type it again."
+    elif isinstance(error, MemoryError):
+        text = "there is not enough memory for this. Ask for less, such as fewer rounds or a smaller --scale."
+    return one_line(text)
+
+
+def one_line(message: str) -> str:
+    """A message without line breaks, and with the middle of long values and of a long message left out."""
+    message = " ".join(message.split("\n"))
+    message = _QUOTED.sub(lambda found: found[1] + _short(found[2], _LONGEST_VALUE) + found[1], message)
+    message = re.sub(rf"\S{{{2 * _LONGEST_VALUE},}}", lambda found: _short(found[0], _LONGEST_VALUE), message)
+    return _printable(_short(message, _LONGEST_MESSAGE))
+
+
+def _short(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    end = most // 4
+    return f"{text[: most - end]}...[{len(text) - most:,} more]...{text[-end:]}"
+
+
+# -- JSON --
+
+
+def emit_json(value: Any) -> None:
+    """One JSON document on stdout: exact, and plain ASCII where the stream or a terminal would not take the rest."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    if not (text.replace("\n", "").isprintable() and _encodes(text, encoding)):
+        # DEL is the one ASCII character that does not print and that JSON leaves as it is.
+        text = json.dumps(value, indent=2, allow_nan=False).replace("\x7f", "\\u007f")
+    _write(text + "\n")
+
+
+def _encodes(text: str, encoding: str) -> bool:
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+# -- tables --
+
+
+def print_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    words: Collection[str] = (),
+    title: str = "",
+    caption: str = "",
+    best: int | None = None,
+) -> None:
+    """A table on stdout.
+
+    Parameters
+    ----------
+    rows
+        The cells. Ids in them have gone through :func:`shown`.
+    words
+        The columns that hold text: they stand to the left and are wrapped where a terminal is too narrow. The others
+        hold numbers.
+    best
+        The row to print in bold.
+    """
+    terminal = on_terminal(sys.stdout)
+    cells = [[_cell(cell) for cell in row] for row in rows]
+    left = [name in words for name in columns]
+    needed = [max(map(_width, column)) for column in zip(columns, *cells, strict=True)]
+    widths = _fitted(needed, left, terminal_width()) if terminal else [min(width, _PADDED) for width in needed]
+    if title:
+        say(title)
+    lines = [_row(list(columns), widths, left, wrap=terminal), ["  ".join("-" * width for width in widths)]]
+    lines += [_row(row, widths, left, wrap=terminal) for row in cells]
+    for number, block in enumerate(lines):
+        bold = terminal and "NO_COLOR" not in os.environ and number in (0, None if best is None else best + 2)
+        for line in block:
+            _write(f"\x1b[1m{line}\x1b[0m\n" if bold else line + "\n")
+    if caption:
+        say(caption)
+
+
+def _width(text: str) -> int:
+    """Columns of a terminal that ``text`` takes."""
+    if text.isascii():
+        return len(text)
+    marks = ("Mn", "Me")
+    return sum(0 if unicodedata.category(c) in marks else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+
+
+def _fitted(needed: list[int], flexible: list[bool], terminal: int) -> list[int]:
+    """Widths of the columns: text gives way, the widest first, until all fit; numbers never do."""
+    widths = list(needed)
+    excess = sum(widths) + 2 * (len(widths) - 1) - terminal
+    while excess > 0:
+        at = max((i for i, may in enumerate(flexible) if may), key=lambda i: widths[i], default=None)
+        if at is None or widths[at] <= _NARROWEST:
+            break
+        others = [w for i, w in enumerate(widths) if flexible[i] and i != at]
+        step = max(1, min(excess, widths[at] - max([_NARROWEST, *others])))
+        widths[at] -= step
+        excess -= step
+    return widths
+
+
+def _row(cells: list[str], widths: list[int], left: list[bool], *, wrap: bool) -> list[str]:
+    wrapped = [_wrapped(c, w) if wrap and may else [c] for c, w, may in zip(cells, widths, left, strict=True)]
+    lines = []
+    for i in range(max(map(len, wrapped))):
+        parts = [column[i] if i < len(column) else "" for column in wrapped]
+        padded = [_padded(part, width, at_left) for part, width, at_left in zip(parts, widths, left, strict=True)]
+        lines.append("  ".join(padded).rstrip())
+    return lines
+
+
+def _padded(text: str, width: int, at_left: bool) -> str:
+    space = " " * max(0, width - _width(text))
+    return text + space if at_left else space + text
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Lines of at most ``width`` columns, broken at spaces where there are any, which are then not shown."""
+    lines, line, room, space = [], "", width, -1
+    for character in text:
+        size = _width(character)
+        if size > room:
+            cut = len(line) if character == " " or space < 0 else space
+            lines.append(line[:cut])
+            line = "" if character == " " else line[cut:].removeprefix(" ")
+            room, space = width - _width(line), -1
+            if character == " ":
+                continue
+        if character == " ":
+            space = len(line)
+        line += character
+        room -= size
+    return [*lines, line]
+
+
+# -- files --
 
 
 def check_output_directory(directory: Path, option: str = "--out") -> None:
@@ -48,36 +294,3 @@ def check_output_file(path: Path, option: str = "--out") -> None:
     if path.is_dir():
         raise InputError(f"{option} {str(path)!r} is a directory; name a file.")
     check_output_directory(path.parent, option)
-
-
-def print_to(*, err: bool = False) -> Console:
-    """A console for people on stdout, or on stderr."""
-    from rich.console import Console
-
-    return Console(stderr=err, highlight=False)
-
-
-@contextmanager
-def progress_bar(description: str) -> Iterator[Callable[[int, int, str], None]]:
-    """A bar with the time left; yields ``report(done, total, what)``. Silent unless stderr is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda done, total, what: None
-        return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("[bold]{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        TextColumn("[dim]{task.fields[what]}"),
-    )
-    with Progress(*columns, console=print_to(err=True), transient=True) as bar:
-        task = bar.add_task(description, total=None, what="")
-
-        def report(done: int, total: int, what: str) -> None:
-            bar.update(task, completed=done, total=total, what=what)
-
-        yield report

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from tensorucb.cli._options import MANY, finite
+
 if TYPE_CHECKING:
     from tensorucb.data import Dataset, Sandbox
     from tensorucb.experiments import Environment, WorldSettings
@@ -21,6 +23,7 @@ __all__ = [
     "MinActions",
     "Preparation",
     "ProductEffect",
+    "Scale",
     "Synthetic",
     "TruthPrior",
     "World",
@@ -34,13 +37,20 @@ MinActions = Annotated[
     int,
     typer.Option(
         min=0,
+        max=MANY,
         help="Leave out users with fewer actions, and then isolated ones; the paper used 50. 0: as the data comes.",
     ),
 ]
 
 PRODUCT_EFFECT = 1.5
 ProductEffect = Annotated[
-    float, typer.Option(min=0.0, help="How much the product matters in the generated network; at 0 it does not.")
+    float,
+    typer.Option(
+        min=0.0, help="How much the product matters in the generated network; at 0 it does not.", callback=finite
+    ),
+]
+Scale = Annotated[
+    float, typer.Option(min=0.001, max=1e6, help="Factor on the size of the generated network.", callback=finite)
 ]
 TruthPrior = Annotated[
     str | None,

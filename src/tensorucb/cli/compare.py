@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorucb.cli._output import check_output_directory, emit_json, print_to, progress_bar
+from tensorucb.cli._options import MANY, Json, Seed
+from tensorucb.cli._output import check_output_directory, emit_json, print_table, say, shown
+from tensorucb.cli._progress import Progress
 from tensorucb.cli._world import (
     PRODUCT_EFFECT,
     MinActions,
     Preparation,
     ProductEffect,
+    Scale,
     Synthetic,
     TruthPrior,
     load_world,
@@ -31,7 +34,7 @@ __all__ = ["compare"]
 def compare(
     data: Annotated[Path | None, typer.Option(help="Directory with a network and an action log.")] = None,
     synthetic: Annotated[Synthetic | None, typer.Option(help="A generated network instead of --data.")] = None,
-    scale: Annotated[float, typer.Option(min=0.001, help="Factor on the size of the generated network.")] = 1.0,
+    scale: Scale = 1.0,
     product_effect: ProductEffect = PRODUCT_EFFECT,
     networks: Annotated[
         int,
@@ -55,20 +58,19 @@ def compare(
     feedback: Annotated[
         Feedback, typer.Option(help="Out-edges of the seeds, or of every active user.")
     ] = Feedback.one_hop,
-    runs: Annotated[int, typer.Option(min=1, help="Runs of each policy.")] = 10,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds a run.")] = 200,
-    validation_rounds: Annotated[int, typer.Option(min=1, help="Rounds on which the baselines are tuned.")] = 50,
-    seed: Annotated[int, typer.Option(min=0, help="Sets everything random.")] = 0,
+    runs: Annotated[int, typer.Option(min=1, max=MANY, help="Runs of each policy.")] = 10,
+    rounds: Annotated[int, typer.Option(min=1, max=MANY, help="Rounds per run.")] = 200,
+    validation_rounds: Annotated[
+        int, typer.Option(min=1, max=MANY, help="Rounds on which the baselines are tuned.")
+    ] = 50,
+    seed: Seed = 0,
     out: Annotated[Path, typer.Option(help="Directory for CSV files and figures.")] = Path("comparison"),
-    json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Play a long campaign with our defaults, untouched, and with every baseline, tuned on validation rounds.
 
     Validation rounds have their own products (every fifth) and coins. A killed command goes on where it stopped.
     """
-    from tensorucb import plots
-    from tensorucb.experiments import Decisions, WorldSettings, write_manifest
-
     check_output_directory(out)
     prior = parse_truth_prior(truth_prior)
     if prior is not None and data is None:
@@ -77,68 +79,54 @@ def compare(
         raise typer.BadParameter("--networks is for --synthetic, and not for --cold-start.")
     if networks > runs:
         raise typer.BadParameter(f"--networks {networks} needs as many --runs; got {runs}.")
-    world = load_world(data, synthetic, scale, seed, Preparation(min_actions), product_effect)
-    note = print_to(err=True)
-    rules = WorldSettings(objective=objective.value, feedback=feedback.value, seed=seed)
-    environment = world.environment(rules, out / "cache", lambda line: note.print(f"[dim]{line} …[/dim]"), prior)
+    with Progress("compare") as progress:
+        from tensorucb import plots
+        from tensorucb.experiments import Decisions, WorldSettings, write_manifest
 
-    def another(number: int) -> Environment:
-        drawn = load_world(data, synthetic, scale, seed, Preparation(), product_effect, network=number)
-        return drawn.environment(rules, out / "cache", lambda line: None)
+        world = load_world(data, synthetic, scale, seed, Preparation(min_actions), product_effect)
+        rules = WorldSettings(objective=objective.value, feedback=feedback.value, seed=seed)
+        environment = world.environment(rules, out / "cache", progress.note, prior)
 
-    write_manifest(
-        out / "manifest.json",
-        command=["tensorucb", *sys.argv[1:]],
-        seed=seed,
-        environment=environment.describe(),
-        settings={
-            "rounds": rounds,
-            "runs": runs,
-            "validation_rounds": validation_rounds,
-            "ablation": ablation,
-            "networks": networks,
-            "truth_prior": prior,
-        },
-        data=world.about,
-    )
-    with progress_bar("compare") as report:
-        work = Decisions(
-            environment,
-            out,
-            rounds=rounds,
-            runs=runs,
-            validation_rounds=validation_rounds,
+        def another(number: int) -> Environment:
+            drawn = load_world(data, synthetic, scale, seed, Preparation(), product_effect, network=number)
+            return drawn.environment(rules, out / "cache", lambda line: None)
+
+        described = environment.describe()
+        size: Any = {"rounds": rounds, "runs": runs, "validation_rounds": validation_rounds}
+        write_manifest(
+            out / "manifest.json",
+            command=["tensorucb", *sys.argv[1:]],
             seed=seed,
-            networks=[partial(another, n) for n in range(1, networks + 1)] if networks > 1 else [],
-            report=report,
+            environment=described,
+            settings={**size, "ablation": ablation, "networks": networks, "truth_prior": prior},
+            data=world.about,
         )
-        arrival = work.arrival if cold_start else None
-        experiment = None if cold_start else work.ablation if ablation else work.comparison
-    if arrival is not None:
-        _show(arrival, environment.describe(), json=json, out=out)
-        return
-    assert experiment is not None
-    plots.save_figure(plots.regret_curves(experiment), out, "ablation" if ablation else "decisions")
-    _show(work.table(experiment), environment.describe(), json=json, out=out)
+        drawn = [partial(another, n) for n in range(1, networks + 1)] if networks > 1 else []
+        work = Decisions(environment, out, **size, seed=seed, networks=drawn, report=progress)
+        if cold_start:
+            rows = work.arrival
+        else:
+            experiment = work.ablation if ablation else work.comparison
+            plots.save_figure(plots.regret_curves(experiment), out, "ablation" if ablation else "decisions")
+            rows = work.table(experiment)
+    _show(rows, described, json=json, out=out)
 
 
 def _show(rows: list[dict[str, Any]], described: dict[str, Any], *, json: bool, out: Path) -> None:
-    from rich.table import Table
-
     if json:
         emit_json({"environment": described, "rows": rows})
         return
-    console = print_to()
-    console.print(f"{described['name']}: {described['n_nodes']:,} users, {described['n_edges']:,} edges")
     # Ends of intervals follow their mean in the table's cells.
     names = [name for name in rows[0] if name != "policy" and not name.endswith(("low", "high"))]
-    table = Table("Scaled regret", *(name.replace("_", " ") for name in names))
-    for row in rows:
-        table.add_row(row["policy"], *(_cell(row, name) for name in names))
-    console.print(table)
-    typer.echo(f"Tables and figures: {out}")
+    print_table(
+        ("Scaled regret", *(name.replace("_", " ") for name in names)),
+        [(shown(row["policy"]), *(_cell(row, name) for name in names)) for row in rows],
+        words=("Scaled regret",),
+        title=f"{shown(described['name'])}: {described['n_nodes']:,} users, {described['n_edges']:,} edges",
+    )
+    say(f"Tables and figures: {shown(out)}")
 
 
 def _cell(row: dict[str, Any], name: str) -> str:
     ends = row.get(f"{name}_low"), row.get(f"{name}_high")
-    return f"{row[name]:.1f}" + (f" ({ends[0]:.1f} – {ends[1]:.1f})" if None not in ends else "")
+    return f"{row[name]:.1f}" + (f" ({ends[0]:.1f} to {ends[1]:.1f})" if None not in ends else "")

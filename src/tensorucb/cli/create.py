@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json as jsonlib
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorucb.cli._campaign import STORAGE, Json, Name, Storage, failing, fields, read_table
-from tensorucb.cli._output import emit_json
+from tensorucb.cli._campaign import STORAGE, Json, Name, Storage, fields, read_table
+from tensorucb.cli._options import MANY, Seed, finite, typed
+from tensorucb.cli._output import emit_json, say, shown
+from tensorucb.cli._progress import Progress
 from tensorucb.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,34 +36,37 @@ def create(
     settings: Annotated[
         str, typer.Option(help="The policy's arguments as JSON; a policy among them by its name.")
     ] = "{}",
-    objective: Annotated[str, typer.Option(help="cascade or direct.")] = "cascade",
+    objective: Annotated[
+        str, typer.Option(help="What the choice counts. direct: responses of followers; cascade: all who are reached.")
+    ] = "direct",
     credit: Annotated[str, typer.Option(help="For node events: any, last or shared.")] = "any",
-    window: Annotated[float | None, typer.Option(help="Seconds in which a response counts.")] = None,
-    dim: Annotated[int, typer.Option(min=1, help="Dimension of the eigenmap, without --users.")] = 10,
+    window: Annotated[float | None, typer.Option(help="Seconds in which a response counts.", callback=finite)] = None,
+    dim: Annotated[int, typer.Option(min=1, max=MANY, help="Dimension of the eigenmap, without --users.")] = 10,
     id_type: Annotated[str, typer.Option(help="auto, int or str (keeps 007 as it is).")] = "auto",
-    seed: Annotated[int, typer.Option(min=0, help="Sets everything random.")] = 0,
+    seed: Seed = 0,
     storage: Storage = STORAGE,
     json: Json = False,
 ) -> None:
     """Create a campaign from an edge list, and optionally files of users and products."""
-    with failing():
-        if storage.startswith("memory:"):
-            raise InputError("a campaign in memory ends with this command; use --storage sqlite:///file.db.")
+    if storage.startswith("memory:"):
+        raise InputError("a campaign in memory ends with this command; use --storage sqlite:///file.db.")
+    with Progress("create"):
         from tensorucb.graph import Graph
         from tensorucb.store.campaigns import create_campaign
 
         graph = Graph.read(edges, id_type=id_type, self_loops="drop")  # type: ignore[arg-type]
-        table = None if users is None else read_table(users, "user", strings=graph.ids.dtype.kind == "U")
+        table = (
+            None if users is None else read_table(users, "user", text=("user",) if graph.ids.dtype.kind == "U" else ())
+        )
         if table is not None:
             graph = Graph.read(edges, id_type=id_type, self_loops="drop", nodes=table[0])  # type: ignore[arg-type]
         columns = {} if table is None else table[1]
         costs, groups = columns.pop("cost", None), columns.pop("group", None)
-        chosen = _policy(policy, settings)
         with create_campaign(
-            name,
+            typed(name),
             graph=graph,
             users=_features(graph, columns, table is not None, dim),
-            policy=chosen,
+            policy=_policy(policy, settings),
             storage=storage,
             products=None if products is None else _products(products),
             costs=None if costs is None else costs.to_numpy(),
@@ -70,21 +76,21 @@ def create(
             window=window,
             seed=seed,
         ) as campaign:
-            status = campaign.status()
-            if json:
-                emit_json({"storage": campaign.store.url, **fields(status)})
-                return
-            typer.echo(
-                f"Campaign {name!r} with {status.users:,} users, {status.edges:,} edges and {status.products} products "
-                f"in {campaign.store.url}. Next: tensorucb ask {name}"
-            )
+            status, url = campaign.status(), campaign.store.masked_url
+    if json:
+        emit_json({"storage": url, **fields(status)})
+        return
+    say(
+        f"Campaign {shown(status.name)} with {status.users:,} users, {status.edges:,} edges and {status.products} "
+        f"products in {shown(url)}. Next: tensorucb ask {shown(status.name)}"
+    )
 
 
 def _policy(name: str, settings: str) -> Policy:
     try:
         arguments = jsonlib.loads(settings)
-    except ValueError as error:
-        raise InputError(f"settings of {name} must be its arguments as a JSON object ({error}).") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"--settings of {name} must be its arguments as a JSON object ({error}).") from error
     return _built(name, arguments)
 
 
@@ -96,14 +102,14 @@ def _built(name: Any, arguments: Any) -> Policy:
     if name not in known:
         raise InputError(f"policy must be one of {', '.join(known)}; got {name!r}.")
     if not isinstance(arguments, dict):
-        raise InputError(f"settings of {name} must be its arguments as a JSON object; got {arguments!r}.")
+        raise InputError(f"--settings of {name} must be its arguments as a JSON object; got {arguments!r}.")
     if isinstance(inner := arguments.get("policy"), str | dict):
         spec = {"type": inner} if isinstance(inner, str) else inner
         arguments = {**arguments, "policy": _built(spec.get("type"), spec.get("arguments", {}))}
     try:
         built: Policy = getattr(policies, name)(**arguments)
     except (TypeError, ValueError) as error:
-        raise InputError(f"settings of {name} must be its arguments as a JSON object ({error}).") from error
+        raise InputError(f"--settings of {name} must be its arguments as a JSON object ({error}).") from error
     return built
 
 
@@ -131,9 +137,13 @@ def _features(graph: Graph, columns: dict[str, Any], given: bool, dim: int) -> N
 
 
 def _products(path: Path) -> dict[int | str, Any]:
-    ids, columns = read_table(path, "product", strings=False)
+    ids, columns = read_table(path, "product", text=("product",))
     if not columns:
         raise InputError(f"{str(path)!r} has no columns of features beside 'product'.")
     if len(set(ids)) < len(ids):
         raise InputError(f"{str(path)!r} names a product twice.")
+    # Ids that a text file writes as numbers are numbers; 007 is not how 7 is written.
+    numbers = all(re.fullmatch("0|-?[1-9][0-9]{0,17}", str(value)) for value in ids)
+    if numbers and path.suffix.lower() in (".csv", ".tsv", ".gz"):
+        ids = [int(value) for value in ids]
     return dict(zip(ids, _matrix(columns, "products"), strict=True))

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorucb.cli._output import check_output_directory, emit_json, error_text, print_to
+from tensorucb.cli._options import HELP, Json, Seed, finite
+from tensorucb.cli._output import check_output_directory, emit_json, print_table, say, shown
+from tensorucb.cli._progress import Progress
 from tensorucb.cli._world import MinActions, Preparation
-from tensorucb.errors import TensorUCBError
 
 if TYPE_CHECKING:
     from tensorucb.data import Description
@@ -19,9 +20,9 @@ __all__ = ["app"]
 app = typer.Typer(
     name="datasets",
     help="Look at and check networks and action logs; generate synthetic ones.",
-    no_args_is_help=True,
     add_completion=False,
-    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings=HELP,
 )
 
 FORMS = {
@@ -29,12 +30,6 @@ FORMS = {
     "Digg 2009": "digg_friends.csv and digg_votes1.csv",
     "Flixster": "links.txt and Ratings.timed.txt, or edges.csv and nodes.csv",
 }
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-def _fail(error: TensorUCBError | OSError) -> typer.Exit:
-    typer.echo(f"tensorucb: {error_text(error)}", err=True)
-    return typer.Exit(1)
 
 
 def _figures(figures: Description) -> list[tuple[str, str]]:
@@ -56,17 +51,6 @@ def _figures(figures: Description) -> list[tuple[str, str]]:
     return rows + [(name, "not counted" if value is None else f"{value:,}") for name, value in counted.items()]
 
 
-def _print_table(title: str, rows: list[tuple[str, str]]) -> None:
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", show_header=False, box=None)
-    table.add_column()
-    table.add_column(justify="right")
-    for row in rows:
-        table.add_row(*row)
-    print_to().print(table)
-
-
 @app.command("list")
 def list_datasets(as_json: Json = False) -> None:
     """Name the data sets that can be generated, and the forms that can be read."""
@@ -75,12 +59,12 @@ def list_datasets(as_json: Json = False) -> None:
     if as_json:
         emit_json({"generated": GENERATORS, "forms": FORMS})
         return
-    typer.echo("Generated with `tensorucb datasets make NAME --out DIR`:")
+    say("Generated with `tensorucb datasets make NAME --out DIR`:")
     for name, text in GENERATORS.items():
-        typer.echo(f"  {name:15} {text}")
-    typer.echo("\nRead from a directory that holds:")
+        say(f"  {name:15} {text}")
+    say("\nRead from a directory that holds:")
     for name, text in FORMS.items():
-        typer.echo(f"  {name:15} {text}")
+        say(f"  {name:15} {text}")
 
 
 @app.command("describe")
@@ -91,14 +75,12 @@ def describe_dataset(
     as_json: Json = False,
 ) -> None:
     """Read a data set, say what was left out and why, and print its figures (the paper's Table 2)."""
-    try:
+    with Progress("datasets describe"):
         from tensorucb.data import checksum, describe, read_dataset
 
         dataset = Preparation(min_actions)(read_dataset(directory, strict=strict))
         figures = describe(dataset)
         digest = checksum(dataset)
-    except (TensorUCBError, OSError) as error:
-        raise _fail(error) from None
     if as_json:
         emit_json(
             {
@@ -109,29 +91,28 @@ def describe_dataset(
             }
         )
         return
-    _print_table(dataset.name, [*_figures(figures), ("checksum", digest[:16])])
-    typer.echo(f"\n{dataset.report}")
+    name = shown(dataset.name)
+    print_table((name, ""), [*_figures(figures), ("checksum", digest[:16])], words=(name,))
+    say(f"\n{dataset.report}")
 
 
 @app.command("make")
 def make_dataset(
     name: Annotated[str, typer.Argument(help="digg_like, flixster_like or sandbox.", metavar="NAME")],
     out: Annotated[Path, typer.Option("--out", help="The directory to write to.", metavar="DIR")],
-    scale: Annotated[float, typer.Option("--scale", help="Factor on all sizes.")] = 1.0,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the network and its log.")] = 0,
+    scale: Annotated[float, typer.Option("--scale", help="Factor on all sizes.", callback=finite)] = 1.0,
+    seed: Seed = 0,
     csv: Annotated[bool, typer.Option("--csv", help="Write CSV instead of Parquet.")] = False,
     as_json: Json = False,
 ) -> None:
     """Generate a network with an action log and write it in the plain form."""
-    from tensorucb.data._generate import GENERATORS
-
-    if name not in GENERATORS:
-        typer.echo(f"tensorucb: no generator is called {name!r}; choose {', '.join(GENERATORS)}.", err=True)
-        raise typer.Exit(2)
-    try:
+    check_output_directory(out)
+    with Progress("datasets make"):
         from tensorucb.data import checksum, generate_dataset, write_dataset
+        from tensorucb.data._generate import GENERATORS
 
-        check_output_directory(out)
+        if name not in GENERATORS:
+            raise typer.BadParameter(f"no generator is called {name!r}; choose {', '.join(GENERATORS)}.")
         dataset = generate_dataset(name, scale=scale, rng=seed)
         files = write_dataset(dataset, out, form="csv" if csv else "parquet")
         written: dict[str, Any] = {
@@ -145,11 +126,9 @@ def make_dataset(
             "n_actions": dataset.log.n_actions,
             "checksum": checksum(dataset),
         }
-    except (TensorUCBError, OSError) as error:
-        raise _fail(error) from None
     if as_json:
         emit_json(written)
         return
-    typer.echo(f"{dataset!r}")
+    say(f"{dataset!r}")
     for path in files:
-        typer.echo(f"  {path}")
+        say(f"  {shown(path)}")

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tensorucb.cli._campaign import STORAGE, Json, Name, Storage, campaign_at, failing
-from tensorucb.cli._output import check_output_directory, emit_json
+from tensorucb.cli._campaign import STORAGE, Json, Name, Storage, campaign_at
+from tensorucb.cli._output import check_output_directory, emit_json, say, shown
 
 __all__ = ["export"]
 
@@ -20,12 +20,11 @@ def export(
     json: Json = False,
 ) -> None:
     """Write rounds, seeds, responses, node events, the log, users, edges and products as Parquet files."""
-    with failing():
-        check_output_directory(out)
-    with campaign_at(storage, name) as campaign:
+    check_output_directory(out)
+    with campaign_at(storage, name, "export") as campaign:
         files = [str(path) for path in campaign.export(out)]
-        if json:
-            emit_json({"files": files})
-            return
-        for path in files:
-            typer.echo(path)
+    if json:
+        emit_json({"files": files})
+        return
+    for path in files:
+        say(shown(path))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorucb.cli._campaign import STORAGE, Json, Name, Storage, campaign_at, fields
-from tensorucb.cli._output import emit_json
+from tensorucb.cli._campaign import STORAGE, Json, Name, Storage, campaign_at, fields, read_table
+from tensorucb.cli._output import emit_json, say
+
+if TYPE_CHECKING:
+    from tensorucb.campaign import Campaign
 
 __all__ = ["import_history"]
 
@@ -27,11 +30,17 @@ def import_history(
     json: Json = False,
 ) -> None:
     """Learn from past campaigns; importing the same file again changes nothing."""
-    with campaign_at(storage, name) as campaign:
-        report = campaign.import_history(responses)
-        if json:
-            emit_json(fields(report))
-            return
-        typer.echo(
-            f"{report.rounds} rounds with {report.responses:,} responses imported, {report.known_rounds} known before."
-        )
+    with campaign_at(storage, name, "import-history") as campaign:
+        report = campaign.import_history(_columns(responses, campaign))
+    if json:
+        emit_json(fields(report))
+        return
+    say(f"{report.rounds} rounds with {report.responses:,} responses imported, {report.known_rounds} known before.")
+
+
+def _columns(path: Path, campaign: Campaign) -> dict[str, Any]:
+    """The columns of a file, with products as the catalogue has them: 007 of a text file is never 7."""
+    people = ("source", "target", "user") if campaign.graph.ids.dtype.kind == "U" else ()
+    products, columns = read_table(path, "product", text=("product", *people))
+    known = {str(product): product for product in campaign.products()}
+    return {**columns, "product": [known.get(str(product), product) for product in products]}

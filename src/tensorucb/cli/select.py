@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorucb.cli._output import emit_json, error_text, print_to
-from tensorucb.errors import FileFormatError, InputError, TensorUCBError
+from tensorucb.cli._options import Json, Seed, Threads, finite, listed_ids
+from tensorucb.cli._output import emit_json, print_table, say, shown
+from tensorucb.cli._progress import Progress
+from tensorucb.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,7 +54,9 @@ def select(
     weighted_cascade: Annotated[
         bool, typer.Option("--weighted-cascade", help="Probability 1 / in-degree of the target (the default).")
     ] = False,
-    uniform: Annotated[float | None, typer.Option(min=0.0, max=1.0, help="The same probability for all edges.")] = None,
+    uniform: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="The same probability for all edges.", callback=finite)
+    ] = None,
     source: Annotated[str, typer.Option(help="Column of the users who influence.")] = "source",
     target: Annotated[str, typer.Option(help="Column of the users who are influenced.")] = "target",
     objective: Annotated[
@@ -64,11 +68,16 @@ def select(
     ] = None,
     epsilon: Annotated[float, typer.Option(help="What sampling may cost of the guarantee.", callback=_epsilon)] = 0.1,
     exclude: Annotated[
-        list[str] | None, typer.Option(help="Who must not be a seed: an id, or a file with one a line. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            help="Who must not be a seed: an id as it is, or @FILE with one on each line; @@ann is the id @ann. "
+            "Repeatable.",
+            metavar="ID|@FILE",
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Sets everything random.")] = 0,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads; the answer is the same.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    seed: Seed = 0,
+    threads: Threads = None,
+    json: Json = False,
 ) -> None:
     """Pick the K users to seed in a network of your own, with a certificate of how good they are."""
     ways = [name for name, given in _ways(probability, weighted_cascade, uniform) if given]
@@ -78,25 +87,27 @@ def select(
         raise typer.BadParameter(
             f"--algorithm {algorithm.value} is for --objective cascade; direct is solved by exact greedy. Leave it out."
         )
-    try:
-        _run(
-            edges,
+    columns = () if probability is None else (probability,)
+    with Progress("select"):
+        from tensorucb.graph import Graph
+        from tensorucb.oracle import select_seeds
+
+        graph = Graph.read(edges, source=source, target=target, attributes=columns, self_loops="drop")
+        pick = select_seeds(
+            graph,
+            _probabilities(graph, probability, uniform),
             k,
-            probability,
-            uniform,
-            source,
-            target,
-            objective.value,
-            (algorithm or Algorithm.opim).value,
-            epsilon,
-            exclude,
-            seed,
-            threads,
-            json,
+            objective=objective.value,
+            algorithm=(algorithm or Algorithm.opim).value,
+            epsilon=epsilon,
+            exclude=listed_ids(graph, exclude, "--exclude"),
+            threads=threads,
+            rng=seed,
         )
-    except (TensorUCBError, OSError) as error:
-        typer.echo(f"tensorucb: {error_text(error)}", err=True)
-        raise typer.Exit(1) from None
+    if json:
+        emit_json(_document(graph, pick, objective.value))
+    else:
+        _print(graph, pick)
 
 
 def _ways(probability: str | None, weighted_cascade: bool, uniform: float | None) -> list[tuple[str, bool]]:
@@ -105,50 +116,6 @@ def _ways(probability: str | None, weighted_cascade: bool, uniform: float | None
         ("--weighted-cascade", weighted_cascade),
         ("--uniform", uniform is not None),
     ]
-
-
-def _run(
-    edges: Path,
-    k: int,
-    probability: str | None,
-    uniform: float | None,
-    source: str,
-    target: str,
-    objective: Any,
-    algorithm: Any,
-    epsilon: float,
-    exclude: list[str] | None,
-    seed: int,
-    threads: int | None,
-    json: bool,
-) -> None:
-    from tensorucb.graph import Graph
-    from tensorucb.oracle import select_seeds
-
-    columns = () if probability is None else (probability,)
-    graph = Graph.read(edges, source=source, target=target, attributes=columns, self_loops="drop")
-    pick = select_seeds(
-        graph,
-        _probabilities(graph, probability, uniform),
-        k,
-        objective=objective,
-        algorithm=algorithm,
-        epsilon=epsilon,
-        exclude=_excluded(graph, exclude or []),
-        threads=threads,
-        rng=seed,
-    )
-    if json:
-        emit_json(_document(graph, pick, objective))
-        return
-    console = print_to()
-    console.print(_table(graph, pick))
-    if graph.dropped_self_loops or graph.merged_edges:
-        console.print(
-            f"Left out: {graph.dropped_self_loops:,} self-loops and {graph.merged_edges:,} repeats of an edge.",
-            soft_wrap=True,
-        )
-    console.print(_certificate(pick), soft_wrap=True)
 
 
 def _probabilities(graph: Graph, column: str | None, uniform: float | None) -> NDArray[Any]:
@@ -162,39 +129,6 @@ def _probabilities(graph: Graph, column: str | None, uniform: float | None) -> N
     if uniform is not None:
         return np.full(graph.n_edges, uniform)
     return 1.0 / graph.in_degree[graph.targets]
-
-
-def _excluded(graph: Graph, given: list[str]) -> list[Any] | None:
-    """Ids from the options, a file's lines in place of its name."""
-    names: list[str] = []
-    for item in given:
-        path = Path(item)
-        if path.is_file():
-            names += _lines(path)
-        else:
-            names.append(item)
-    if not names:
-        return None
-    if graph.ids.dtype.kind == "U":
-        return names
-    return [_whole_number(name) for name in names]
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise FileFormatError(f"--exclude {str(path)!r} is not a UTF-8 text file: {error.reason}.") from error
-    return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-def _whole_number(name: str) -> int:
-    try:
-        return int(name)
-    except ValueError:
-        raise InputError(
-            f"--exclude {name!r} is neither a file nor an id of the network, whose ids are whole numbers."
-        ) from None
 
 
 def _document(graph: Graph, pick: Selection, objective: str) -> dict[str, Any]:
@@ -217,18 +151,17 @@ def _document(graph: Graph, pick: Selection, objective: str) -> dict[str, Any]:
     }
 
 
-def _table(graph: Graph, pick: Selection) -> Any:
-    from rich.table import Table
-
-    table = Table(title=f"{graph.n_nodes:,} users, {graph.n_edges:,} edges", title_justify="left")
-    table.add_column("Rank", justify="right")
-    table.add_column("User")
-    table.add_column("Gain", justify="right")
-    table.add_column("Out-degree", justify="right")
+def _print(graph: Graph, pick: Selection) -> None:
     degrees = graph.out_degree[pick.rows]
-    for rank, (name, gain, degree) in enumerate(zip(pick.seeds, pick.gains, degrees, strict=True), start=1):
-        table.add_row(str(rank), str(name), f"{gain:,.1f}", f"{degree:,}")
-    return table
+    rows = [
+        (rank, shown(name), f"{gain:,.1f}", f"{degree:,}")
+        for rank, (name, gain, degree) in enumerate(zip(pick.seeds, pick.gains, degrees, strict=True), start=1)
+    ]
+    title = f"{graph.n_nodes:,} users, {graph.n_edges:,} edges\n"
+    print_table(("Rank", "User", "Gain", "Out-degree"), rows, words=("User",), title=title)
+    if graph.dropped_self_loops or graph.merged_edges:
+        say(f"Left out: {graph.dropped_self_loops:,} self-loops and {graph.merged_edges:,} repeats of an edge.")
+    say(_certificate(pick))
 
 
 def _certificate(pick: Selection) -> str:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tensorucb.cli._campaign import STORAGE, Json, Storage, as_id, ask_document, campaign_at, failing, fields
-from tensorucb.cli._output import emit_json, print_to
+from tensorucb.cli._campaign import STORAGE, Json, Storage, ask_document, campaign_at, fields
+from tensorucb.cli._options import one_id
+from tensorucb.cli._output import emit_json, print_table, say, shown
 
 if TYPE_CHECKING:
-    from tensorucb.campaign import Ask, Campaign, CampaignStatus
+    from tensorucb.campaign import Ask, CampaignStatus
 
 __all__ = ["status"]
 
@@ -35,38 +36,39 @@ def status(
     if name is None:
         _all(storage, json)
         return
-    with campaign_at(storage, name) as campaign:
-        if explain is not None:
-            _explain(campaign, explain, user, json)
-            return
+    if explain is not None:
+        _explain(storage, name, explain, user, json)
+        return
+    with campaign_at(storage, name, "status") as campaign:
         numbers, rounds = campaign.status(), campaign.rounds()
-        if json:
-            emit_json({**fields(numbers), "rounds": [ask_document(entry) for entry in rounds]})
-            return
-        _print(numbers, rounds)
+    if json:
+        emit_json({**fields(numbers), "rounds": [ask_document(entry) for entry in rounds]})
+        return
+    _print(numbers, rounds)
 
 
-def _explain(campaign: Campaign, round_id: str, user: str | None, json: bool) -> None:
-    known = None if user is None else as_id(campaign.graph, user)
-    explanation = campaign.explain(round_id, known)
+def _explain(storage: str, name: str, round_id: str, user: str | None, json: bool) -> None:
+    with campaign_at(storage, name, "status") as campaign:
+        known = None if user is None else one_id(campaign.graph, user, "--user")
+        explanation = campaign.explain(round_id, known)
     if json:
         emit_json(fields(explanation))
         return
-    typer.echo(getattr(explanation, "text", None) or str(explanation))
+    say(getattr(explanation, "text", None) or str(explanation))
 
 
 def _all(storage: str, json: bool) -> None:
     from tensorucb.store.campaigns import list_campaigns
 
-    with failing():
-        lines = list_campaigns(storage)
+    lines = list_campaigns(storage)
     if json:
         emit_json({"campaigns": [fields(line) for line in lines]})
         return
     for line in lines:
-        typer.echo(f"{line.name}: {line.policy}, {line.rounds} rounds, {line.open} open, since {_moment(line.created)}")
+        since = _moment(line.created)
+        say(f"{shown(line.name)}: {line.policy}, {line.rounds} rounds, {line.open} open, since {since}")
     if not lines:
-        typer.echo("No campaigns yet. Create one with `tensorucb create`.")
+        say("No campaigns yet. Create one with `tensorucb create`.")
 
 
 def _moment(seconds: float) -> str:
@@ -74,20 +76,36 @@ def _moment(seconds: float) -> str:
 
 
 def _print(numbers: CampaignStatus, rounds: tuple[Ask, ...]) -> None:
-    from rich.table import Table
-
-    console = print_to()
-    console.print(
-        f"{numbers.name}: {numbers.policy}, {numbers.users:,} users, {numbers.edges:,} edges, {numbers.products} "
-        f"products, {numbers.rounds} rounds ({numbers.open} open)",
-        soft_wrap=True,
+    say(
+        f"{shown(numbers.name)}: {numbers.policy}, {numbers.users:,} users, {numbers.edges:,} edges, "
+        f"{numbers.products} products, {numbers.rounds} rounds ({numbers.open} open)"
     )
-    table = Table(box=None)
-    for column in ("Round", "Status", "Opened (UTC)", "Product", "Contacted", "Expected reach"):
-        table.add_column(column)
+    for line in _troubles(numbers):
+        say(line)
+    rows = []
     for entry in rounds[-_SHOWN:]:
-        reach = "" if entry.reach is None else f"{entry.reach.mean:.1f} ({entry.reach.low:.0f}–{entry.reach.high:.0f})"
-        product = "" if entry.product is None else str(entry.product)
-        cells = (entry.id, entry.status, _moment(entry.opened), product, str(len(entry.contacted)), reach)
-        table.add_row(*cells)
-    console.print(table)
+        expected = entry.reach
+        reach = "" if expected is None else f"{expected.mean:.0f} ({expected.low:.0f} to {expected.high:.0f})"
+        product = "" if entry.product is None else shown(entry.product)
+        rows.append((entry.id, entry.status, _moment(entry.opened), product, len(entry.contacted), reach))
+    columns = ("Round", "Status", "Opened (UTC)", "Product", "Users", "Expected reach")
+    print_table(columns, rows, words=("Status", "Opened (UTC)", "Product"))
+
+
+def _troubles(numbers: CampaignStatus) -> list[str]:
+    """What somebody should know or do."""
+    lines = [
+        f"Round {round_id} could not be learned and is left out of the model: {shown(reason or 'see the log')}. "
+        "`tensorucb close --cancel` drops it."
+        for round_id, reason in numbers.quarantined.items()
+    ]
+    if numbers.behind:
+        lines.append(
+            f"Late responses are being learned: the next ask will not know the newest of {numbers.behind} rounds yet."
+        )
+    if numbers.erasing:
+        lines.append(
+            "Somebody was forgotten, but the store's files are not rewritten yet, because others read them. "
+            "The next command that finds nobody reading finishes it."
+        )
+    return lines

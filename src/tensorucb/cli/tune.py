@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorucb.cli._output import check_output_file, emit_json, print_to, progress_bar
+from tensorucb.cli._options import MANY, Json, Seed
+from tensorucb.cli._output import check_output_file, emit_json, print_table, say, shown
+from tensorucb.cli._progress import Progress
 from tensorucb.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,13 +27,13 @@ def tune(
         list[str] | None,
         typer.Option(help="Policy to tune, e.g. TensorUCB; may be repeated.", show_default="TensorUCB"),
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Validation rounds each setting is tried on.")] = 50,
-    k: Annotated[int, typer.Option(min=1, help="Seeds a round.")] = 10,
-    seed: Annotated[int, typer.Option(min=0, help="Sets everything random.")] = 0,
+    rounds: Annotated[int, typer.Option(min=1, max=MANY, help="Validation rounds each setting is tried on.")] = 50,
+    k: Annotated[int, typer.Option(min=1, max=MANY, help="Seeds per round.")] = 10,
+    seed: Seed = 0,
     out: Annotated[Path, typer.Option(help="TOML file for the settings, for `reproduce --settings`.")] = Path(
         "tensorucb-settings.toml"
     ),
-    json: Annotated[bool, typer.Option("--json", help="Print the choice as JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Choose features, c and R for a data set on simulated rounds, print what was tried, and keep it in a file.
 
@@ -39,41 +41,37 @@ def tune(
     played against a truth fitted to the log (topic-aware cascades); user features come from every fifth item, rounds
     from the others.
     """
-    from tensorucb import experiments
-    from tensorucb.data import read_dataset
-
-    # In the form in which `reproduce --settings` uses them.
-    contestants = {**experiments.contestants(), **experiments.paper_policies()}
-    wanted = policy or ["TensorUCB"]
-    unknown = [name for name in wanted if name not in contestants]
-    if unknown:
-        raise InputError(f"there is no policy {unknown[0]!r} to tune. Known: {', '.join(contestants)}.")
     check_output_file(out)
-    note = print_to(err=True)
-    environment = experiments.environment_from_dataset(
-        read_dataset(data),
-        settings=experiments.WorldSettings(k=k, seed=seed),
-        tell=lambda line: note.print(f"[dim]{line} …[/dim]"),
-    )
     choices: dict[str, FeatureChoice] = {}
     policies: dict[str, Policy] = {}
     trials: dict[str, Sequence[Trial]] = {}
-    with progress_bar("tune") as report:
+    with Progress("tune") as progress:
+        from tensorucb import experiments
+        from tensorucb.data import read_dataset
+
+        # In the form in which `reproduce --settings` uses them.
+        contestants = {**experiments.contestants(), **experiments.paper_policies()}
+        wanted = policy or ["TensorUCB"]
+        unknown = [name for name in wanted if name not in contestants]
+        if unknown:
+            raise InputError(f"there is no policy {unknown[0]!r} to tune. Known: {', '.join(contestants)}.")
+        world = experiments.WorldSettings(k=k, seed=seed)
+        environment = experiments.environment_from_dataset(read_dataset(data), settings=world, tell=progress.note)
         for name in wanted:
-            options: Any = {"rounds": rounds, "seed": seed, "report": report}
+            options: Any = {"rounds": rounds, "seed": seed, "report": progress}
             choices[name] = experiments.choose_features(environment, contestants[name], **options)
             found = experiments.tune(choices[name].environment, {name: contestants[name]}, **options)
             policies |= found.policies
             trials |= found.trials
-    tuning = experiments.Tuning(policies, trials)
-    experiments.write_settings(out, tuning)
+        tuning = experiments.Tuning(policies, trials)
+        experiments.write_settings(out, tuning)
     rows = _rows(choices, tuning)
     described = environment.describe()
     if json:
         emit_json({"environment": described, "settings": str(out), "trials": rows})
         return
     _print(rows, described)
-    typer.echo(f"Settings: {out}")
+    say(f"Settings: {shown(out)}")
 
 
 def _rows(choices: Mapping[str, FeatureChoice], tuning: Tuning) -> list[dict[str, Any]]:
@@ -92,15 +90,14 @@ def _rows(choices: Mapping[str, FeatureChoice], tuning: Tuning) -> list[dict[str
 
 
 def _print(rows: Sequence[Mapping[str, Any]], described: Mapping[str, Any]) -> None:
-    from rich.table import Table
-
-    console = print_to()
-    console.print(
-        f"{described['name']}: {described['n_nodes']:,} users with {described['user_features']} features, "
+    names = ("policy", "features", "setting")
+    cells = [
+        (*(shown(row[name]) for name in names), f"{row['average_regret']:.2f}", "chosen" if row["chosen"] else "")
+        for row in rows
+    ]
+    columns = ("Policy", "Features", "Setting", "Average regret", "")
+    title = (
+        f"{shown(described['name'])}: {described['n_nodes']:,} users with {described['user_features']} features, "
         f"{described['n_edges']:,} edges, {described['campaign_products']} products"
     )
-    table = Table("Policy", "Features", "Setting", "Average regret", "")
-    for row in rows:
-        mark = "[bold]chosen[/bold]" if row["chosen"] else ""
-        table.add_row(row["policy"], row["features"], row["setting"], f"{row['average_regret']:.2f}", mark)
-    console.print(table)
+    print_table(columns, cells, words=("Policy", "Features", "Setting", ""), title=title)

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.checks import check_instance, check_text
 from tensorucb.data._log import ActionLog
 from tensorucb.data._report import Report
 from tensorucb.graph import Graph
+from tensorucb.graph._arguments import check_graph
+from tensorucb.moments import check_seconds
 
 __all__ = ["Dataset", "checksum"]
 
@@ -40,6 +43,15 @@ class Dataset:
     name: str = "data"
     window: float | None = None
     report: Report = field(default_factory=Report)
+
+    def __post_init__(self) -> None:
+        check_graph(self.graph)
+        check_instance("log", self.log, ActionLog, "an ActionLog", "ActionLog.from_arrays makes one.")
+        self.log.interactions(self.graph.n_nodes)  # refuses a log with more users than the graph
+        check_text("name", self.name)
+        if self.window is not None:
+            check_seconds("window", self.window)
+        check_instance("report", self.report, Report, "a Report")
 
     def __repr__(self) -> str:
         return (
@@ -70,6 +82,7 @@ def checksum(dataset: Dataset) -> str:
     str
         64 hexadecimal digits, the same on every machine; for manifests and as a key of caches.
     """
+    check_instance("dataset", dataset, Dataset, "a Dataset")
     graph, log = dataset.graph, dataset.log
     window = None if dataset.window is None else float(dataset.window)
     digest = hashlib.sha256(f"tensorucb dataset 1, window {window!r}".encode())

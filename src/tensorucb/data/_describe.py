@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from tensorucb.checks import check_instance
 from tensorucb.data._dataset import Dataset
 from tensorucb.data._log import ActionLog
 from tensorucb.graph import Graph
+from tensorucb.graph._arguments import check_graph
+from tensorucb.moments import check_seconds
 
 __all__ = ["Description", "count_activations", "describe"]
 
@@ -46,9 +49,12 @@ class Description:
 
 def count_activations(graph: Graph, log: ActionLog, window: float | None = None) -> tuple[int, int]:
     """Activations and trials over all edges and items (see `Description`)."""
+    check_graph(graph)
+    check_instance("log", log, ActionLog, "an ActionLog")
+    log.interactions(graph.n_nodes)  # refuses a log with more users than the graph
     when = np.full(graph.n_nodes, np.inf)
     offsets, degree = graph.out_offsets, graph.out_degree
-    horizon = np.inf if window is None else window
+    horizon = np.inf if window is None else check_seconds("window", window)
     activations = trials = 0
     for start, stop in zip(log.item_offsets[:-1], log.item_offsets[1:], strict=True):
         users, times = log.users[start:stop], log.times[start:stop].astype(np.float64)
@@ -75,6 +81,7 @@ def describe(dataset: Dataset) -> Description:
     Description
         Percentiles are over all users, interpolated.
     """
+    check_instance("dataset", dataset, Dataset, "a Dataset")
     graph, log = dataset.graph, dataset.log
     degree = graph.out_degree
     p50, p90, p99 = (float(value) for value in np.percentile(degree, [50, 90, 99]))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tensorucb.checks import check_flag, check_path, check_text
 from tensorucb.data._assemble import assemble
 from tensorucb.data._dataset import Dataset
 from tensorucb.data._text import Column, read_text
@@ -39,8 +40,9 @@ def read_digg(votes: Path, friends: Path, *, name: str = "digg", strict: bool = 
     Dataset
         Without an activation window, as in the paper.
     """
+    name, strict = check_text("name", name), check_flag("strict", strict)
     links = read_text(
-        friends,
+        check_path("friends", friends),
         [Column("mutual", "flag"), Column("target", "whole"), Column("source", "whole")],
         separator=",",
         n_fields=4,
@@ -49,7 +51,7 @@ def read_digg(votes: Path, friends: Path, *, name: str = "digg", strict: bool = 
         ignored=["friend_date"],
     )
     actions = read_text(
-        votes,
+        check_path("votes", votes),
         [Column("time", "time"), Column("user", "whole"), Column("item", "whole")],
         separator=",",
         n_fields=3,

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import polars as pl
 
+from tensorucb.checks import check_flag, check_path, check_text, shown
 from tensorucb.data._assemble import assemble
 from tensorucb.data._dataset import Dataset
 from tensorucb.data._text import Column, Table, first_line, read_text
@@ -64,15 +65,17 @@ def read_flixster(links: Path, ratings: Path | None = None, *, name: str = "flix
     Dataset
         With the paper's activation window of seven days.
     """
-    friends = _friends(links, strict)
+    name, strict = check_text("name", name), check_flag("strict", strict)
+    friends = _friends(check_path("links", links), strict)
     if ratings is None:
         return assemble(name, friends, None, window=SEVEN_DAYS, both_ways=True)
+    ratings = check_path("ratings", ratings)
     head = [word.strip().strip('"').lower() for word in first_line(ratings).split("\t")]
     header = bool(re.search("[a-z]", head[0]))
     if header and head != _RATING_COLUMNS:
         raise FileFormatError(
             f"{ratings.name} should have the columns {', '.join(_RATING_COLUMNS)} between tabs; "
-            f"its first line has {', '.join(head)}."
+            f"its first line has {shown(head)}."
         )
     actions = read_text(
         ratings,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tensorucb.checks import check_choice, check_number
 from tensorucb.data._dataset import Dataset
 from tensorucb.data._log import ActionLog
 from tensorucb.data._report import Report
-from tensorucb.errors import InputError
 from tensorucb.rng import RngLike, as_generator
 
 if TYPE_CHECKING:
@@ -52,10 +52,8 @@ def generate_dataset(name: str, *, scale: float = 1.0, rng: RngLike = 0) -> Data
     Dataset
         Times are steps of the cascades, and the window is one step. The truth behind the log is not part of it.
     """
-    if name not in GENERATORS:
-        raise InputError(f"no generator is called {name!r}. Choose {', '.join(GENERATORS)}.")
-    if not 0 < scale < float("inf"):
-        raise InputError(f"scale must be a positive number; got {scale!r}.")
+    check_choice("name", name, GENERATORS)
+    scale = check_number("scale", scale, low=1e-6, high=1000.0)
     generator = as_generator(rng)
     made = _sandbox(name, scale, generator)
     log = ActionLog.from_arrays(*made.action_log(None, generator), range(len(made.names)))

@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.errors import InputError, ShapeError
+from tensorucb.checks import check_count, check_rows
+from tensorucb.errors import ShapeError
+from tensorucb.graph._ids import id_column, string_array
+from tensorucb.moments import check_times
 
 __all__ = ["ActionLog"]
 
@@ -27,7 +30,7 @@ class ActionLog:
     items
         Number of the item acted on, an index into ``item_ids``.
     times
-        When, in seconds (whole numbers stay int64, otherwise float64).
+        When, in seconds (whole numbers stay int64, otherwise float64); `from_arrays` also takes datetimes.
     item_ids
         The caller's id of each item.
     """
@@ -40,30 +43,22 @@ class ActionLog:
     @classmethod
     def from_arrays(cls, users: ArrayLike, items: ArrayLike, times: ArrayLike, item_ids: ArrayLike) -> ActionLog:
         """A log from arrays in any order; of a repeated user and item the earliest is kept."""
-        user_rows, item_numbers, moments = np.asarray(users), np.asarray(items), np.asarray(times)
-        ids = np.asarray(item_ids)
-        if not user_rows.shape == item_numbers.shape == moments.shape or user_rows.ndim != 1:
+        column = id_column(item_ids, "item_ids")
+        ids = column if isinstance(column, np.ndarray) else string_array(column)
+        user_rows = check_rows("users", users, 2**31 - 1, hint="They are rows of the graph.")
+        item_numbers = check_rows("items", items, ids.size, hint="They are indices into item_ids.")
+        moments = check_times("times", times)
+        if not user_rows.shape == item_numbers.shape == moments.shape:
             raise ShapeError(
                 "users, items and times must be of one length; "
                 f"got {user_rows.shape}, {item_numbers.shape} and {moments.shape}."
             )
-        if user_rows.size and (item_numbers.min() < 0 or item_numbers.max() >= ids.size):
-            raise InputError(f"items must be numbers below the {ids.size} item_ids; got {int(item_numbers.max())}.")
-        if user_rows.size and user_rows.min() < 0:
-            raise InputError(f"users must be rows of the graph; got {int(user_rows.min())}.")
-        if moments.dtype.kind not in "iu":
-            moments = moments.astype(np.float64)
-            if not np.isfinite(moments).all():
-                raise InputError("times must be finite numbers of seconds; drop the actions without a time.")
-        else:
-            moments = moments.astype(np.int64)
         order = np.lexsort((user_rows, moments, item_numbers))
-        user_rows = user_rows[order].astype(np.int32)
-        item_numbers = item_numbers[order].astype(np.int32)
-        keys = item_numbers.astype(np.int64) * (int(user_rows.max(initial=0)) + 1) + user_rows
+        user_rows, item_numbers = user_rows[order], item_numbers[order]
+        keys = item_numbers * (int(user_rows.max(initial=0)) + 1) + user_rows
         _, first = np.unique(keys, return_index=True)
         first.sort()
-        return cls(user_rows[first], item_numbers[first], moments[order][first], ids)
+        return cls(user_rows[first].astype(np.int32), item_numbers[first].astype(np.int32), moments[order][first], ids)
 
     @classmethod
     def empty(cls) -> ActionLog:
@@ -88,6 +83,7 @@ class ActionLog:
 
     def interactions(self, n_nodes: int) -> NDArray[np.int64]:
         """Number of actions of each of ``n_nodes`` users."""
+        n_nodes = check_count("n_nodes", n_nodes, int(self.users.max(initial=-1)) + 1, 2**31 - 1)
         return np.bincount(self.users, minlength=n_nodes).astype(np.int64)
 
     def select(self, actions: NDArray[Any], *, items: NDArray[np.int64] | None = None) -> ActionLog:

@@ -10,15 +10,20 @@ from typing import Any
 
 import polars as pl
 
+from tensorucb.checks import check_flag, check_path, check_text, shown
 from tensorucb.data._assemble import assemble
 from tensorucb.data._dataset import Dataset
 from tensorucb.data._report import FIRST_LINES, FileReport, LeftOut, refuse
 from tensorucb.data._text import Column, Table, first_line, read_text
-from tensorucb.errors import FileFormatError
+from tensorucb.errors import FileFormatError, InputError
+from tensorucb.files import FORMULA
+from tensorucb.moments import check_seconds
+from tensorucb.tables import read_table
 
-__all__ = ["META", "read_plain"]
+__all__ = ["GUARDED", "META", "read_plain"]
 
 META = "dataset.json"
+GUARDED = "formulas_guarded"
 _LINKS = {"source": "id", "target": "id"}
 _ACTIONS = {"user": "id", "item": "id", "timestamp": "time"}
 
@@ -28,7 +33,7 @@ def _places(file: str, header: Sequence[str], wanted: Sequence[str]) -> list[int
     if missing:
         raise FileFormatError(
             f"{file} lacks the column{'s' if len(missing) > 1 else ''} {', '.join(missing)}; "
-            f"its first line has {', '.join(header) or 'nothing'}. Name the columns {', '.join(wanted)}."
+            f"its first line has {shown(list(header)) if header else 'nothing'}. Name the columns {', '.join(wanted)}."
         )
     doubled = [name for name in wanted if list(header).count(name) > 1]
     if doubled:
@@ -73,12 +78,10 @@ def _cells(frame: pl.DataFrame, name: str, kind: str, file: str) -> pl.Expr:
 
 
 def _read_parquet(path: Path, kinds: dict[str, str], strict: bool) -> Table:
-    try:
-        header = list(pl.read_parquet_schema(path))
-        _places(path.name, header, list(kinds))
-        raw = pl.read_parquet(path, columns=list(kinds))
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise FileFormatError(f"{path.name} is not a sound Parquet file ({error}). Write or fetch it again.") from error
+    table = read_table(path)
+    header = table.columns
+    _places(path.name, header, list(kinds))
+    raw = table.select(list(kinds))
     if not raw.height:
         raise FileFormatError(f"{path.name} holds no rows. Check that it was fetched or written in full.")
     frame = raw.select(_cells(raw, name, kind, path.name).alias(name) for name, kind in kinds.items())
@@ -98,27 +101,34 @@ def _read_parquet(path: Path, kinds: dict[str, str], strict: bool) -> Table:
     return Table(frame, FileReport(path.name, raw.height, frame.height, tuple(left_out), ignored))
 
 
-def _read(path: Path, kinds: dict[str, str], strict: bool) -> Table:
-    return (_read_parquet if path.suffix == ".parquet" else _read_csv)(path, kinds, strict)
+def _read(path: Path, kinds: dict[str, str], strict: bool, guarded: bool) -> Table:
+    if path.suffix == ".parquet":
+        return _read_parquet(path, kinds, strict)
+    table = _read_csv(path, kinds, strict)
+    if not guarded:
+        return table
+    return Table(table.frame.with_columns(pl.col(pl.String).str.replace(f"^'{FORMULA[1:]}", "$1")), table.report)
 
 
-def _meta(path: Path | None) -> tuple[str | None, float | None]:
-    """Name and window from ``dataset.json``."""
+def _meta(path: Path | None) -> tuple[str | None, float | None, bool]:
+    """Name and window from ``dataset.json``, and whether texts that look like formulas have an apostrophe in front."""
     if path is None:
-        return None, None
+        return None, None, False
     try:
         meta: Any = json.loads(path.read_text(encoding="utf-8"))
         name, window = meta.get("name"), meta.get("window")
-        sound = isinstance(name, str | None) and (
-            window is None or (isinstance(window, int | float) and not isinstance(window, bool) and window > 0)
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        raise FileFormatError(f"{path.name} is not readable ({shown(error)}). Mend or delete it.") from error
+    try:
+        return (
+            None if name is None else check_text("name", name),
+            None if window is None else check_seconds("window", window),
+            meta.get(GUARDED) is True,
         )
-    except (OSError, ValueError, AttributeError) as error:
-        raise FileFormatError(f"{path.name} is not readable ({error}). Mend or delete it.") from error
-    if not sound:
+    except InputError as error:
         raise FileFormatError(
-            f'{path.name} should hold {{"name": text, "window": seconds or null}}; got {str(meta)[:80]}.'
-        )
-    return name, None if window is None else float(window)
+            f'{path.name} should hold {{"name": text, "window": seconds or null}}; got {shown(meta)}.'
+        ) from error
 
 
 def read_plain(
@@ -144,10 +154,11 @@ def read_plain(
     Dataset
         Ids are whole numbers where all of them are, text otherwise. Other columns are ignored and named in the report.
     """
-    told, window = _meta(meta)
-    links = _read(edges, _LINKS, strict)
+    name, strict = check_text("name", name), check_flag("strict", strict)
+    told, window, guarded = _meta(None if meta is None else check_path("meta", meta))
+    links = _read(check_path("edges", edges), _LINKS, strict, guarded)
     log = None
     if actions is not None:
-        log = _read(actions, _ACTIONS, strict)
+        log = _read(check_path("actions", actions), _ACTIONS, strict, guarded)
         log = Table(log.frame.rename({"timestamp": "time"}), log.report)
     return assemble(told or name, links, log, window=window)

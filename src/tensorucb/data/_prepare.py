@@ -7,10 +7,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.checks import check_count, check_flag, check_instance, shown
 from tensorucb.data._dataset import Dataset
 from tensorucb.data._log import ActionLog
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
+from tensorucb.moments import check_seconds
 from tensorucb.rng import RngLike, as_generator
 
 __all__ = ["prepare"]
@@ -30,10 +32,7 @@ def _subgraph(graph: Graph, keep: NDArray[np.bool_], drop_isolated: bool) -> tup
 def _sample_products(log: ActionLog, n_products: int | None, rng: RngLike) -> ActionLog:
     acted = np.unique(log.items).astype(np.int64)
     if n_products is not None:
-        if isinstance(n_products, bool) or not 1 <= n_products <= acted.size:
-            raise InputError(
-                f"n_products must lie between 1 and the {acted.size} items with actions; got {n_products!r}."
-            )
+        n_products = check_count("n_products", n_products, 1, acted.size)
         acted = np.sort(as_generator(rng).choice(acted, n_products, replace=False))
     return log.select(np.ones(log.n_actions, dtype=bool), items=acted)
 
@@ -69,16 +68,18 @@ def prepare(
     Dataset
         New, with the steps added to its report. Users are judged on the whole log, before products are drawn.
     """
-    if isinstance(min_interactions, bool) or min_interactions < 0:
-        raise InputError(f"min_interactions must be 0 or more; got {min_interactions!r}.")
-    if window != "keep" and window is not None and not (np.isfinite(window) and window > 0):
-        raise InputError(f"window must be a positive number of seconds, None or 'keep'; got {window!r}.")
+    check_instance("dataset", dataset, Dataset, "a Dataset", "read_dataset and generate_dataset make one.")
+    min_interactions = check_count("min_interactions", min_interactions, 0)
+    drop_isolated = check_flag("drop_isolated", drop_isolated)
+    chosen = dataset.window
+    if not (isinstance(window, str) and window == "keep"):
+        chosen = None if window is None else check_seconds("window", window)
     graph, log = dataset.graph, dataset.log
     keep = log.interactions(graph.n_nodes) >= min_interactions
     inside = keep[graph.sources] & keep[graph.targets]
     if not inside.any():
         raise InputError(
-            f"no edge of {dataset.name!r} joins two users with {min_interactions} interactions or more. "
+            f"no edge of {shown(dataset.name)} joins two users with {min_interactions} interactions or more. "
             "Lower min_interactions."
         )
     smaller, rows = _subgraph(graph, keep, drop_isolated)
@@ -95,5 +96,4 @@ def prepare(
         + ("no action left" if n_products is None else f"no action left, or not among the {n_products} drawn"),
         f"{log.n_actions - final_log.n_actions:,} actions dropped with these users and items",
     )
-    chosen = dataset.window if window == "keep" else window
     return Dataset(smaller, final_log, dataset.name, chosen, report)

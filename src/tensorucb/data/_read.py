@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from tensorucb.checks import check_flag, check_path, check_text, shown_path
 from tensorucb.data._dataset import Dataset
 from tensorucb.data._digg import read_digg
 from tensorucb.data._flixster import read_flixster
@@ -68,11 +69,12 @@ def read_dataset(directory: str | os.PathLike[str], *, name: str | None = None, 
     Dataset
         With a report of what was read and what was left out.
     """
-    folder = Path(directory)
+    folder = check_path("directory", directory)
+    strict = check_flag("strict", strict)
     if not folder.is_dir():
-        raise InputError(f"{os.fspath(directory)!r} is not a directory. Pass the directory that holds {_FORMS}.")
+        raise InputError(f"{shown_path(folder)} is not a directory. Pass the directory that holds {_FORMS}.")
     files = _files(folder)
-    label = name or folder.resolve().name
+    label = folder.resolve().name if name is None else check_text("name", name)
     digg = _pair(files, ("digg_votes1.csv", "digg_votes.csv"), ("digg_friends.csv",))
     if digg is not None:
         return read_digg(*digg, name=label, strict=strict)
@@ -81,7 +83,7 @@ def read_dataset(directory: str | os.PathLike[str], *, name: str | None = None, 
         return read_flixster(*flixster, name=label, strict=strict)
     edges = _plain_file(files, "edges")
     if edges is None:
-        raise FileFormatError(f"no data set in {os.fspath(directory)!r}. A directory should hold {_FORMS}.")
+        raise FileFormatError(f"no data set in {shown_path(folder)}. A directory should hold {_FORMS}.")
     if "nodes.csv" in files and edges.suffix != ".parquet" and "source" not in first_line(edges):
         return read_flixster(edges, name=label, strict=strict)
     return read_plain(edges, _plain_file(files, "actions"), meta=files.get(META), name=label, strict=strict)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
+from tensorucb.checks import shown
 from tensorucb.data._report import FIRST_LINES, FileReport, LeftOut, refuse
 from tensorucb.errors import FileFormatError
 
@@ -68,7 +69,7 @@ def _load(path: Path) -> tuple[bytes, list[str]]:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise FileFormatError(f"{path.name} is not a sound gzip file ({error}). Fetch it again.") from error
     except OSError as error:
-        raise FileFormatError(f"cannot read {path.name}: {error.strerror or error}.") from error
+        raise FileFormatError(f"cannot read {shown(path.name)}: {error.strerror or error}.") from error
     remarks = []
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         data = data.decode("utf-16", errors="replace").encode("utf-8", errors="replace")
@@ -93,7 +94,7 @@ def first_line(path: Path) -> str:
             with path.open("rb") as file:
                 data = file.read(1 << 16)
         except OSError as error:
-            raise FileFormatError(f"cannot read {path.name}: {error.strerror or error}.") from error
+            raise FileFormatError(f"cannot read {shown(path.name)}: {error.strerror or error}.") from error
     for mark in (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf", b"\0"):
         data = data.replace(mark, b"")
     return data.replace(b"\r", b"\n").split(b"\n", 1)[0].decode("utf-8", errors="replace")

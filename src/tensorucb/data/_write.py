@@ -10,10 +10,11 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
+from tensorucb.checks import check_choice, check_instance, check_path, shown, shown_path
 from tensorucb.data._dataset import Dataset
-from tensorucb.data._plain import META
+from tensorucb.data._plain import GUARDED, META
 from tensorucb.errors import InputError
-from tensorucb.files import atomic_write
+from tensorucb.files import FORMULA, atomic_write
 
 __all__ = ["write_dataset"]
 
@@ -23,7 +24,7 @@ def _write(frame: pl.DataFrame, path: Path) -> Path:
         if path.suffix == ".parquet":
             frame.write_parquet(file)
         else:
-            frame.write_csv(file)
+            frame.with_columns(pl.col(pl.String).str.replace(FORMULA, "'$1")).write_csv(file)
     return path
 
 
@@ -39,28 +40,30 @@ def write_dataset(
     directory
         Made if absent. Files of these names are replaced; ``edges`` or ``actions`` in the other form are an error.
     form
-        ``parquet`` or ``csv``.
+        ``parquet`` or ``csv``. In CSV a text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return
+        has an apostrophe in front, so that no spreadsheet takes it for a formula; ``dataset.json`` says so, and
+        `read_dataset` takes it off again.
 
     Returns
     -------
     list of Path
         The files written. `read_dataset` gives the same data set back, with the same `checksum`.
     """
-    if form not in ("parquet", "csv"):
-        raise InputError(f"form must be 'parquet' or 'csv'; got {form!r}.")
+    check_choice("form", form, ("parquet", "csv"))
+    check_instance("dataset", dataset, Dataset, "a Dataset", "read_dataset and generate_dataset make one.")
+    folder = check_path("directory", directory)
     graph, log = dataset.graph, dataset.log
     isolated = int(((graph.out_degree + graph.in_degree) == 0).sum())
     if isolated:
         raise InputError(
-            f"{isolated} users of {dataset.name!r} have no edge, and the plain form is a list of edges. "
+            f"{isolated} users of {shown(dataset.name)} have no edge, and the plain form is a list of edges. "
             "Drop them first: prepare(dataset, min_interactions=0)."
         )
-    folder = Path(directory)
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{os.fspath(directory)!r} is a file, not a directory. Choose another name.")
+        raise InputError(f"{shown_path(folder)} is a file, not a directory. Choose another name.")
     clash = [path.name for path in _others(folder, form, has_log=log.n_actions > 0)]
     if clash:
-        raise InputError(f"{os.fspath(directory)!r} already holds {', '.join(clash)}. Choose an empty directory.")
+        raise InputError(f"{shown_path(folder)} already holds {', '.join(clash)}. Choose an empty directory.")
     edges = pl.DataFrame({"source": graph.ids[graph.sources], "target": graph.ids[graph.targets]})
     written = [_write(edges, folder / f"edges.{form}")]
     if log.n_actions:
@@ -70,7 +73,8 @@ def write_dataset(
         written.append(_write(actions, folder / f"actions.{form}"))
     meta = folder / META
     with atomic_write(meta) as file:
-        file.write(json.dumps({"name": dataset.name, "window": dataset.window}).encode() + b"\n")
+        about = {"name": dataset.name, "window": dataset.window, **({GUARDED: True} if form == "csv" else {})}
+        file.write(json.dumps(about).encode() + b"\n")
     return [*written, meta]
 
 

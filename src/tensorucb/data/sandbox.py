@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.checks import check_array, check_count, check_number, check_rows, check_share, shown
 from tensorucb.data._network import community_members, draw_edges, skewed_degrees
 from tensorucb.diffusion import simulate_cascade
 from tensorucb.errors import InputError
@@ -56,8 +57,7 @@ class Sandbox:
 
     def probabilities(self, product_index: int) -> NDArray[np.float64]:
         """True activation probability of each edge for a product."""
-        if not 0 <= product_index < len(self.names):
-            raise InputError(f"product_index must lie in 0..{len(self.names) - 1}; got {product_index}.")
+        product_index = check_count("product_index", product_index, 0, len(self.names) - 1)
         return self.truth.probabilities(self.mixtures[product_index])
 
     def action_log(
@@ -81,11 +81,9 @@ class Sandbox:
             A user answers exactly one step after the neighbour who convinced them, so ``window=1`` is the right one.
         """
         generator = as_generator(rng)
-        chosen = np.arange(len(self.names)) if items is None else np.asarray(items, dtype=np.int64)
-        if np.unique(chosen).size != chosen.size:
-            raise InputError("items must be distinct: an item has one cascade in a log.")
-        if not 1 <= starters <= self.graph.n_nodes:
-            raise InputError(f"starters must lie in 1..{self.graph.n_nodes}; got {starters}.")
+        everything = np.arange(len(self.names))
+        chosen = everything if items is None else check_rows("items", items, everything.size, distinct=True)
+        starters = check_count("starters", starters, 1, self.graph.n_nodes)
         users, times = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
         for item in chosen:
             rows = generator.choice(self.graph.n_nodes, size=starters, replace=False)
@@ -157,12 +155,18 @@ def make_sandbox(
     >>> box.graph.n_nodes, box.graph.n_edges, box.users.shape, box.products.shape
     (100, 800, (100, 14), (5, 10))
     """
-    _check_sizes(n_users, n_edges, n_products, n_topics)
+    n_users, n_edges, n_products, n_topics = _sizes(n_users, n_edges, n_products, n_topics)
     _check_settings(base_rate, hub_influence, degree_shape, mixing, topic_concentration, feature_noise)
     generator = as_generator(rng)
-    groups = max(1, round(n_users**0.5 / 4)) if n_communities is None else n_communities
-    if not 1 <= groups <= n_users:
-        raise InputError(f"n_communities must lie in 1..{n_users}; got {groups}.")
+    groups = max(1, round(n_users**0.5 / 4))
+    if n_communities is not None:
+        groups = check_count("n_communities", n_communities, 1, n_users)
+    for name, effect in (
+        ("product_effect", product_effect),
+        ("influence_effect", influence_effect),
+        ("susceptibility_effect", susceptibility_effect),
+    ):
+        check_number(name, effect, low=-100.0, high=100.0)
     members = community_members(n_users, groups, generator)
     graph = _network(n_users, n_edges, members, degree_shape, mixing, generator)
     influence = _correlated(np.log(graph.out_degree), hub_influence, generator)
@@ -229,8 +233,7 @@ def flixster_like(scale: float = 1.0, rng: RngLike = 0, *, product_effect: float
 
 
 def _scaled(scale: float, users: int, edges: int, products: int) -> tuple[int, int, int]:
-    if not 0.0 < scale < float("inf"):
-        raise InputError(f"scale must be a positive number; got {scale!r}. Use 1.0 for the paper's size.")
+    scale = check_number("scale", scale, low=1e-6, high=1000.0, hint="Use 1.0 for the paper's size.")
     n = max(10, round(users * scale))
     return n, min(max(n, round(edges * scale)), n * (n - 1)), max(1, round(products * scale))
 
@@ -314,15 +317,18 @@ def _user_features(
     return np.asarray(users / np.linalg.norm(users, axis=1).max())
 
 
-def _check_sizes(n_users: int, n_edges: int, n_products: int, n_topics: int) -> None:
-    sizes = {"n_users": n_users, "n_edges": n_edges, "n_products": n_products, "n_topics": n_topics}
-    for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-            raise InputError(f"{name} must be a positive whole number; got {size!r}.")
-    if not 2 <= n_users <= n_edges <= n_users * (n_users - 1):
+def _sizes(n_users: int, n_edges: int, n_products: int, n_topics: int) -> tuple[int, int, int, int]:
+    n_users = check_count("n_users", n_users, 2, 10_000_000)
+    n_edges = check_count("n_edges", n_edges, 1, 100_000_000)
+    n_products = check_count("n_products", n_products, 1, 1_000_000)
+    n_topics = check_count("n_topics", n_topics, 1, 1000)
+    if not n_users <= n_edges <= n_users * (n_users - 1):
         raise InputError(
             f"n_edges must lie between n_users and n_users·(n_users − 1); got {n_edges} edges for {n_users} users."
         )
+    if max(n_edges, n_users, n_products) * n_topics > 1_000_000_000:
+        raise InputError(f"{n_edges} edges with {n_topics} topics do not fit in memory. Ask for fewer of either.")
+    return n_users, n_edges, n_products, n_topics
 
 
 def _check_settings(
@@ -333,13 +339,13 @@ def _check_settings(
     topic_concentration: float,
     feature_noise: float,
 ) -> None:
-    if not 0.0 < base_rate < 1.0:
-        raise InputError(f"base_rate must lie strictly between 0 and 1; got {base_rate!r}.")
-    if not -1.0 <= hub_influence <= 1.0:
-        raise InputError(f"hub_influence is a correlation in [-1, 1]; got {hub_influence!r}.")
-    if not 0.0 <= mixing <= 1.0:
-        raise InputError(f"mixing must lie in [0, 1]; got {mixing!r}.")
-    if topic_concentration <= 0.0 or feature_noise < 0.0:
-        raise InputError("topic_concentration must be positive and feature_noise not negative.")
-    if len(degree_shape) != 4 or degree_shape[0] < 1.0 or any(np.diff(degree_shape) < 0):
-        raise InputError(f"degree_shape must hold four percentiles from 1 up, in order; got {degree_shape!r}.")
+    check_share("base_rate", base_rate, zero=False, one=False)
+    check_number("hub_influence", hub_influence, low=-1.0, high=1.0, hint="It is a correlation.")
+    check_share("mixing", mixing)
+    check_number("topic_concentration", topic_concentration, low=1e-6)
+    check_number("feature_noise", feature_noise, high=100.0)
+    shape = check_array(
+        "degree_shape", degree_shape, (4,), low=1.0, hint="It holds the percentiles 50, 90, 99 and 100."
+    )
+    if (np.diff(shape) < 0).any():
+        raise InputError(f"degree_shape must hold four percentiles from 1 up, in order; got {shown(degree_shape)}.")

@@ -6,7 +6,7 @@ round's feedback. Nothing depends on the order in which edges are met, nor on th
 
 from __future__ import annotations
 
-from tensorucb.diffusion._cascades import Cascade, simulate_cascade, simulate_cascades
+from tensorucb.diffusion._cascades import Cascade, simulate_cascade, simulate_cascades, simulate_gains
 from tensorucb.diffusion._direct import direct_spread
 from tensorucb.diffusion._feedback import observe
 from tensorucb.diffusion._pool import LiveEdgePool
@@ -20,6 +20,7 @@ __all__ = [
     "observe",
     "simulate_cascade",
     "simulate_cascades",
+    "simulate_gains",
     "spread",
     "summarise",
 ]

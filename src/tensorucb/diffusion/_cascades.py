@@ -7,14 +7,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.diffusion._checks import check_count, check_probabilities, check_rows, check_values
+from tensorucb.checks import check_count
 from tensorucb.graph import Graph
+from tensorucb.graph._arguments import check_graph, check_probabilities, check_seeds, check_values
 from tensorucb.rng import RngLike, as_generator, stream_key
 from tensorucb.threads import map_chunks, thread_count
 
-__all__ = ["Cascade", "simulate_cascade", "simulate_cascades"]
+__all__ = ["Cascade", "simulate_cascade", "simulate_cascades", "simulate_gains"]
 
 _SMALLEST_CHUNK = 16
+MOST_RUNS = 10_000_000
+
+
+def worth(graph: Graph, values: ArrayLike | None) -> NDArray[np.float64]:
+    """The value of each node, as kernels take it; an empty array stands for 1 each."""
+    return np.empty(0) if values is None else check_values(graph, values)
 
 
 def chunk_bounds(count: int, threads: int) -> list[int]:
@@ -65,7 +72,8 @@ def simulate_cascade(graph: Graph, probabilities: ArrayLike, seeds_rows: ArrayLi
     """
     from tensorucb.diffusion import _kernels
 
-    p, rows = check_probabilities(graph, probabilities), check_rows(graph, seeds_rows)
+    check_graph(graph)
+    p, rows = check_probabilities(graph, probabilities), check_seeds(graph, "seeds_rows", seeds_rows)
     nodes, steps, edges = (np.empty(graph.n_nodes, dtype=np.int64) for _ in range(3))
     key = stream_key(as_generator(rng))
     count = _kernels.trace(graph.out_offsets, graph.targets, p, rows, key, 0, nodes, steps, edges)
@@ -111,8 +119,9 @@ def simulate_cascades(
     """
     from tensorucb.diffusion import _kernels
 
-    p, rows, val = check_probabilities(graph, probabilities), check_rows(graph, seeds_rows), check_values(graph, values)
-    reached = np.empty(check_count("runs", runs))
+    check_graph(graph)
+    p, rows = check_probabilities(graph, probabilities), check_seeds(graph, "seeds_rows", seeds_rows)
+    val, reached = worth(graph, values), np.empty(check_count("runs", runs, 1, MOST_RUNS))
     key = stream_key(as_generator(rng))
     offsets, targets = graph.out_offsets, graph.targets
 
@@ -122,3 +131,41 @@ def simulate_cascades(
     workers = thread_count(threads)
     map_chunks(work, chunk_bounds(reached.size, workers), workers)
     return reached
+
+
+def simulate_gains(
+    graph: Graph,
+    probabilities: ArrayLike,
+    seeds_rows: ArrayLike,
+    runs: int = 1,
+    rng: RngLike = None,
+    threads: int | None = None,
+) -> NDArray[np.float64]:
+    """Run independent cascades and count the nodes that each seed adds to those of the seeds before it.
+
+    The coins are those of :func:`simulate_cascades`. Seeds are active from the start and count for nobody, so the
+    gains of a run sum to the nodes that it reaches, less the seeds.
+
+    Parameters
+    ----------
+    graph, probabilities, seeds_rows, runs, rng, threads
+        As in :func:`simulate_cascades`.
+
+    Returns
+    -------
+    numpy.ndarray
+        ``(runs, seeds)``.
+    """
+    from tensorucb.diffusion import _kernels
+
+    check_graph(graph)
+    p, rows = check_probabilities(graph, probabilities), check_seeds(graph, "seeds_rows", seeds_rows)
+    gains = np.empty((check_count("runs", runs, 1, max(1, MOST_RUNS // max(1, rows.size))), rows.size))
+    key = stream_key(as_generator(rng))
+
+    def work(start: int, stop: int) -> None:
+        _kernels.gains_hashed(graph.out_offsets, graph.targets, p, rows, key, start, stop, gains)
+
+    workers = thread_count(threads)
+    map_chunks(work, chunk_bounds(gains.shape[0], workers), workers)
+    return gains

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from numpy.typing import ArrayLike
 
-from tensorucb.diffusion._checks import check_probabilities, check_rows, check_values
+from tensorucb.diffusion._cascades import worth
 from tensorucb.graph import Graph
+from tensorucb.graph._arguments import check_graph, check_probabilities, check_seeds
 
 __all__ = ["direct_spread"]
 
@@ -35,5 +36,6 @@ def direct_spread(graph: Graph, probabilities: ArrayLike, rows: ArrayLike, value
     """
     from tensorucb.diffusion import _kernels
 
-    p, seeds, val = check_probabilities(graph, probabilities), check_rows(graph, rows), check_values(graph, values)
+    check_graph(graph)
+    p, seeds, val = check_probabilities(graph, probabilities), check_seeds(graph, "rows", rows), worth(graph, values)
     return float(_kernels.direct(graph.out_offsets, graph.targets, p, seeds, val))

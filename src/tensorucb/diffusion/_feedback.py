@@ -7,9 +7,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.diffusion._checks import check_probabilities, check_rows
-from tensorucb.errors import InputError
+from tensorucb.checks import check_choice
 from tensorucb.graph import Graph
+from tensorucb.graph._arguments import check_graph, check_probabilities, check_seeds
 from tensorucb.rng import RngLike, as_generator, stream_key
 
 __all__ = ["observe"]
@@ -51,14 +51,14 @@ def observe(
     """
     from tensorucb.diffusion import _kernels
 
-    p, nodes = check_probabilities(graph, probabilities), check_rows(graph, rows)
+    check_graph(graph)
+    check_choice("feedback", feedback, ("one_hop", "cascade"))
+    p, nodes = check_probabilities(graph, probabilities), check_seeds(graph, "rows", rows)
     key = stream_key(as_generator(rng))
     if feedback == "cascade":
         reached, steps, parents = (np.empty(graph.n_nodes, dtype=np.int64) for _ in range(3))
         count = _kernels.trace(graph.out_offsets, graph.targets, p, nodes, key, 0, reached, steps, parents)
         nodes = reached[:count]
-    elif feedback != "one_hop":
-        raise InputError(f"feedback must be 'one_hop' or 'cascade'; got {feedback!r}.")
     tried = int((graph.out_offsets[nodes + 1] - graph.out_offsets[nodes]).sum())
     edges, outcomes = np.empty(tried, dtype=np.int64), np.empty(tried)
     _kernels.coins(graph.out_offsets, p, nodes, key, 0, edges, outcomes)

@@ -78,6 +78,20 @@ def reach_hashed(off, dst, p, rows, key, start, stop, val, out):  # type: ignore
 
 
 @numba.njit(**KERNEL)
+def gains_hashed(off, dst, p, rows, key, start, stop, out):  # type: ignore[no-untyped-def]
+    """Nodes outside the seeds that each seed adds to those before it, in runs ``start..stop - 1``, into ``out``."""
+    n = off.size - 1
+    mark, queue = np.zeros(n, np.int32), np.empty(n, np.int32)
+    for run in range(start, stop):
+        stamp = np.int32(run - start + 1)
+        _start(rows, mark, stamp, queue)
+        state = stream(key, run)
+        for i in range(rows.size):
+            queue[0] = rows[i]
+            out[run, i] = _reach_hashed(off, dst, p, state, mark, stamp, queue, 1) - 1
+
+
+@numba.njit(**KERNEL)
 def pack_worlds(p, key, start, stop, bits):  # type: ignore[no-untyped-def]
     """Live edges of worlds ``start..stop - 1``, 64 a word."""
     m = p.size

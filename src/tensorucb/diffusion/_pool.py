@@ -7,14 +7,17 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.diffusion._cascades import chunk_bounds
-from tensorucb.diffusion._checks import check_count, check_probabilities, check_rows, check_values
+from tensorucb.checks import check_choice, check_count
+from tensorucb.diffusion._cascades import MOST_RUNS, chunk_bounds, worth
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
+from tensorucb.graph._arguments import check_graph, check_probabilities, check_seeds
 from tensorucb.rng import RngLike, as_generator, stream_key
 from tensorucb.threads import map_chunks, thread_count
 
 __all__ = ["LiveEdgePool"]
+
+_MOST_BITS = 1 << 37
 
 
 class LiveEdgePool:
@@ -58,10 +61,13 @@ class LiveEdgePool:
         storage: Literal["packed", "hashed"] = "packed",
         threads: int | None = None,
     ) -> None:
-        if storage not in ("packed", "hashed"):
-            raise InputError(f"storage must be 'packed' or 'hashed'; got {storage!r}.")
-        self.graph = graph
-        self.worlds = check_count("worlds", worlds)
+        check_choice("storage", storage, ("packed", "hashed"))
+        self.graph = check_graph(graph)
+        self.worlds = check_count("worlds", worlds, 1, MOST_RUNS)
+        if storage == "packed" and self.worlds * graph.n_edges > _MOST_BITS:
+            raise InputError(
+                f"{worlds} worlds of {graph.n_edges} edges do not fit in memory. Take fewer, or storage='hashed'."
+            )
         self.storage = storage
         self._threads = thread_count(threads)
         self._probabilities = check_probabilities(graph, probabilities).copy()
@@ -96,7 +102,7 @@ class LiveEdgePool:
         """
         from tensorucb.diffusion import _kernels
 
-        seeds, val = check_rows(self.graph, rows), check_values(self.graph, values)
+        seeds, val = check_seeds(self.graph, "rows", rows), worth(self.graph, values)
         offsets, targets = self.graph.out_offsets, self.graph.targets
         reached = np.empty(self.worlds)
 

@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.checks import check_array, check_choice, check_share
 from tensorucb.diffusion._cascades import simulate_cascades
-from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.rng import RngLike, as_generator
 
@@ -68,10 +68,9 @@ def summarise(
     Spread
         Mean and interval. A single run has no spread of its own: its interval is infinitely wide.
     """
-    if not 0.0 < level < 1.0:
-        raise InputError(f"level must lie strictly between 0 and 1; got {level!r}. Use e.g. 0.95.")
-    if interval not in ("normal", "bootstrap"):
-        raise InputError(f"interval must be 'normal' or 'bootstrap'; got {interval!r}.")
+    level = check_share("level", level, zero=False, one=False)
+    check_choice("interval", interval, ("normal", "bootstrap"))
+    reached = check_array("reached", reached, ("runs",))
     runs, mean = int(reached.size), float(reached.mean())
     if runs == 1:
         return Spread(mean, -np.inf, np.inf, runs, level, interval)
@@ -122,6 +121,8 @@ def spread(
     Spread
         Mean, interval and number of runs.
     """
+    level = check_share("level", level, zero=False, one=False)
+    check_choice("interval", interval, ("normal", "bootstrap"))
     generator = as_generator(rng)
     reached = simulate_cascades(graph, probabilities, seeds_rows, runs, generator, threads, values=values)
     return summarise(reached, level=level, interval=interval, rng=generator)

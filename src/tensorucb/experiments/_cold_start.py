@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.errors import InputError
+from tensorucb.checks import check_share
+from tensorucb.experiments._arguments import check_environment, check_policies, check_rounds, check_seed
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._regret import scaled_regret
 from tensorucb.policies import Oracle, Policy
@@ -62,8 +63,14 @@ def cold_start(
     share
         Share of users, and of products, that arrive later.
     """
-    if not 0.0 < share < 1.0:
-        raise InputError(f"share must lie strictly between 0 and 1; got {share!r}.")
+    check_environment(environment)
+    check_policies(policies)
+    share = check_share("share", share, zero=False, one=False)
+    rounds_before, rounds_after = (
+        check_rounds("rounds_before", rounds_before),
+        check_rounds("rounds_after", rounds_after),
+    )
+    runs, seed = check_rounds("runs", runs), check_seed("seed", seed)
     found: dict[str, Arrival] = {}
     for label, policy in policies.items():
         plays = [_play(environment, policy, share, rounds_before, rounds_after, run, seed) for run in range(runs)]

@@ -5,15 +5,27 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.checks import (
+    check_array,
+    check_callable,
+    check_choice,
+    check_count,
+    check_instance,
+    check_rows,
+    check_share,
+    check_text,
+)
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
+from tensorucb.graph._arguments import check_graph, check_probabilities, check_seeds
+from tensorucb.threads import thread_count
 
 if TYPE_CHECKING:
     from tensorucb.data import Sandbox
@@ -29,6 +41,8 @@ _PROBABILITY_BYTES = 512 * 2**20
 _POOL_BITS = 8 * 512 * 2**20
 # Purposes of derived random streams: (seed, purpose, ...) never collide.
 _OPTIMUM, _WORLDS, _COINS = 11, 12, 13
+# For S* of the cascade objective: choices that must agree on a seed, and TIM+'s precision for the other seeds.
+_CHOICES, _EPSILON = 3, 0.15
 
 
 @dataclass(frozen=True)
@@ -61,17 +75,18 @@ class WorldSettings:
 
     def __post_init__(self) -> None:
         """Refuse what no world can be."""
-        if self.k < 1 or self.worlds < 1 or self.seed < 0:
-            raise InputError(f"k and worlds must be positive, seed not negative; got {self!r}.")
-        if self.objective not in ("direct", "cascade"):
-            raise InputError(f"objective must be 'direct' or 'cascade'; got {self.objective!r}.")
-        if self.feedback not in ("one_hop", "cascade"):
-            raise InputError(f"feedback must be 'one_hop' or 'cascade'; got {self.feedback!r}.")
+        check_count("k", self.k)
+        check_count("worlds", self.worlds, 1, 10_000_000)
+        check_count("seed", self.seed, 0, 2**63 - 1)
+        check_choice("objective", self.objective, ("direct", "cascade"))
+        check_choice("feedback", self.feedback, ("one_hop", "cascade"))
+        check_share("epsilon", self.epsilon, zero=False, one=False)
+        check_choice("algorithm", self.algorithm, ("opim", "tim", "imm"))
 
 
 @dataclass(frozen=True)
 class Optimum:
-    """What the oracle reaches when it knows the truth: S* and f(S*)."""
+    """The seeds that a careful oracle finds when it knows the truth, and what they reach: S* and f(S*)."""
 
     rows: Ints
     spread: float
@@ -107,25 +122,28 @@ class Environment:
         name: str = "environment",
         threads: int | None = None,
     ) -> None:
-        self.graph = graph
-        self.settings = settings or WorldSettings()
-        self.name = name
-        self.threads = threads
-        self.products: Floats = np.ascontiguousarray(products, dtype=np.float64)
+        self.graph = check_graph(graph)
+        self.settings = WorldSettings()
+        if settings is not None:
+            self.settings = check_instance("settings", settings, WorldSettings, "WorldSettings")
+        self.name = check_text("name", name)
+        self.threads = None if threads is None else thread_count(threads)
+        self.products: Floats = check_array("products", products, ("P", "d3"), hint="One row per product.")
         self.users: UserProfile | Floats | None = None
-        if users is not None:
-            self.users = users if isinstance(users, UserProfile) else np.ascontiguousarray(users, dtype=np.float64)
-        if self.products.ndim != 2:
-            raise ShapeError(f"products must be (P, d3), one row a product; got {self.products.shape}.")
+        if isinstance(users, UserProfile):
+            self.users = users
+        elif users is not None:
+            self.users = check_array("users", users, (graph.n_nodes, "d"), hint="One row per node.")
         if self.users is not None and self.users.shape[0] != graph.n_nodes:
-            raise ShapeError(f"users must have {graph.n_nodes} rows, one a node; got {self.users.shape}.")
+            raise ShapeError(f"users must have {graph.n_nodes} rows, one per node; got {self.users.shape}.")
         if self.settings.k > graph.n_nodes:
             raise InputError(f"k = {self.settings.k} seeds cannot be chosen from {graph.n_nodes} users.")
-        everything = np.arange(self.products.shape[0])
-        self.campaign: Ints = np.asarray(everything if campaign is None else campaign, dtype=np.int64)
-        if self.campaign.size == 0 or not np.isin(self.campaign, everything).all():
-            raise InputError(f"campaign must name products in 0..{everything.size - 1}; got {campaign!r}.")
-        self._truth = probabilities
+        self.campaign: Ints = np.arange(self.products.shape[0])
+        if campaign is not None:
+            self.campaign = check_rows("campaign", campaign, self.products.shape[0], hint="It names products.")
+        if self.campaign.size == 0:
+            raise InputError("campaign must name at least one product; got none.")
+        self._truth = check_callable("probabilities", probabilities, "a function of a product's number")
         held = max(2, _PROBABILITY_BYTES // (8 * max(1, graph.n_edges)))
         pools = max(2, _POOL_BITS // (self.settings.worlds * max(1, graph.n_edges)))
         # Instance-level caches, so that they die with the environment.
@@ -190,7 +208,7 @@ class Environment:
 
     def evaluate(self, product: int, rows: ArrayLike) -> float:
         """f(S) under the truth: exact for the direct objective, on the frozen worlds for cascades."""
-        seeds = np.asarray(rows, dtype=np.int64)
+        seeds, product = check_seeds(self.graph, "rows", rows), self._number(product)
         if self.settings.objective == "direct":
             from tensorucb.diffusion import direct_spread
 
@@ -205,11 +223,14 @@ class Environment:
         """
         from tensorucb.diffusion import observe
 
-        rng = np.random.default_rng([seed, _COINS, run, round_number])
+        stream = [
+            check_count(n, v, 0, 2**63 - 1) for n, v in (("seed", seed), ("run", run), ("round_number", round_number))
+        ]
+        rng = np.random.default_rng([stream[0], _COINS, *stream[1:]])
         edges, outcomes = observe(
             self.graph,
-            self.probabilities(product),
-            np.asarray(rows, dtype=np.int64),
+            self.probabilities(self._number(product)),
+            rows,
             feedback=self.settings.feedback,
             rng=rng,
         )
@@ -235,18 +256,32 @@ class Environment:
             **asdict(self.settings),
         }
 
+    def _number(self, product: Any) -> int:
+        return check_count("product", product, 0, self.products.shape[0] - 1)
+
     def _compute_probabilities(self, product: int) -> Floats:
-        values = np.ascontiguousarray(self._truth(product), dtype=np.float64)
-        if values.shape != (self.graph.n_edges,):
-            raise ShapeError(
-                f"the truth of product {product} must have {self.graph.n_edges} entries; got {values.shape}."
-            )
+        values = check_probabilities(self.graph, self._truth(product)).copy()
         values.setflags(write=False)
         return values
 
     def _compute_optimum(self, product: int) -> Optimum:
-        rng = np.random.default_rng([self.settings.seed, _OPTIMUM, product])
-        rows = self.oracle(rng)(self.probabilities(product), self.settings.k)
+        """S*, chosen on samples of its own: on the frozen worlds it would look better than it is.
+
+        For cascades several choices are made by the oracle of the policies. Seeds that all of them agree on are kept,
+        and the others are chosen again by TIM+, on far more samples; its walks stop at the seeds kept, which makes that
+        cheap. A policy that knows the truth would otherwise beat S* whenever its samples are luckier.
+        """
+        from tensorucb.oracle import SeedOracle
+
+        p, k = self.probabilities(product), self.settings.k
+        oracle = self.oracle(np.random.default_rng([self.settings.seed, _OPTIMUM, product]))
+        rows = oracle(p, k)
+        if self.settings.objective == "cascade":
+            choices = [rows, *(oracle(p, k) for _ in range(_CHOICES - 1))]
+            agreed = reduce(np.intersect1d, choices)
+            rng = np.random.default_rng([self.settings.seed, _OPTIMUM, product, 1])
+            careful = SeedOracle(self.graph, algorithm="tim", epsilon=_EPSILON, threads=self.threads, rng=rng)
+            rows = careful(p, k, must_include=agreed) if agreed.size < k else agreed
         return Optimum(np.asarray(rows, dtype=np.int64), self.evaluate(product, rows))
 
     def _compute_pool(self, product: int) -> LiveEdgePool:

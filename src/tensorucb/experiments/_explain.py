@@ -9,8 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.checks import check_count
+from tensorucb.errors import ShapeError
 from tensorucb.graph import Graph
+from tensorucb.graph._arguments import check_graph, check_seeds
 from tensorucb.policies import Policy
+from tensorucb.policies._base import check_policy_object
 from tensorucb.policies.beliefs import expected_probabilities
 
 __all__ = ["Follower", "SeedReason", "beliefs", "explain_seeds"]
@@ -77,11 +81,17 @@ def explain_seeds(
     strongest
         How many followers to name.
     """
+    check_graph(graph)
+    check_policy_object("policy", policy)
+    strongest = check_count("strongest", strongest, 0)
+    seeds = check_seeds(graph, "rows", rows)
     believed, bold = beliefs(policy, product)
+    if believed.size != graph.n_edges:
+        raise ShapeError(f"the policy is bound to a graph of {believed.size} edges; this one has {graph.n_edges}.")
     untouched = np.ones(graph.n_nodes)
-    untouched[np.asarray(rows, dtype=np.int64)] = 0.0  # seeds need no convincing
+    untouched[seeds] = 0.0  # seeds need no convincing
     reasons = []
-    for row in np.asarray(rows, dtype=np.int64).tolist():
+    for row in seeds.tolist():
         edges = slice(int(graph.out_offsets[row]), int(graph.out_offsets[row + 1]))
         targets, p = graph.targets[edges], believed[edges]
         order = np.argsort(-p, kind="stable")[:strongest]

@@ -21,10 +21,12 @@ from typing import Any
 
 import numpy as np
 
+from tensorucb.checks import check_path
 from tensorucb.errors import FileFormatError
 from tensorucb.experiments._environment import Environment
+from tensorucb.experiments._fingerprint import fingerprint
 from tensorucb.experiments._runner import Experiment, RunResult, policy_settings
-from tensorucb.files import atomic_write, read_state, write_state
+from tensorucb.files import FORMULA, atomic_write, read_state, write_state
 from tensorucb.policies import Policy
 
 __all__ = [
@@ -39,18 +41,19 @@ __all__ = [
 
 REGRET_COLUMNS = ("policy", "run", "round", "product", "spread", "regret", "average_regret")
 _KIND = "experiment run"
+_NUMBER = re.compile(r"[+-]?[0-9.,]+(e[+-]?[0-9]+)?")
 _ROOMS = ("diffusion", "experiments", "features", "graph", "learner", "oracle", "policies", "truth")
 
 
 class RunFiles:
     """The finished runs of an experiment; a run is either there, complete, or not there.
 
-    A file's name carries a digest of everything that the run depends on, so files of other settings, seeds or
-    data are never mistaken for it.
+    A file's name carries a digest of everything that the run depends on, so files of other settings, seeds, data or
+    code are never mistaken for it.
     """
 
     def __init__(self, directory: str | Path, environment: Environment, *, rounds: int, seed: int) -> None:
-        self.directory = Path(directory)
+        self.directory = check_path("directory", directory)
         self._base = {
             "environment": environment.describe(),
             "rounds": rounds,
@@ -58,10 +61,14 @@ class RunFiles:
             "version": _version("tensorucb"),
             "code": code_digest(),
         }
+        # Taken once per policy: learning must not change it.
+        self._policies: dict[int, tuple[Policy, str]] = {}
 
     def path(self, label: str, policy: Policy, run: int) -> Path:
         """Where this policy's run is kept."""
-        about = {**self._base, "policy": policy_settings(policy), "run": run}
+        if id(policy) not in self._policies:
+            self._policies[id(policy)] = policy, fingerprint(policy)
+        about = {**self._base, "policy": self._policies[id(policy)][1], "run": run}
         digest = hashlib.sha256(json.dumps(about, sort_keys=True, default=repr).encode()).hexdigest()[:12]
         slug = re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
         return self.directory / f"{slug}-{run}-{digest}.npz"
@@ -84,7 +91,10 @@ class RunFiles:
 
 
 def write_csv(path: str | Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
-    """Write a table, whole or not at all; floats with all their digits, so that equal numbers are equal bytes."""
+    """Write a table, whole or not at all; floats with all their digits, so that equal numbers are equal bytes.
+
+    A text that a spreadsheet would take for a formula gets an apostrophe in front; numbers stay as they are.
+    """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(columns)
@@ -97,7 +107,7 @@ def write_csv(path: str | Path, columns: Sequence[str], rows: Iterable[Sequence[
 def _plain(value: Any) -> Any:
     if isinstance(value, float | np.floating):
         return repr(float(value))
-    return value
+    return re.sub(FORMULA, r"'\1", value) if isinstance(value, str) and not _NUMBER.fullmatch(value) else value
 
 
 def write_regret(path: str | Path, experiment: Experiment) -> Path:

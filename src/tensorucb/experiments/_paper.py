@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.checks import check_count
+from tensorucb.experiments._arguments import check_environment, check_seed
 from tensorucb.experiments._contestants import paper_policies
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._files import write_csv, write_regret, write_timings
@@ -257,7 +259,8 @@ def _rows(users: Any, keep: Any) -> Any:
 
 def sampled(environment: Environment, size: int, *, seed: int = 0) -> Environment:
     """The environment on ``size`` users drawn at random, without those who lose all their edges."""
-    graph = environment.graph
+    graph = check_environment(environment).graph
+    size, seed = check_count("size", size), check_seed("seed", seed)
     keep = np.zeros(graph.n_nodes, dtype=np.bool_)
     keep[np.random.default_rng([seed, 41, size]).choice(graph.n_nodes, min(size, graph.n_nodes), replace=False)] = True
     edges = keep[graph.sources] & keep[graph.targets]

@@ -12,11 +12,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.checks import check_choice, check_count, check_text, shown
 from tensorucb.errors import InputError
+from tensorucb.experiments._arguments import (
+    check_environment,
+    check_policies,
+    check_report,
+    check_rounds,
+    check_seed,
+)
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._regret import ETA, average_regret, scaled_regret
 from tensorucb.experiments._summary import Interval, mean_interval
 from tensorucb.policies import Oracle, Policy
+from tensorucb.policies._base import check_policy_object
 
 __all__ = ["Experiment", "Report", "RunResult", "policy_settings", "product_sequence", "run_experiment", "run_policy"]
 
@@ -67,14 +76,21 @@ class Experiment:
 
     def of(self, policy: str) -> tuple[RunResult, ...]:
         """One policy's runs."""
-        return tuple(result for result in self.results if result.policy == policy)
+        check_text("policy", policy)
+        found = tuple(result for result in self.results if result.policy == policy)
+        if not found:
+            raise InputError(f"policy must be one of {shown(self.policies)}; got {shown(policy)}.")
+        return found
 
     def curve(self, policy: str, what: str = "average_regret", *, level: float = 0.9) -> Interval:
         """Mean and interval over runs of a per-round quantity."""
+        check_choice("what", what, ("average_regret", "regret", "spread", "optimum"))
         return mean_interval([getattr(result, what) for result in self.of(policy)], level=level)
 
     def final(self, policy: str, *, last: int | None = None, level: float = 0.9) -> Interval:
         """Mean and interval of the regret over the whole run, or over its ``last`` rounds."""
+        if last is not None:
+            last = check_count("last", last)
         return mean_interval([r.regret[-last if last else None :].mean() for r in self.of(policy)], level=level)
 
     def table(self, *, level: float = 0.9) -> list[dict[str, Any]]:
@@ -123,6 +139,8 @@ class _TimedOracle:
 
 def product_sequence(environment: Environment, rounds: int, *, run: int, seed: int) -> Ints:
     """The products of a run, the same for every policy; a longer run begins with a shorter one's."""
+    check_environment(environment)
+    rounds, run, seed = check_rounds("rounds", rounds), check_seed("run", run), check_seed("seed", seed)
     draws = np.random.default_rng([seed, _PRODUCTS, run]).integers(0, environment.campaign.size, size=rounds)
     return environment.campaign[draws]
 
@@ -151,8 +169,11 @@ def run_policy(
     Everything random follows from ``(seed, run)``: the products, the coins, the policy's own draws and the
     oracle's. ``each_round`` is called after every round.
     """
-    if rounds < 1:
-        raise InputError(f"rounds must be positive; got {rounds!r}.")
+    check_policy_object("policy", policy)
+    if label is not None:
+        check_text("label", label)
+    check_report("each_round", each_round)
+    rounds, run, seed = check_rounds("rounds", rounds), check_seed("run", run), check_seed("seed", seed)
     products = product_sequence(environment, rounds, run=run, seed=seed)
     policy.bind(environment.graph, environment.users, np.random.default_rng([seed, _POLICY, run]))
     oracle = _TimedOracle(environment.oracle(np.random.default_rng([seed, _ORACLE, run])))
@@ -197,15 +218,21 @@ def run_experiment(
         Number of runs, or a range of run numbers: a run's products and coins follow from its number.
     directory
         Where finished runs are kept, one file each. The same call with the same directory takes up where a
-        killed one stopped, and ends with the same bytes.
+        killed one stopped, and ends with the same bytes. A kept run is used only if everything that it depends on
+        is the same: environment, rounds, seed, the policy's arguments, this package's sources, and the code of the
+        policy with all functions and classes that it refers to, wherever they are defined (a module, the running
+        script, a notebook; policies inside a wrapper as well). Installed libraries count by name alone: use another
+        directory after updating one. A policy without ``settings()`` is known by its attributes, so pass a new one.
     report
         Called after each round with (done, total, label).
     """
     from tensorucb.experiments._files import RunFiles
 
-    numbers = range(runs) if isinstance(runs, int) else runs
-    if not numbers or not policies:
-        raise InputError(f"an experiment needs at least one policy and one run; got {len(policies)} and {runs}.")
+    check_environment(environment)
+    check_policies(policies)
+    numbers = runs if isinstance(runs, range) and len(runs) else range(check_rounds("runs", runs))
+    rounds, seed = check_rounds("rounds", rounds), check_seed("seed", seed)
+    check_report("report", report)
     files = None if directory is None else RunFiles(directory, environment, rounds=rounds, seed=seed)
     total, done = len(policies) * len(numbers) * rounds, 0
     results: list[RunResult] = []

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.checks import check_numbers, check_share
 from tensorucb.errors import InputError
 
 __all__ = ["Interval", "mean_interval"]
@@ -31,11 +32,10 @@ def mean_interval(values: ArrayLike, *, level: float = 0.9) -> Interval:
 
     With one run there is nothing to estimate a spread from, and the interval is the mean itself.
     """
-    samples = np.asarray(values, dtype=np.float64)
+    samples = check_numbers("values", values)
     if samples.ndim == 0 or samples.shape[0] == 0:
-        raise InputError("mean_interval needs at least one run.")
-    if not 0.0 < level < 1.0:
-        raise InputError(f"level must lie between 0 and 1; got {level!r}.")
+        raise InputError("values must hold at least one run; got none.")
+    level = check_share("level", level, zero=False, one=False)
     mean = samples.mean(axis=0)
     runs = samples.shape[0]
     if runs == 1:

@@ -11,7 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from tensorucb.checks import check_mapping, check_sequence, shown
 from tensorucb.errors import FileFormatError, InputError
+from tensorucb.experiments._arguments import (
+    check_environment,
+    check_policies,
+    check_report,
+    check_rounds,
+    check_seed,
+)
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._runner import Report, policy_settings, run_policy
 from tensorucb.policies import Grid, Policy
@@ -115,7 +123,14 @@ def tune(
     """
     from tensorucb.experiments._files import RunFiles
 
-    given = grids or {}
+    check_environment(environment)
+    check_policies(policies)
+    rounds, seed = check_rounds("rounds", rounds), check_seed("seed", seed)
+    check_report("report", report)
+    given = {} if grids is None else check_mapping("grids", grids, "a mapping of labels to grids")
+    for label, grid in given.items():
+        for name, values in check_mapping(f"grids[{shown(label)}]", grid, "a mapping of arguments to values").items():
+            check_sequence(f"grids[{shown(label)}][{shown(name)}]", values, "a list of values to try")
     check_labels(given, policies)
     chosen: dict[str, Grid] = {p: given.get(p, getattr(policy, "tunable", {})) for p, policy in policies.items()}
     files = None if directory is None else RunFiles(directory, environment, rounds=rounds, seed=seed)
@@ -211,7 +226,7 @@ def check_labels(grids: Mapping[str, Any], policies: Iterable[str]) -> None:
     known = list(policies)
     unknown = [label for label in grids if label not in known]
     if unknown:
-        raise InputError(f"there is no policy {unknown[0]!r} to set. Known: {', '.join(known)}.")
+        raise InputError(f"there is no policy {shown(unknown[0])} to set. Known: {shown(known)}.")
 
 
 def with_arguments(policy: Policy, arguments: Mapping[str, Any]) -> Policy:
@@ -221,9 +236,9 @@ def with_arguments(policy: Policy, arguments: Mapping[str, Any]) -> Policy:
     settings = getattr(policy, "settings", None)
     if not callable(settings):
         raise InputError(f"{policy.name} cannot be tuned: it has no settings(). Leave it out of the grid.")
-    unknown = sorted(set(arguments) - set(settings()))
+    unknown = [name for name in arguments if name not in settings()]
     if unknown:
-        raise InputError(f"{policy.name} has no argument {unknown[0]!r}; it has {sorted(settings())}.")
+        raise InputError(f"{policy.name} has no argument {shown(unknown[0])}; it has {sorted(settings())}.")
     result: Policy = type(policy)(**{**settings(), **arguments})
     return result
 

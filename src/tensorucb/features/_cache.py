@@ -7,12 +7,12 @@ import json
 import logging
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.checks import check_callable, check_mapping, check_path, check_text, shown, shown_path
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.files import read_state, write_state
 
@@ -26,8 +26,10 @@ def _settings(key: Mapping[str, Any]) -> dict[str, Any]:
     """The key as it comes back from a file."""
     try:
         settings: dict[str, Any] = json.loads(json.dumps(dict(key), sort_keys=True, allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise InputError(f"the key of a cached result must be plain JSON values; got {key!r} ({error}).") from error
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"the key of a cached result must be plain JSON values; got {shown(key)} ({shown(error)})."
+        ) from error
     return settings
 
 
@@ -60,11 +62,13 @@ def cached(
     ndarray
         The result, equal bit for bit whether computed or read.
     """
-    if not name or any(mark in name for mark in "/\\\0"):
-        raise InputError(f"name must be fit for a file name; got {name!r}.")
-    settings = _settings(key)
+    folder = check_path("directory", directory)
+    if any(mark in check_text("name", name, longest=100) for mark in "/\\"):
+        raise InputError(f"name must be fit for a file name; got {shown(name)}.")
+    check_callable("compute", compute, "a function that computes the array")
+    settings = _settings(check_mapping("key", key, "a mapping of all that the result depends on"))
     digest = hashlib.sha256(json.dumps([name, settings], sort_keys=True).encode()).hexdigest()
-    path = Path(directory) / f"{name}-{digest[:20]}.npz"
+    path = folder / f"{name}-{digest[:20]}.npz"
     report = _log.warning if tell is None else tell
     if path.exists():
         try:
@@ -78,5 +82,5 @@ def cached(
     try:
         write_state(path, _KIND, settings, {"result": result})
     except OSError as error:
-        report(f"cannot keep {name} in {os.fspath(directory)!r}: {error.strerror or error}.")
+        report(f"cannot keep {name} in {shown_path(folder)}: {error.strerror or error}.")
     return result

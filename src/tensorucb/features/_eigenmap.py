@@ -17,9 +17,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.checks import check_array, check_choice, check_count, check_number, check_share
 from tensorucb.errors import InputError, StateError
 from tensorucb.features._scaling import unit_rows
 from tensorucb.graph import Graph
+from tensorucb.graph._arguments import check_graph
 from tensorucb.threads import single_threaded_blas
 
 __all__ = ["Eigenmap", "eigengap", "eigenmap", "laplacian_eigenmap"]
@@ -118,10 +120,6 @@ def _fix_signs(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     return vectors * np.where(signs == 0, 1.0, signs)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
 def eigenmap(
     graph: Graph, dim: int | None = 10, *, min_component_share: float = 0.01, tolerance: float = _TOLERANCE
 ) -> Eigenmap:
@@ -129,14 +127,11 @@ def eigenmap(
 
     See `laplacian_eigenmap` for the parameters.
     """
-    if not isinstance(graph, Graph):
-        raise InputError(f"graph must be a tensorucb Graph; got {type(graph).__name__}. Graph.from_edges makes one.")
-    if dim is not None and (isinstance(dim, bool) or not isinstance(dim, int | np.integer) or dim < 1):
-        raise InputError(f"dim must be a whole number, 1 or more, or None for the eigengap; got {dim!r}.")
-    if not _is_number(min_component_share) or not 0 <= min_component_share <= 1:
-        raise InputError(f"min_component_share must be a number in [0, 1]; got {min_component_share!r}.")
-    if not _is_number(tolerance) or not tolerance > 0:
-        raise InputError(f"tolerance must be a positive number; got {tolerance!r}.")
+    check_graph(graph)
+    if dim is not None:
+        dim = check_count("dim", dim)
+    check_share("min_component_share", min_component_share)
+    check_number("tolerance", tolerance, strict=True)
     from scipy.sparse import diags_array
 
     with single_threaded_blas():
@@ -179,14 +174,10 @@ def eigengap(eigenvalues: ArrayLike, min_dim: int = 2) -> int:
     int
         ``d`` from ``min_dim`` to one less than the eigenvalues given; the smallest of equal gaps.
     """
-    try:
-        spectrum = np.asarray(eigenvalues, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"eigenvalues must be a list of numbers; got {eigenvalues!r:.80}.") from error
-    if isinstance(min_dim, bool) or not isinstance(min_dim, int | np.integer):
-        raise InputError(f"min_dim must be a whole number, 1 or more; got {min_dim!r}.")
-    if spectrum.ndim != 1 or not 1 <= min_dim < spectrum.size:
-        raise InputError(f"need more than min_dim = {min_dim!r} eigenvalues in a list; got shape {spectrum.shape}.")
+    spectrum = check_array("eigenvalues", eigenvalues, ("n",))
+    min_dim = check_count("min_dim", min_dim)
+    if min_dim >= spectrum.size:
+        raise InputError(f"need more than min_dim = {min_dim} eigenvalues; got {spectrum.size}.")
     return min_dim + int(np.argmax(np.diff(spectrum)[min_dim - 1 :]))
 
 
@@ -221,8 +212,7 @@ def laplacian_eigenmap(
     ndarray
         ``(n_nodes, dim)``. Signs and start are fixed: the same graph gives the same features.
     """
-    if scaling not in ("rows", "raw"):
-        raise InputError(f"scaling must be 'rows' or 'raw'; got {scaling!r}.")
+    check_choice("scaling", scaling, ("rows", "raw"))
     result = eigenmap(graph, dim, min_component_share=min_component_share, tolerance=tolerance)
     vectors = result.vectors
     if dim is None and result.eigenvalues.size > 2:

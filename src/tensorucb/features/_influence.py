@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.checks import check_array, check_rows, check_sequence, shown
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.features._eigenmap import laplacian_eigenmap
 from tensorucb.features._profile import UserProfile
@@ -15,6 +16,8 @@ from tensorucb.features._scaling import standardise
 from tensorucb.features._users import FeatureKind, user_features
 from tensorucb.features._votes import VoteLog, item_numbers
 from tensorucb.graph import Graph
+from tensorucb.graph._arguments import check_graph
+from tensorucb.moments import check_times
 
 __all__ = ["past_influence", "past_response", "user_profile"]
 
@@ -55,10 +58,9 @@ def past_influence(
     tuple
         ``(credit, exposure)``, each ``(n_nodes, k)``.
     """
-    shares = np.asarray(mixtures, dtype=np.float64)
-    wanted = np.asarray(held_out, dtype=np.int64)
-    if shares.ndim != 2 or (wanted.size and (wanted.min() < 0 or wanted.max() >= len(shares))):
-        raise ShapeError(f"mixtures must have one row for each item; got shape {shares.shape}.")
+    check_graph(graph)
+    shares = check_array("mixtures", mixtures, ("items", "k"))
+    wanted = check_rows("held_out", held_out, len(shares), hint="mixtures must have one row for each item.")
     credit, exposure = np.zeros((2, graph.n_nodes, shares.shape[1]))
     for item, edges, followed in _trials(graph, users, items, times, wanted):
         sources, targets = graph.sources[edges], graph.targets[edges]
@@ -75,8 +77,10 @@ def past_response(graph: Graph, users: ArrayLike, items: ArrayLike, times: Array
 
     The parameters are those of :func:`past_influence`.
     """
+    check_graph(graph)
+    wanted = check_rows("held_out", held_out, 2**31)
     followed_items, exposed_items = np.zeros(graph.n_nodes), np.zeros(graph.n_nodes)
-    for _, edges, followed in _trials(graph, users, items, times, np.asarray(held_out, dtype=np.int64)):
+    for _, edges, followed in _trials(graph, users, items, times, wanted):
         targets = graph.targets[edges]
         exposed_items[np.unique(targets)] += 1.0
         followed_items[np.unique(targets[followed])] += 1.0
@@ -89,13 +93,15 @@ def _trials(
     graph: Graph, users: ArrayLike, items: ArrayLike, times: ArrayLike, held_out: I64
 ) -> Iterator[tuple[int, I64, NDArray[np.bool_]]]:
     """For each held-out item the edges whose source acted while the target had not, and which targets did later."""
-    rows, what, when = (np.asarray(column) for column in (users, items, times))
-    if rows.ndim != 1 or not rows.shape == what.shape == when.shape:
+    rows, what, when = (
+        check_rows("users", users, graph.n_nodes),
+        check_rows("items", items, 2**31),
+        check_times("times", times),
+    )
+    if not rows.shape == what.shape == when.shape:
         raise ShapeError(f"users, items and times must be of one length; got {rows.shape}, {what.shape}, {when.shape}.")
-    if rows.size and (rows.min() < 0 or rows.max() >= graph.n_nodes):
-        raise InputError(f"users must be node rows in 0..{graph.n_nodes - 1}; got {rows.min()}..{rows.max()}.")
     order = np.lexsort((when, what))
-    rows, what, moments = rows[order].astype(np.int64), what[order], when[order].astype(np.float64)
+    rows, what, moments = rows[order], what[order], when[order].astype(np.float64)
     acted = np.full(graph.n_nodes, np.inf)
     for item in held_out.tolist():
         span = slice(*np.searchsorted(what, [item, item + 1]).tolist())
@@ -153,7 +159,11 @@ def user_profile(
         With taste, credit and exposure by topic.
     """
     numbers = item_numbers(log, held_out)
-    shares = np.asarray(mixtures, dtype=np.float64)
+    check_graph(graph)
+    if not hasattr(log, "times"):
+        raise InputError(f"log must be an action log with times, such as tensorucb.data.ActionLog; got {shown(log)}.")
+    shares = check_array("mixtures", mixtures, (log.n_items, "k"), hint="One row for each item of the log.")
+    kinds = check_sequence("kinds", kinds, "a list of kinds such as ('eigenmap', 'degree')")
     response = past_response(graph, log.users, log.items, log.times, numbers)
     columns = [_HALF * standardise(response[:, None])]
     plain = [kind for kind in kinds if kind != "eigenmap"]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.checks import LARGEST, check_array
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.features._scaling import standardise
 
@@ -216,15 +217,7 @@ def _log_ratio(credit: F64, expected: F64) -> F64:
 
 
 def _matrix(name: str, values: Any) -> F64:
-    try:
-        matrix = np.array(values, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be a matrix of numbers, one row a user; got {type(values).__name__}.") from error
-    if matrix.ndim != 2 or matrix.shape[1] == 0:
-        raise ShapeError(f"{name} must be a matrix with a column or more, one row a user; got {matrix.shape}.")
-    if not np.isfinite(matrix).all():
-        raise InputError(f"{name} must be finite; got NaN or infinity. Clean or impute them first.")
-    if name in ("taste", "credit", "exposure") and (matrix < 0.0).any():
-        raise InputError(f"{name} counts past events and cannot be negative; got {float(matrix.min())!r}.")
+    low = 0.0 if name in ("taste", "credit", "exposure") else -LARGEST
+    matrix = check_array(name, values, ("n?", "d"), low=low, hint="One row per user.").copy()
     matrix.setflags(write=False)
     return matrix

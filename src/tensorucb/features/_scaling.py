@@ -5,18 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.errors import InputError, ShapeError
+from tensorucb.checks import check_array
 
 __all__ = ["standardise", "unit_rows"]
-
-
-def _matrix(values: ArrayLike) -> NDArray[np.float64]:
-    matrix = np.asarray(values, dtype=np.float64)
-    if matrix.ndim != 2:
-        raise ShapeError(f"features must be a matrix, one row a user or product; got shape {matrix.shape}.")
-    if not np.isfinite(matrix).all():
-        raise InputError("features must be finite numbers; found NaN or infinity.")
-    return matrix
 
 
 def unit_rows(values: ArrayLike) -> NDArray[np.float64]:
@@ -32,7 +23,7 @@ def unit_rows(values: ArrayLike) -> NDArray[np.float64]:
     ndarray
         The same shape.
     """
-    matrix = _matrix(values)
+    matrix = check_array("values", values, ("n?", "d?"), hint="One row per user or product.")
     # The largest entry first, so that neither tiny nor huge rows lose their squares.
     peak = np.abs(matrix).max(axis=1, keepdims=True, initial=0.0)
     matrix = np.divide(matrix, peak, out=np.zeros_like(matrix), where=peak > 0)
@@ -54,7 +45,7 @@ def standardise(values: ArrayLike) -> NDArray[np.float64]:
     ndarray
         The same shape.
     """
-    matrix = _matrix(values)
+    matrix = check_array("values", values, ("n?", "d?"), hint="One row per user or product.")
     if not len(matrix):
         return matrix
     centred = matrix - matrix.mean(axis=0)

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.checks import check_count
 from tensorucb.errors import InputError
-from tensorucb.features._votes import VoteLog, item_numbers
+from tensorucb.features._votes import VoteLog, check_log, item_numbers
 from tensorucb.rng import RngLike, as_generator
 from tensorucb.threads import single_threaded_blas
 
@@ -78,13 +79,14 @@ class TopicModel:
         rng
             Seed or generator of the start.
         """
-        if isinstance(n_topics, bool) or n_topics < 1:
-            raise InputError(f"n_topics must be 1 or more; got {n_topics!r}.")
+        n_topics = check_count("n_topics", n_topics, 1, 10_000)
+        max_iter = check_count("max_iter", max_iter, 1, 1_000_000)
+        check_log(log)
         if not len(log.users):
             raise InputError("the log holds no actions, and topics are learned from actions.")
         from sklearn.decomposition import LatentDirichletAllocation
 
-        size = int(np.max(log.users)) + 1 if n_nodes is None else n_nodes
+        size = int(np.max(log.users)) + 1 if n_nodes is None else check_count("n_nodes", n_nodes, 1, 2**31 - 1)
         bags = _bags(log, item_numbers(log, items), size)
         if not bags.nnz:
             raise InputError("nobody acted on these items; fit the topics on others.")

@@ -8,12 +8,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.checks import check_choice, check_count, check_instance, check_sequence
 from tensorucb.errors import InputError
 from tensorucb.features._eigenmap import laplacian_eigenmap
 from tensorucb.features._scaling import standardise
 from tensorucb.features._topics import TopicModel
-from tensorucb.features._votes import VoteLog, item_numbers
+from tensorucb.features._votes import VoteLog, check_log, item_numbers
 from tensorucb.graph import Graph
+from tensorucb.graph._arguments import check_graph
 from tensorucb.rng import RngLike
 
 __all__ = ["FeatureKind", "activity_features", "degree_features", "taste_features", "user_features"]
@@ -25,11 +27,14 @@ _HALF = 0.5
 
 def degree_features(graph: Graph) -> NDArray[np.float64]:
     """``log(1 + out-degree)`` and ``log(1 + in-degree)``, standardised: ``(n_nodes, 2)``."""
+    check_graph(graph)
     return standardise(np.log1p(np.column_stack([graph.out_degree, graph.in_degree]).astype(np.float64)))
 
 
 def _counts(log: VoteLog, items: ArrayLike | None, n_nodes: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Which actions fall on the items, and how many each user has there."""
+    check_log(log)
+    n_nodes = check_count("n_nodes", n_nodes, 1, 2**31 - 1)
     wanted = np.zeros(log.n_items, dtype=bool)
     wanted[item_numbers(log, items)] = True
     inside = wanted[log.items]
@@ -74,6 +79,7 @@ def taste_features(model: TopicModel, log: VoteLog, items: ArrayLike | None, n_n
     ndarray
         ``(n_nodes, n_topics)``; rows sum to 1, and users without an action there have the average profile.
     """
+    check_instance("model", model, TopicModel, "a TopicModel")
     numbers = item_numbers(log, items)
     inside, counts = _counts(log, numbers, n_nodes)
     mixtures = np.zeros((log.n_items, model.n_topics))
@@ -119,9 +125,12 @@ def user_features(
     ndarray
         ``(n_nodes, columns)``.
     """
-    unknown = [kind for kind in kinds if kind not in ("eigenmap", "degree", "activity", "taste", "constant")]
-    if unknown or not kinds:
-        raise InputError(f"kinds must be some of eigenmap, degree, activity, taste and constant; got {list(kinds)!r}.")
+    check_graph(graph)
+    kinds = check_sequence("kinds", kinds, "a list of kinds such as ('eigenmap', 'degree')")
+    for kind in kinds:
+        check_choice("kinds", kind, ("eigenmap", "degree", "activity", "taste", "constant"))
+    if not kinds:
+        raise InputError("kinds must name at least one kind of feature; got an empty list.")
     if any(kind in _FROM_LOG for kind in kinds) and (log is None or held_out is None):
         raise InputError(
             "activity and taste need log= and held_out=: the items set aside for features, "

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.checks import check_rows, check_share, shown
 from tensorucb.errors import InputError
 from tensorucb.rng import RngLike, as_generator
 
@@ -29,16 +30,24 @@ class VoteLog(Protocol):
         """Number of items."""
 
 
+def check_log(log: Any) -> VoteLog:
+    """An action log: something with users, items and the number of items."""
+    for name in ("users", "items", "n_items"):
+        if not hasattr(log, name):
+            raise InputError(f"log must be an action log such as tensorucb.data.ActionLog; got {shown(log)}.")
+    found: VoteLog = log
+    return found
+
+
 def item_numbers(log: VoteLog, items: ArrayLike | None) -> NDArray[np.int64]:
     """``items`` as checked item numbers; all of the log's where ``None``."""
+    check_log(log)
     if items is None:
         return np.arange(log.n_items, dtype=np.int64)
-    numbers = np.asarray(items)
-    if numbers.ndim != 1 or numbers.size == 0 or numbers.dtype.kind not in "iu":
-        raise InputError(f"items must be a list of item numbers, at least one; got {items!r}.")
-    if numbers.min() < 0 or numbers.max() >= log.n_items or np.unique(numbers).size != numbers.size:
-        raise InputError(f"items must be different numbers from 0 to {log.n_items - 1}; got {numbers.tolist()[:10]} ….")
-    return numbers.astype(np.int64)
+    numbers = check_rows("items", items, log.n_items, distinct=True)
+    if numbers.size == 0:
+        raise InputError("items must name at least one item; got an empty list.")
+    return numbers
 
 
 def held_out_items(log: VoteLog, share: float = 0.2, rng: RngLike = 0) -> NDArray[np.int64]:
@@ -58,7 +67,8 @@ def held_out_items(log: VoteLog, share: float = 0.2, rng: RngLike = 0) -> NDArra
     ndarray
         Item numbers, sorted.
     """
-    if not 0 < share < 1 or log.n_items < 2:
-        raise InputError(f"share must lie between 0 and 1, of 2 items or more; got {share!r} of {log.n_items} items.")
+    share = check_share("share", share, zero=False, one=False)
+    if check_log(log).n_items < 2:
+        raise InputError(f"log must have at least 2 items, so that one can be set aside; it has {log.n_items}.")
     size = min(max(1, round(share * log.n_items)), log.n_items - 1)
     return np.sort(as_generator(rng).choice(log.n_items, size, replace=False)).astype(np.int64)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.checks import array_of, check_choice, check_mapping, check_text, is_missing, shown
 from tensorucb.errors import InputError, ShapeError, UnknownIdError
 from tensorucb.graph._ids import (
     IdIndex,
@@ -16,7 +17,6 @@ from tensorucb.graph._ids import (
     distinct_ids,
     frozen,
     id_column,
-    is_missing,
     kind_of,
     string_array,
 )
@@ -63,7 +63,8 @@ def build_edges(
             f"ids must be all integers or all strings; sources are {kind_of(source)} and targets "
             f"{kind_of(target)}. Convert one of them."
         )
-    columns = {name: attribute_column(values, name, len(source)) for name, values in (attributes or {}).items()}
+    given = {} if attributes is None else check_mapping("attributes", attributes, "a mapping of names to columns")
+    columns = {name: attribute_column(values, name, len(source)) for name, values in given.items()}
     ids = distinct_ids([source, target]) if nodes is None else node_ids(nodes)
     s, t = _edge_rows(IdIndex(ids, lookups=2 * len(source)), source, target)
     s, t, kept = _without_loops(s, t, ids, self_loops)
@@ -74,8 +75,7 @@ def build_edges(
 
 def check_self_loops(self_loops: str) -> None:
     """Refuse any other rule than those of `SelfLoops`."""
-    if self_loops not in get_args(SelfLoops):
-        raise InputError(f"self_loops must be 'error' or 'drop'; got {self_loops!r}.")
+    check_choice("self_loops", self_loops, get_args(SelfLoops))
 
 
 def node_ids(nodes: Any) -> NDArray[Any]:
@@ -100,9 +100,8 @@ def known_rows(index: IdIndex, column: Column, name: str, holder: str) -> NDArra
     rows = index.rows(column)
     unknown = np.flatnonzero(rows < 0)
     if unknown.size:
-        shown = [column[int(i)] for i in unknown[:5]]
-        shown = [value.item() if isinstance(value, np.generic) else value for value in shown]
-        raise UnknownIdError(f"{name} not in {holder}: {describe_rows(shown, unknown)}.")
+        first = [column[int(i)] for i in unknown[:5]]
+        raise UnknownIdError(f"{name} not in {holder}: {describe_rows(first, unknown)}.")
     return rows
 
 
@@ -121,7 +120,7 @@ def _without_loops(
         first = int(loops.argmax())
         raise InputError(
             f"{count} self-loop{'s' if count > 1 else ''}, the first in row {first} (counting from 0): "
-            f"{ids[s[first]].item()!r} points at itself. Pass self_loops='drop' to leave them out."
+            f"{shown(ids[s[first]].item())} points at itself. Pass self_loops='drop' to leave them out."
         )
     kept = np.flatnonzero(~loops)
     if not kept.size:
@@ -169,24 +168,21 @@ def _raise_conflict(
 ) -> None:
     e = int(differ[0])
     raise InputError(
-        f"edge {ids[s[e]].item()!r} -> {ids[t[e]].item()!r} comes in rows {order[e - 1]} and {order[e]} with different "
-        f"values of {name!r}: {values[e - 1]} and {values[e]}; {differ.size} such repeats in all. "
+        f"edge {shown(ids[s[e]].item())} -> {shown(ids[t[e]].item())} comes in rows {order[e - 1]} and {order[e]} with "
+        f"different values of {shown(name)}: {values[e - 1]} and {values[e]}; {differ.size} such repeats in all. "
         "Aggregate the rows of each edge first."
     )
 
 
 def attribute_column(values: Any, name: str, length: int) -> NDArray[Any]:
     """One attribute as a fresh bool, int64, float64 or datetime64 array, complete and finite."""
-    if not isinstance(name, str):
-        raise InputError(f"names of attributes are strings; got {name!r}.")
-    if hasattr(values, "null_count") and values.null_count():
-        _raise_missing(name, values.is_null().to_numpy())
-    array = np.asarray(values)
+    check_text("the name of an attribute", name)
+    array = array_of(f"attribute {shown(name)}", values, "one number, boolean or time per edge")
     if array.dtype.kind == "O":
         array = _from_object_values(array, name)
     if array.shape != (length,):
         raise ShapeError(
-            f"attribute {name!r} must hold one value an edge, of shape ({length},); got shape {array.shape}."
+            f"attribute {shown(name)} must hold one value an edge, of shape ({length},); got shape {array.shape}."
         )
     if array.dtype.kind in "mM":
         _raise_missing(name, np.isnat(array))
@@ -196,24 +192,24 @@ def attribute_column(values: Any, name: str, length: int) -> NDArray[Any]:
         infinite = np.flatnonzero(np.isinf(array))
         if infinite.size:
             raise InputError(
-                f"attribute {name!r} must be finite; got {describe_rows(array[infinite[:5]].tolist(), infinite)}."
+                f"attribute {shown(name)} must be finite; got {describe_rows(array[infinite[:5]].tolist(), infinite)}."
             )
         return array.astype(np.float64)
     if array.dtype.kind == "b":
         return array.copy()
     if array.dtype.kind in "iu" and array.dtype != np.uint64:
         return array.astype(np.int64)
-    raise InputError(f"attribute {name!r} must hold numbers, booleans or times; got values of type {array.dtype}.")
+    raise InputError(f"attribute {shown(name)} must hold numbers, booleans or times; got values of type {array.dtype}.")
 
 
 def _from_object_values(array: NDArray[Any], name: str) -> NDArray[Any]:
     if array.ndim == 1:
         _raise_missing(name, np.array([is_missing(value) for value in array.tolist()], dtype=np.bool_))
     # NumPy finds the type again, now that nothing is missing; it must not read numbers out of strings.
-    again = np.asarray(array.tolist())
+    again = array_of(f"attribute {shown(name)}", array.tolist(), "one number, boolean or time per edge")
     if again.dtype.kind not in "biufmM":
         raise InputError(
-            f"attribute {name!r} must hold numbers, booleans or times; got values such as {array.flat[0]!r}."
+            f"attribute {shown(name)} must hold numbers, booleans or times; got values such as {shown(array.flat[0])}."
         )
     return again
 
@@ -222,6 +218,6 @@ def _raise_missing(name: str, missing: NDArray[np.bool_]) -> None:
     count = int(np.count_nonzero(missing))
     if count:
         raise InputError(
-            f"attribute {name!r} has {count} missing value{'s' if count > 1 else ''}, the first in row "
+            f"attribute {shown(name)} has {count} missing value{'s' if count > 1 else ''}, the first in row "
             f"{int(missing.argmax())} (counting from 0). Remove or fill these rows."
         )

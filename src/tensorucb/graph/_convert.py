@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.checks import check_sequence, check_text, shown
 from tensorucb.errors import InputError, MissingExtraError, ShapeError
 from tensorucb.graph._build import node_ids
 from tensorucb.graph._ids import distinct_ids, id_column
+from tensorucb.tables import table_columns
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,44 +28,38 @@ __all__ = [
 ]
 
 
+def column_names(source: Any, target: Any, attributes: Any) -> list[str]:
+    """The names of the columns that hold the ids and the attributes, checked."""
+    names = [check_text("source", source), check_text("target", target), *attribute_names(attributes)]
+    if len(set(names)) < len(names):
+        raise InputError(f"source, target and attributes must be different columns; got {shown(names)}.")
+    return names
+
+
+def attribute_names(attributes: Any) -> list[str]:
+    """The names of the edge attributes to keep, checked."""
+    names = check_sequence("attributes", attributes, "a list of names of columns")
+    return [check_text(f"attributes[{i}]", name) for i, name in enumerate(names)]
+
+
 def frame_columns(frame: Any, names: Sequence[str]) -> dict[str, Any]:
     """The named columns of a polars, pandas or Arrow table, as `Graph.from_edges` takes them."""
-    import polars as pl
-
-    library = type(frame).__module__.split(".")[0]
-    if isinstance(frame, pl.LazyFrame):
-        frame = frame.collect()
-    elif library not in ("polars", "pandas") and hasattr(frame, "__arrow_c_stream__"):
-        frame = pl.DataFrame(frame)
-    if not hasattr(frame, "columns") or not hasattr(frame, "__getitem__"):
-        raise InputError(f"frame must be a polars, pandas or Arrow table; got {type(frame).__name__}.")
-    check_columns(list(frame.columns), names)
-    if library == "pandas":
-        return {name: _pandas_column(frame[name], name) for name in names}
-    return {name: frame[name] for name in names}
+    columns = table_columns("frame", frame)
+    check_columns(list(columns), names)
+    return {name: columns[name] for name in names}
 
 
-def check_columns(present: Sequence[str], names: Sequence[str]) -> None:
-    """Refuse names of columns that are not there, or are asked for twice."""
+def check_columns(present: Sequence[Any], names: Sequence[str]) -> None:
+    """Refuse names of columns that are not there."""
     missing = [name for name in names if name not in present]
     if missing:
-        raise InputError(f"no column {missing[0]!r}; the columns are {list(present)}.")
-    if len(set(names)) < len(names):
-        raise InputError(f"source, target and attributes must be different columns; got {list(names)}.")
-
-
-def _pandas_column(series: Any, name: str) -> NDArray[Any]:
-    missing = np.flatnonzero(np.asarray(series.isna(), dtype=np.bool_))
-    if missing.size:
-        raise InputError(
-            f"column {name!r} has {missing.size} missing value{'s' if missing.size > 1 else ''}, the first in row "
-            f"{missing[0]} (counting from 0). Remove or fill these rows."
-        )
-    return np.asarray(series.to_numpy())
+        raise InputError(f"no column {shown(missing[0])}; the columns are {shown(list(present))}.")
 
 
 def networkx_columns(network: Any, attributes: Sequence[str]) -> dict[str, Any]:
     """Arguments for `Graph.from_edges` from a networkx graph."""
+    if not (hasattr(network, "nodes") and hasattr(network, "edges") and hasattr(network, "is_directed")):
+        raise InputError(f"network must be a networkx graph; got {shown(network)}.")
     nodes = list(network.nodes)
     edges = list(network.edges(data=True))
     values = {name: _edge_values((data for _, _, data in edges), name) for name in attributes}
@@ -74,11 +70,13 @@ def networkx_columns(network: Any, attributes: Sequence[str]) -> dict[str, Any]:
 
 def igraph_columns(network: Any, attributes: Sequence[str]) -> dict[str, Any]:
     """Arguments for `Graph.from_edges` from an igraph graph."""
+    if not (hasattr(network, "vs") and hasattr(network, "es") and hasattr(network, "get_edgelist")):
+        raise InputError(f"network must be an igraph graph; got {shown(network)}.")
     names = network.vs["name"] if "name" in network.vs.attributes() else list(range(network.vcount()))
     pairs = network.get_edgelist()
     missing = [name for name in attributes if name not in network.es.attributes()]
     if missing:
-        raise InputError(f"no edge attribute {missing[0]!r}; the edges have {network.es.attributes()}.")
+        raise InputError(f"no edge attribute {shown(missing[0])}; the edges have {shown(network.es.attributes())}.")
     values = {name: network.es[name] for name in attributes}
     sources, targets = [names[i] for i, _ in pairs], [names[j] for _, j in pairs]
     return _columns(names, sources, targets, values, directed=network.is_directed())
@@ -88,7 +86,7 @@ def _edge_values(edges: Iterable[Mapping[str, Any]], name: str) -> list[Any]:
     values = []
     for row, data in enumerate(edges):
         if name not in data:
-            raise InputError(f"edge {row} (counting from 0) has no attribute {name!r}.")
+            raise InputError(f"edge {row} (counting from 0) has no attribute {shown(name)}.")
         values.append(data[name])
     return values
 
@@ -110,14 +108,14 @@ def _columns(
 def scipy_columns(matrix: Any, attribute: str | None, nodes: Any) -> dict[str, Any]:
     """Arguments for `Graph.from_edges` from a sparse matrix."""
     if not hasattr(matrix, "tocoo"):
-        raise InputError(f"matrix must be a scipy sparse array; got {type(matrix).__name__}.")
+        raise InputError(f"matrix must be a scipy sparse array; got {shown(matrix)}.")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ShapeError(f"matrix must be square; got shape {matrix.shape}.")
     ids = np.arange(matrix.shape[0], dtype=np.int64) if nodes is None else node_ids(nodes)
     if ids.size != matrix.shape[0]:
         raise ShapeError(f"nodes must name the {matrix.shape[0]} rows of the matrix; got {ids.size} ids.")
     entries = matrix.tocoo()
-    values = {} if attribute is None else {attribute: entries.data}
+    values = {} if attribute is None else {check_text("attribute", attribute): entries.data}
     return {"sources": ids[entries.row], "targets": ids[entries.col], "nodes": ids, "attributes": values}
 
 
@@ -172,8 +170,8 @@ def to_scipy(
     """A sparse array in compressed rows."""
     from scipy.sparse import csr_array
 
-    if attribute is not None and attribute not in attributes:
-        raise InputError(f"no attribute {attribute!r}; the graph has {list(attributes)}.")
+    if attribute is not None and (not isinstance(attribute, str) or attribute not in attributes):
+        raise InputError(f"no attribute {shown(attribute)}; the graph has {shown(list(attributes))}.")
     data = np.ones(targets.size) if attribute is None else attributes[attribute].copy()
     n = offsets.size - 1
     return csr_array((data, targets.copy(), offsets.copy()), shape=(n, n))

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.checks import array_of, check_count, check_mapping, check_rows, shown
 from tensorucb.errors import InputError, ShapeError, UnknownIdError
-from tensorucb.graph._build import SelfLoops, build_edges, known_rows
+from tensorucb.graph._build import SelfLoops, attribute_column, build_edges, known_rows
 from tensorucb.graph._ids import IdIndex, describe_rows, frozen, id_column
 
 if TYPE_CHECKING:
@@ -63,10 +64,26 @@ class Graph:
     dropped_self_loops: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("sources", "targets", "ids"):
-            object.__setattr__(self, name, frozen(getattr(self, name)))
-        held = {name: frozen(values) for name, values in self.edge_attributes.items()}
+        n = check_count("n_nodes", self.n_nodes, 0, 2**31 - 1)
+        object.__setattr__(self, "n_nodes", n)
+        for name in ("sources", "targets"):
+            rows = getattr(self, name)
+            if not (isinstance(rows, np.ndarray) and rows.dtype == np.int32 and rows.ndim == 1):
+                rows = check_rows(name, rows, n).astype(np.int32)
+            if rows.size and (rows.min() < 0 or rows.max() >= n):
+                raise InputError(f"{name} must be rows in 0..{n - 1}; got {rows.min()}..{rows.max()}.")
+            object.__setattr__(self, name, frozen(rows))
+        ids = array_of("ids", self.ids, "an array of whole numbers or strings")
+        if ids.shape != (n,) or ids.dtype.kind not in "iuU":
+            raise ShapeError(f"ids must be {n} whole numbers or strings; got {shown(self.ids)}.")
+        object.__setattr__(self, "ids", frozen(ids.astype(np.int64, copy=False) if ids.dtype.kind in "iu" else ids))
+        held = check_mapping("edge_attributes", self.edge_attributes, "a mapping of names to arrays")
+        held = {name: frozen(attribute_column(values, name, self.sources.size)) for name, values in held.items()}
         object.__setattr__(self, "edge_attributes", held)
+        if self.targets.shape != self.sources.shape:
+            raise ShapeError(f"sources and targets must be of one length; got {self.n_edges} and {self.targets.size}.")
+        check_count("merged_edges", self.merged_edges, 0)
+        check_count("dropped_self_loops", self.dropped_self_loops, 0)
 
     @classmethod
     def from_edges(
@@ -156,9 +173,9 @@ class Graph:
         self_loops: SelfLoops = "error",
     ) -> Graph:
         """A graph from two columns of a polars, pandas or Arrow table; ``attributes`` names further columns."""
-        from tensorucb.graph._convert import frame_columns
+        from tensorucb.graph._convert import column_names, frame_columns
 
-        columns = frame_columns(frame, [source, target, *attributes])
+        columns = frame_columns(frame, column_names(source, target, attributes))
         return cls.from_edges(
             columns[source],
             columns[target],
@@ -170,9 +187,9 @@ class Graph:
     @classmethod
     def from_networkx(cls, network: Any, *, attributes: Sequence[str] = (), self_loops: SelfLoops = "error") -> Graph:
         """A graph from a networkx one, isolated nodes included; an undirected edge becomes both directions."""
-        from tensorucb.graph._convert import networkx_columns
+        from tensorucb.graph._convert import attribute_names, networkx_columns
 
-        return cls.from_edges(**networkx_columns(network, attributes), self_loops=self_loops)
+        return cls.from_edges(**networkx_columns(network, attribute_names(attributes)), self_loops=self_loops)
 
     @classmethod
     def from_igraph(cls, network: Any, *, attributes: Sequence[str] = (), self_loops: SelfLoops = "error") -> Graph:
@@ -180,9 +197,9 @@ class Graph:
 
         Ids are the vertices' ``name`` if they have one, else their numbers.
         """
-        from tensorucb.graph._convert import igraph_columns
+        from tensorucb.graph._convert import attribute_names, igraph_columns
 
-        return cls.from_edges(**igraph_columns(network, attributes), self_loops=self_loops)
+        return cls.from_edges(**igraph_columns(network, attribute_names(attributes)), self_loops=self_loops)
 
     @classmethod
     def from_scipy(
@@ -300,19 +317,7 @@ class Graph:
         return np.repeat(shifts, counts) + np.arange(int(counts.sum()), dtype=np.int64)
 
     def _checked_rows(self, rows: ArrayLike) -> NDArray[np.int64]:
-        array = np.asarray(rows)
-        if array.ndim != 1:
-            raise ShapeError(f"rows must be one-dimensional; got an array of shape {array.shape}.")
-        if array.size == 0:
-            return np.empty(0, dtype=np.int64)
-        if array.dtype.kind not in "iu":
-            raise InputError(f"rows must be integers; got {array.dtype}. Graph.rows translates ids into rows.")
-        outside = np.flatnonzero((array < 0) | (array >= self.n_nodes))
-        if outside.size:
-            raise InputError(
-                f"rows must lie in 0 … {self.n_nodes - 1}; got {describe_rows(array[outside[:5]].tolist(), outside)}."
-            )
-        return array.astype(np.int64, copy=False)
+        return check_rows("rows", rows, self.n_nodes, hint="Graph.rows translates ids into rows.")
 
     def subgraph(self, ids: ArrayLike) -> Graph:
         """The graph on these ids and the edges among them; rows keep their order, attributes come along."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.checks import LONGEST_TEXT, array_of, is_missing, shown
 from tensorucb.errors import InputError, ShapeError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     Column = NDArray[np.int64] | pl.Series
 
-__all__ = ["IdIndex", "describe_rows", "distinct_ids", "frozen", "id_column", "is_missing", "kind_of", "string_array"]
+__all__ = ["IdIndex", "describe_rows", "distinct_ids", "frozen", "id_column", "kind_of", "string_array"]
 
 _SHOWN = 5
 _EXACT = 2.0**53
@@ -36,8 +37,11 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
 
 def describe_rows(values: Sequence[Any], rows: NDArray[np.int64]) -> str:
     """The first offenders with their rows, for messages: ``7 (row 3), 9 (row 4) and 12 more``."""
-    shown = ", ".join(f"{value!r} (row {row})" for value, row in zip(values, rows[:_SHOWN].tolist(), strict=False))
-    return shown + (f" and {rows.size - _SHOWN} more" if rows.size > _SHOWN else "")
+    plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+    pairs = zip(plain, rows[:_SHOWN].tolist(), strict=False)
+    return ", ".join(f"{shown(value, 40)} (row {row})" for value, row in pairs) + (
+        f" and {rows.size - _SHOWN} more" if rows.size > _SHOWN else ""
+    )
 
 
 def kind_of(column: Column) -> str:
@@ -60,33 +64,34 @@ def id_column(values: Any, name: str) -> Column:
         return _from_polars(values, name)
     if isinstance(values, list | tuple):
         return _from_objects(list(values), name)
-    array = np.asarray(values)
+    array = array_of(name, values, "a column of whole numbers or strings")
     if array.ndim != 1:
         raise ShapeError(f"{name} must be one-dimensional; got an array of shape {array.shape}.")
     if array.dtype.kind in "iu":
         return _from_integers(array, name)
     if array.dtype.kind == "f":
-        return _from_floats(array.astype(np.float64, copy=False), name)
+        with np.errstate(over="ignore"):
+            numbers = array.astype(np.float64, copy=False)
+        return _from_floats(numbers, name)
     if array.dtype.kind in "UTO":
         return _from_objects(array.tolist(), name)
-    raise InputError(f"{name} must be whole numbers or strings; got values of type {array.dtype}.")
+    raise InputError(f"{name} must be whole numbers or strings; got values of type {array.dtype!s:.40}.")
 
 
 def _from_polars(series: Any, name: str) -> Column:
     import polars as pl
 
     if not isinstance(series, pl.Series):
-        raise InputError(f"{name} must be a column; got {type(series).__name__}. Use Graph.from_frame for a frame.")
+        raise InputError(f"{name} must be a column; got {shown(series)}. Use Graph.from_frame for a frame.")
     if series.null_count():
         raise InputError(_missing(name, np.flatnonzero(series.is_null().to_numpy())))
     if isinstance(series.dtype, pl.String | pl.Categorical | pl.Enum):
-        strings: pl.Series = series.cast(pl.String)
-        return strings
+        return _sound_strings(series.cast(pl.String), name)
     if series.dtype.is_integer() and series.dtype not in (pl.Int128, pl.UInt128):
         return _from_integers(series.to_numpy(), name)
     if series.dtype.is_float():
         return _from_floats(series.cast(pl.Float64).to_numpy(), name)
-    raise InputError(f"{name} must be whole numbers or strings; got values of type {series.dtype}.")
+    raise InputError(f"{name} must be whole numbers or strings; got values of type {series.dtype!s:.40}.")
 
 
 def _from_integers(array: NDArray[Any], name: str) -> NDArray[np.int64]:
@@ -114,7 +119,7 @@ def _from_objects(values: list[Any], name: str) -> Column:
         raise ShapeError(f"{name} must be one-dimensional; its elements are sequences.")
     if all(issubclass(kind, str) for kind in types) and types:
         return _from_strings(values, name)
-    if all(issubclass(kind, int | np.integer) and not issubclass(kind, bool) for kind in types):
+    if all(issubclass(kind, int | np.integer) and not issubclass(kind, bool | np.timedelta64) for kind in types):
         try:
             return np.array(values, dtype=np.int64)
         except OverflowError:
@@ -122,8 +127,17 @@ def _from_objects(values: list[Any], name: str) -> Column:
     missing = np.flatnonzero([is_missing(value) for value in values])
     if missing.size:
         raise InputError(_missing(name, missing))
+    if bytes in types:
+        raise InputError(
+            f"{name} must be whole numbers or strings; got {_first_of_each_type(values)}. Decode bytes first."
+        )
     if all(issubclass(kind, int | float | np.integer | np.floating) for kind in types) and bool not in types:
-        return _from_floats(np.array(values, dtype=np.float64), name)
+        try:
+            with np.errstate(over="ignore"):
+                numbers = np.array(values, dtype=np.float64)
+            return _from_floats(numbers, name)
+        except OverflowError:
+            raise InputError(f"{name} must fit in 64 bits with a sign; a number does not.") from None
     raise InputError(
         f"{name} must be all whole numbers or all strings; got {_first_of_each_type(values)}. "
         "Convert them to one type first."
@@ -134,18 +148,24 @@ def _from_strings(values: list[str], name: str) -> pl.Series:
     import polars as pl
 
     try:
-        return pl.Series(values, dtype=pl.String)
+        return _sound_strings(pl.Series(values, dtype=pl.String), name)
     except UnicodeEncodeError as error:
-        raise InputError(f"{name} holds a string that is not valid Unicode: {error.object!r}.") from None
+        raise InputError(f"{name} holds {shown(error.object)}, which is not valid Unicode. Rename such ids.") from None
 
 
-def is_missing(value: Any) -> bool:
-    """Whether a Python object stands for a missing value."""
-    return (
-        value is None
-        or type(value).__name__ in ("NAType", "NaTType")
-        or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
-    )
+def _sound_strings(strings: pl.Series, name: str) -> pl.Series:
+    """Refuse what could not be stored, or would be changed by an array of strings."""
+    lengths = strings.str.len_chars()
+    if len(strings) and lengths.min() == 0:
+        raise InputError(f"{name} holds an empty text (row {lengths.arg_min()}). Give every id at least one character.")
+    if len(strings) and lengths.max() > LONGEST_TEXT:  # type: ignore[operator]
+        row = lengths.arg_max() or 0
+        raise InputError(
+            f"{name} holds a text of {lengths[row]:,} characters (row {row}); ids may have {LONGEST_TEXT}. Shorten it."
+        )
+    if strings.str.contains("\0", literal=True).any():
+        raise InputError(f"{name} holds the character NUL, which arrays of strings cannot keep. Rename such ids.")
+    return strings
 
 
 def _missing(name: str, rows: NDArray[np.intp]) -> str:
@@ -158,7 +178,7 @@ def _missing(name: str, rows: NDArray[np.intp]) -> str:
 def _first_of_each_type(values: list[Any]) -> str:
     first: dict[str, str] = {}
     for row, value in enumerate(values):
-        first.setdefault(type(value).__name__, f"{value!r} of type {type(value).__name__} (row {row})")
+        first.setdefault(type(value).__name__, f"{shown(value, 40)} of type {type(value).__name__} (row {row})")
     return " and ".join(list(first.values())[:3])
 
 
@@ -184,9 +204,7 @@ def distinct_ids(columns: Sequence[Column]) -> NDArray[Any]:
 
 
 def string_array(strings: pl.Series) -> NDArray[np.str_]:
-    """A NumPy array of the strings, refusing what NumPy would silently shorten."""
-    if strings.str.contains("\0", literal=True).any():
-        raise InputError("an id holds the character NUL, which arrays of strings cannot keep. Rename such ids.")
+    """A NumPy array of the strings."""
     return np.array(strings.to_list(), dtype=np.str_)
 
 

@@ -5,21 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tensorucb.checks import check_choice, check_path, shown, shown_path
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.graph._build import check_self_loops, node_ids
-from tensorucb.graph._convert import check_columns
+from tensorucb.graph._convert import check_columns, column_names
 from tensorucb.graph._ids import describe_rows
+from tensorucb.tables import PARQUET, TEXT, read_table, suffix_of
 
 if TYPE_CHECKING:
     import polars as pl
 
 __all__ = ["read_columns", "reading"]
-
-_SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
-_PARQUET = ".parquet"
 
 
 def read_columns(
@@ -33,67 +31,32 @@ def read_columns(
     """The named columns of an edge-list file, and no others. Parameters as in `Graph.read`."""
     import polars as pl
 
-    if id_type not in ("auto", "int", "str"):
-        raise InputError(f"id_type must be 'auto', 'int' or 'str'; got {id_type!r}.")
-    suffix = _suffix(path)
-    if separator is not None and (suffix == _PARQUET or len(separator.encode()) != 1):
-        raise InputError(f"separator is one character, for text files only; got {separator!r} for {suffix}.")
-    between = separator or _SEPARATORS.get(suffix)
-    names = [source, target, *attributes]
+    check_choice("id_type", id_type, ("auto", "int", "str"))
+    names = column_names(source, target, attributes)
+    file = check_path("path", path)
+    suffix = suffix_of(file, (*TEXT, PARQUET))
+    _check_separator(separator, suffix)
+    as_text = {source: pl.String, target: pl.String}
+    frame = read_table(file, types=as_text if id_type == "str" else None, separator=separator)
     try:
-        lazy = _scan(path, between, {})
-        check_columns(lazy.collect_schema().names(), names)
-        return _with_id_type(path, between, lazy.select(names), source, target, id_type)
+        check_columns(frame.columns, names)
+        texts = sum(frame.schema[name] == pl.String for name in (source, target))
+        if suffix != PARQUET and id_type == "auto" and texts == 1:
+            # Read again as text rather than cast, since a cast would have lost leading zeros.
+            frame = read_table(file, types=as_text, separator=separator)
+        if id_type == "str":
+            frame = frame.with_columns(pl.col(source, target).cast(pl.String))
+        if id_type == "int" and texts:
+            frame = frame.with_columns(_integers(frame[source]), _integers(frame[target]))
+        return frame.select(names)
     except InputError as error:
-        raise FileFormatError(f"{os.fspath(path)!r}: {error}") from error
-    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        reason = str(error).strip().split("\n")[0]
-        raise FileFormatError(
-            f"cannot read {os.fspath(path)!r}: {reason}. Check the path, and that it is a complete {suffix} file."
-        ) from error
+        raise FileFormatError(f"{shown_path(file)}: {error}") from error
 
 
-def _suffix(path: str | os.PathLike[str]) -> str:
-    known = (*_SEPARATORS, _PARQUET)
-    suffix = next((end for end in known if Path(path).name.lower().endswith(end)), None)
-    if suffix is None:
-        raise FileFormatError(
-            f"{os.fspath(path)!r} does not end in one of {', '.join(known)}; the suffix tells the format."
-        )
-    return suffix
-
-
-def _scan(path: str | os.PathLike[str], separator: str | None, types: dict[str, Any]) -> pl.LazyFrame:
-    import polars as pl
-
-    if separator is None:
-        return pl.scan_parquet(Path(path), glob=False)
-    # The whole file is looked at for types: a string in the last row makes all ids strings.
-    return pl.scan_csv(Path(path), separator=separator, schema_overrides=types, infer_schema_length=None, glob=False)
-
-
-def _with_id_type(
-    path: str | os.PathLike[str],
-    separator: str | None,
-    lazy: pl.LazyFrame,
-    source: str,
-    target: str,
-    id_type: str,
-) -> pl.DataFrame:
-    import polars as pl
-
-    schema = lazy.collect_schema()
-    texts = sum(schema[name] == pl.String for name in (source, target))
-    names = schema.names()
-    if separator is not None and (id_type == "str" or (id_type == "auto" and texts == 1)):
-        # Read anew as text rather than cast, since a cast would have lost leading zeros.
-        return _scan(path, separator, {source: pl.String, target: pl.String}).select(names).collect()
-    frame = lazy.collect()
-    if id_type == "str":
-        return frame.with_columns(pl.col(source, target).cast(pl.String))
-    if id_type == "int" and texts:
-        return frame.with_columns(_integers(frame[source]), _integers(frame[target]))
-    return frame
+def _check_separator(separator: object, suffix: str) -> None:
+    single = isinstance(separator, str) and len(separator) == 1 and (" " <= separator <= "~" or separator == "\t")
+    if separator is not None and (suffix == PARQUET or not single):
+        raise InputError(f"separator is one character, for text files only; got {shown(separator)} for {suffix}.")
 
 
 def _integers(column: pl.Series) -> pl.Series:
@@ -117,4 +80,4 @@ def reading(path: str | os.PathLike[str], self_loops: str, nodes: Any) -> Iterat
     try:
         yield
     except InputError as error:
-        raise FileFormatError(f"{os.fspath(path)!r}: {error}") from error
+        raise FileFormatError(f"{shown_path(path)}: {error}") from error

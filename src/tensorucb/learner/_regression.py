@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.checks import check_path, shown_path
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.files import read_state, write_state
 from tensorucb.learner import _predict, _update
@@ -164,30 +164,23 @@ class TensorRegression:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write settings and state to a file of arrays and JSON."""
-        target = _file_path(path)
+        target = check_path("path", path)
         try:
             write_state(target, _KIND, self.settings.as_json(), state_to_arrays(self.state))
         except OSError as error:
             raise FileFormatError(
-                f"cannot write {os.fspath(target)!r}: {error.strerror or error}. Save to a path that may be written."
+                f"cannot write {shown_path(target)}: {error.strerror or error}. Save to a path that may be written."
             ) from error
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> TensorRegression:
         """The learner that :meth:`save` wrote, bit for bit."""
-        values, arrays = read_state(_file_path(path), _KIND)
+        values, arrays = read_state(check_path("path", path), _KIND)
         try:
             settings = TensorSettings.from_json(values)
         except (InputError, KeyError, TypeError) as error:
-            raise FileFormatError(f"{os.fspath(path)!r} holds no valid learner settings: {error}") from error
+            raise FileFormatError(f"{shown_path(path)} holds no valid learner settings: {error}") from error
         return cls.from_state(settings, state_from_arrays(settings, arrays))
-
-
-def _file_path(path: str | os.PathLike[str]) -> Path:
-    try:
-        return Path(path)
-    except TypeError as error:
-        raise InputError(f"path must be a string or a path; got {path!r:.80}.") from error
 
 
 def _begin(

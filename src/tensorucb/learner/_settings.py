@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
 
+from tensorucb.checks import check_choice, check_count, check_number, check_sequence, check_share, plain, shown
 from tensorucb.errors import InputError
 
-__all__ = ["TensorSettings", "as_entries", "check_positive"]
+__all__ = ["TensorSettings", "as_entries"]
+
+_MOST_MODES = 64
+_MOST_FEATURES = 100_000
+_MOST_RANKS = 1000
+_MOST_NUMBERS = 500_000_000
 
 CHOICES = {
     "likelihood": ("gaussian", "logistic"),
@@ -39,24 +45,30 @@ class TensorSettings:
     max_sweeps: int = 100
 
     def __post_init__(self) -> None:
-        _whole("dims", self.dims, "dims=(10, 10, 10), one dimension for each mode")
-        _whole("intercepts", self.intercepts, "intercepts=(n_nodes, n_nodes)", empty=True)
-        _whole("rank", (self.rank,), "rank=5")
-        _whole("max_sweeps", (self.max_sweeps,), "max_sweeps=100")
+        # What the checks return is kept: kernels compile again for every other kind of number.
+        kept: dict[str, Any] = {
+            "dims": tuple(check_count(f"dims[{mode}]", size, 1, _MOST_FEATURES) for mode, size in enumerate(self.dims)),
+            "intercepts": tuple(
+                check_count(f"intercepts[{g}]", size, 1, 2**31 - 1) for g, size in enumerate(self.intercepts)
+            ),
+            "rank": check_count("rank", self.rank, 1, _MOST_RANKS),
+            "max_sweeps": check_count("max_sweeps", self.max_sweeps, 1),
+            "tolerance": check_number("tolerance", self.tolerance, low=1e-300),
+            "forgetting": check_share("forgetting", self.forgetting, zero=False),
+            "prior_variance": tuple(check_number("prior_variance", v, strict=True) for v in self.prior_variance),
+        }
+        for name in ("noise_variance", "intercept_variance"):
+            kept[name] = check_number(name, getattr(self, name), strict=True)
+        for name, value in kept.items():
+            object.__setattr__(self, name, value)
         for name, allowed in CHOICES.items():
-            if not isinstance(getattr(self, name), str) or getattr(self, name) not in allowed:
-                raise InputError(f"{name} must be one of {', '.join(allowed)}; got {getattr(self, name)!r}.")
-        for name in ("noise_variance", "intercept_variance", "tolerance"):
-            check_positive(name, getattr(self, name))
-        for value in self.prior_variance:
-            check_positive("prior_variance", value)
+            check_choice(name, getattr(self, name), allowed)
+        _check_size(self)
         if len(self.prior_variance) != len(self.dims):
             raise InputError(
                 f"prior_variance must be one number or one for each of the {len(self.dims)} modes; "
                 f"got {len(self.prior_variance)}."
             )
-        if not _is_number(self.forgetting) or not 0.0 < self.forgetting <= 1.0:
-            raise InputError(f"forgetting must be a number in (0, 1], 1 meaning none; got {self.forgetting!r}.")
 
     @classmethod
     def build(
@@ -64,19 +76,19 @@ class TensorSettings:
     ) -> TensorSettings:
         """Settings from a caller's arguments: sequences become tuples, one variance serves all modes."""
         shape = as_entries("dims", dims, "dims=(10, 10, 10), one dimension for each mode")
-        if isinstance(prior_variance, int | float) or np.ndim(prior_variance) == 0:
-            prior_variance = (_plain(prior_variance),) * len(shape)
+        if not np.iterable(prior_variance):
+            prior_variance = (plain(prior_variance),) * len(shape)
         spread = as_entries("prior_variance", prior_variance, "prior_variance=1.0, or one number for each mode")
         options["intercepts"] = as_entries("intercepts", options.get("intercepts", ()), "intercepts=(n_nodes, n_nodes)")
-        others = {name: _plain(value) for name, value in options.items()}
-        return cls(dims=shape, rank=_plain(rank), prior_variance=spread, **others)
+        others = {name: plain(value) for name, value in options.items()}
+        return cls(dims=shape, rank=plain(rank), prior_variance=spread, **others)
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> TensorSettings:
         """The settings that :meth:`as_json` wrote."""
         known = {field.name for field in fields(cls)}
         if set(values) != known:
-            raise InputError(f"learner settings must be {', '.join(sorted(known))}; got {', '.join(sorted(values))}.")
+            raise InputError(f"learner settings must be {', '.join(sorted(known))}; got {shown(list(values))}.")
         lists = {name: tuple(values[name]) for name in ("dims", "prior_variance", "intercepts")}
         return cls(**{**values, **lists})
 
@@ -87,29 +99,20 @@ class TensorSettings:
 
 def as_entries(name: str, values: Any, example: str) -> tuple[Any, ...]:
     """The entries of a caller's sequence or array as a tuple of plain values, yet unchecked."""
-    if isinstance(values, str | bytes | Mapping) or not np.iterable(values):
-        raise InputError(f"{name} must be a sequence of numbers; got {values!r}. Pass e.g. {example}.")
-    return tuple(_plain(value) for value in values)
+    entries = tuple(plain(value) for value in check_sequence(name, values, f"a sequence of numbers, such as {example}"))
+    if len(entries) > _MOST_MODES:
+        raise InputError(f"{name} must have at most {_MOST_MODES} entries; got {len(entries)}.")
+    return entries
 
 
-def _plain(value: Any) -> Any:
-    # NumPy's numbers would pass every check and then fail to become JSON.
-    return value.item() if isinstance(value, np.generic | np.ndarray) and value.ndim == 0 else value
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
-def _whole(name: str, values: tuple[int, ...], example: str, *, empty: bool = False) -> None:
-    good = all(isinstance(v, int | np.integer) and not isinstance(v, bool) and v >= 1 for v in values)
-    if not good or not (values or empty):
-        raise InputError(f"{name} must be made of whole numbers of at least 1; got {values!r}. Pass e.g. {example}.")
-
-
-def check_positive(name: str, value: float, *, zero: bool = False) -> float:
-    """A positive finite number (or 0 where ``zero`` allows it), or an error that says so."""
-    if not _is_number(value) or not 0.0 <= value < np.inf or (value == 0.0 and not zero):
-        kind = "a finite number of at least 0" if zero else "a positive finite number"
-        raise InputError(f"{name} must be {kind}; got {value!r}.")
-    return float(value)
+def _check_size(settings: TensorSettings) -> None:
+    """Refuse a model whose covariances would not fit in memory."""
+    if not settings.dims:
+        raise InputError("dims must name at least one mode; got an empty sequence. Pass e.g. dims=(10, 10, 10).")
+    ranks = settings.rank**2 if settings.posterior == "joint" else settings.rank
+    numbers = ranks * sum(d * d for d in settings.dims) + sum(settings.intercepts)
+    if numbers > _MOST_NUMBERS:
+        raise InputError(
+            f"dims={shown(settings.dims)} and rank={settings.rank} need {numbers:,} numbers, more than "
+            f"{_MOST_NUMBERS:,}. Use fewer features or a lower rank."
+        )

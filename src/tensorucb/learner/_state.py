@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.checks import check_array, check_number, check_sequence, shown
 from tensorucb.errors import FileFormatError, InputError, ShapeError
-from tensorucb.learner._settings import TensorSettings, as_entries, check_positive
+from tensorucb.learner._settings import TensorSettings, as_entries
 from tensorucb.rng import RngLike, as_generator
 
 __all__ = ["TensorState", "init", "state_from_arrays", "state_to_arrays"]
@@ -72,25 +73,18 @@ def _starting_means(
     settings: TensorSettings, start: str | Sequence[ArrayLike], init_scale: float, rng: RngLike
 ) -> tuple[F64, ...]:
     shapes = [(settings.rank, d) for d in settings.dims]
-    check_positive("init_scale", init_scale, zero=True)
+    check_number("init_scale", init_scale)
     if isinstance(start, str):
         if start in ("paper", "ones"):
             return tuple(np.ones(shape) for shape in shapes)
         if start == "random":
             generator = as_generator(rng)
             return tuple(generator.normal(0.0, init_scale, shape) for shape in shapes)
-        raise InputError(f"init must be 'random', 'ones', 'paper' or one (R, d_l) array a mode; got {start!r}.")
-    try:
-        arrays = tuple(np.array(w, dtype=np.float64) for w in start)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"init must be 'random', 'ones', 'paper' or one (R, d_l) array of numbers a mode; got {start!r:.80}."
-        ) from error
-    if [w.shape for w in arrays] != shapes:
-        raise ShapeError(f"init arrays must have shapes {shapes}; got {[w.shape for w in arrays]}.")
-    if not all(np.isfinite(w).all() for w in arrays):
-        raise InputError("init arrays must be finite; got NaN or infinity.")
-    return arrays
+        raise InputError(f"init must be 'random', 'ones', 'paper' or one (R, d_l) array per mode; got {shown(start)}.")
+    arrays = check_sequence("init", start, "'random', 'ones', 'paper' or one (R, d_l) array per mode")
+    if len(arrays) != len(shapes):
+        raise ShapeError(f"init must be {len(shapes)} arrays, one per mode; got {len(arrays)}.")
+    return tuple(check_array(f"init[{mode}]", w, shapes[mode]).copy() for mode, w in enumerate(arrays))
 
 
 def _prior_covariance(settings: TensorSettings, mode: int) -> F64:
@@ -109,7 +103,7 @@ def _starting_scales(settings: TensorSettings, scales: Sequence[float] | None) -
     values = as_entries("feature_scales", scales, "feature_scales=(1.0, 0.5), one factor for each mode")
     if len(values) != modes:
         raise InputError(f"feature_scales must be {modes} positive finite numbers, one a mode; got {len(values)}.")
-    return tuple(check_positive(f"feature_scales[{mode}]", value) for mode, value in enumerate(values))
+    return tuple(check_number(f"feature_scales[{mode}]", value, strict=True) for mode, value in enumerate(values))
 
 
 _GROUPED = ("means", "covariances", "prior_means", "intercept_means", "intercept_variances")

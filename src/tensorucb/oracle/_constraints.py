@@ -23,17 +23,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.checks import check_count, check_number, shown
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.graph import Graph
+from tensorucb.graph._arguments import check_values
+from tensorucb.graph._ids import id_column, string_array
 from tensorucb.oracle._bounds import log_binomial
 
-__all__ = ["Problem", "check_number", "make_problem"]
+__all__ = ["Problem", "make_problem"]
 
 Rows = NDArray[np.int64]
 
@@ -63,22 +66,15 @@ class Problem:
             return _matroid(marginals, self.groups[nodes], self.room, self.picks)
         return _largest(marginals, self.picks)
 
-    def fill(self, rows: Rows, merit: NDArray[Any]) -> Rows:
-        """``rows`` (forced ones included) completed to the full number of seeds by those of largest ``merit`` that fit.
-
-        For nodes that add nothing on the samples. Under a budget nothing is added: it would only cost.
-        """
-        missing = self.forced.size + self.picks - rows.size
-        if missing <= 0 or self.costs is not None:
-            return rows
-        free = self.allowed.astype(bool)
-        free[rows] = False
-        spare = np.flatnonzero(free)
-        spare = spare[np.argsort(-merit[spare], kind="stable")]
+    def after(self, rows: Rows) -> Problem:
+        """What is left to choose once ``rows`` (forced ones included) are taken."""
+        allowed = self.allowed.copy()
+        allowed[rows] = 0
+        room = self.room
         if self.groups is not None:
-            used = np.bincount(self.groups[np.setdiff1d(rows, self.forced)], minlength=self.room.size)
-            spare = _first_in_room(spare, self.groups[spare], self.room - used)
-        return np.concatenate([rows, spare[:missing]])
+            room = room - np.bincount(self.groups[np.setdiff1d(rows, self.forced)], minlength=room.size)
+        picks = self.forced.size + self.picks - rows.size
+        return replace(self, allowed=allowed, forced=rows, picks=picks, room=room)
 
     @property
     def log_count(self) -> float:
@@ -129,37 +125,8 @@ def _knapsack(marginals: NDArray[Any], costs: NDArray[np.float64], budget: float
     return total
 
 
-def check_number(name: str, value: object) -> None:
-    """An error unless ``value`` is a number."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise InputError(f"{name} must be a number; got {value!r:.80}. Pass a single float.")
-
-
-def _per_node(name: str, numbers: ArrayLike, graph: Graph) -> NDArray[np.float64]:
-    try:
-        array = np.ascontiguousarray(numbers, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"{name} must hold one number for each node (in the order of graph.ids); got {numbers!r:.80}."
-        ) from error
-    if array.shape != (graph.n_nodes,):
-        raise ShapeError(
-            f"{name} must hold one number for each of the {graph.n_nodes} nodes (in the order of graph.ids); "
-            f"got shape {array.shape}."
-        )
-    bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0.0)))
-    if bad.size:
-        raise InputError(f"{name} must be finite and not negative; node {graph.ids[bad[0]]} has {array[bad[0]]}.")
-    return array
-
-
 def _seed_number(k: object, optional: bool) -> int | None:
-    if k is None and optional:
-        return None
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        extra = " (None is allowed with costs and a budget)" if optional else ""
-        raise InputError(f"k must be a whole number of at least 1{extra}; got {k!r}.")
-    return int(k)
+    return None if k is None and optional else check_count("k", k)
 
 
 def _allowed(graph: Graph, candidates: Rows | None, exclude: Rows | None, forced: Rows) -> NDArray[np.uint8]:
@@ -211,13 +178,13 @@ def make_problem(
             f"k = {number} seeds are wanted but only {available + forced.size} nodes are candidates; "
             "lower k or allow more."
         )
-    worth = None if values is None else _per_node("values", values, graph)
+    worth = None if values is None else check_values(graph, values)
     if worth is not None and not worth.sum() > 0.0:
         raise InputError("values are all zero, so every choice is worth the same; give some node a positive value.")
     if costs is not None and budget is not None:
-        return _priced(graph, number, picks, allowed, forced, worth, _per_node("costs", costs, graph), budget)
+        return _priced(graph, number, picks, allowed, forced, worth, check_values(graph, costs, "costs"), budget)
     if groups is not None and quotas is not None:
-        return _grouped(graph, picks, allowed, forced, worth, np.asarray(groups), quotas)
+        return _grouped(graph, picks, allowed, forced, worth, _labels(groups), quotas)
     return Problem(graph.n_nodes, allowed, forced, picks, 1.0 - 1.0 / math.e, "1 - 1/e", worth)
 
 
@@ -231,9 +198,7 @@ def _priced(
     costs: NDArray[np.float64],
     budget: float,
 ) -> Problem:
-    check_number("budget", budget)
-    if not (math.isfinite(budget) and budget > 0.0):
-        raise InputError(f"budget must be a positive number; got {budget!r}.")
+    budget = check_number("budget", budget, strict=True)
     free = np.flatnonzero((costs <= 0.0) & (allowed > 0))
     if free.size:
         raise InputError(f"costs of candidates must be positive; node {graph.ids[free[0]]} has {costs[free[0]]}.")
@@ -289,6 +254,11 @@ def _grouped(
     return Problem(graph.n_nodes, allowed, forced, picks, 0.5, "1/2", values, groups=codes, room=room)
 
 
+def _labels(groups: ArrayLike) -> NDArray[Any]:
+    column = id_column(groups, "groups")
+    return column if isinstance(column, np.ndarray) else string_array(column)
+
+
 def _quota_numbers(names: NDArray[Any], quotas: Mapping[Any, int] | int, k: int) -> NDArray[np.int64]:
     """The quota of each group: a group that ``quotas`` does not name may fill all ``k`` places."""
     if not isinstance(quotas, Mapping):
@@ -296,9 +266,6 @@ def _quota_numbers(names: NDArray[Any], quotas: Mapping[Any, int] | int, k: int)
     known = names.tolist()
     unknown = [name for name in quotas if name not in known]
     if unknown:
-        raise InputError(f"quotas name group {unknown[0]!r}, which no node has; the groups are {known[:8]}.")
-    numbers = [quotas.get(name, k) for name in known]
-    for name, number in zip(known, numbers, strict=True):
-        if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 0:
-            raise InputError(f"the quota of group {name!r} must be a whole number of at least 0; got {number!r}.")
+        raise InputError(f"quotas name group {shown(unknown[0])}, which no node has; the groups are {shown(known)}.")
+    numbers = [check_count(f"the quota of group {shown(name)}", quotas.get(name, k), 0, 2**62) for name in known]
     return np.array(numbers, dtype=np.int64)

@@ -17,41 +17,64 @@ from tensorucb.oracle.greedy._kernels import direct_gains, direct_take
 from tensorucb.oracle.rr._kernels import count_invalid
 from tensorucb.oracle.rr._sampler import bad_probability
 
-__all__ = ["direct"]
+__all__ = ["complete", "direct"]
+
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class _Task:
-    """What a greedy run needs: the graph's arrays, the nodes' values and the problem."""
+    """What a greedy run needs: the graph, its probabilities and the problem.
+
+    ``worth`` is each node's value times the probability that no seed has activated it.
+    """
 
     graph: Graph
     p: NDArray[np.float64]
-    values: NDArray[np.float64]
     problem: Problem
 
-    def gains(self, rows: NDArray[np.int64], survive: NDArray[np.float64]) -> NDArray[np.float64]:
+    def worth(self) -> NDArray[np.float64]:
+        values = self.problem.values
+        return np.ones(self.graph.n_nodes) if values is None else values.copy()
+
+    def gains(self, rows: NDArray[np.int64], worth: NDArray[np.float64]) -> NDArray[np.float64]:
         out = np.empty(rows.size, dtype=np.float64)
-        direct_gains(self.graph.out_offsets, self.graph.targets, self.p, self.values, survive, rows, out)
+        direct_gains(self.graph.out_offsets, self.graph.targets, self.p, worth, rows, out)
         return out
 
-    def take(self, row: int, survive: NDArray[np.float64]) -> None:
-        direct_take(row, self.graph.out_offsets, self.graph.targets, self.p, survive)
+    def take(self, row: int, worth: NDArray[np.float64]) -> None:
+        direct_take(row, self.graph.out_offsets, self.graph.targets, self.p, worth)
+
+
+def complete(graph: Graph, p: NDArray[np.float64], problem: Problem, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """``rows`` (forced ones included) completed to the full number of seeds by those of the largest direct gain.
+
+    For seeds that add nothing measurable to a cascade. Under a budget nothing is added: it would only cost.
+    """
+    if rows.size >= problem.forced.size + problem.picks or problem.costs is not None:
+        return rows
+    task = _Task(graph, p, problem.after(rows))
+    worth = task.worth()
+    for row in rows.tolist():
+        task.take(row, worth)
+    free = np.flatnonzero(task.problem.allowed)
+    chosen, _, _ = _greedy(task, free, task.gains(free, worth), worth, -1)
+    return np.concatenate([rows, np.array(chosen, dtype=np.int64)])
 
 
 def direct(graph: Graph, p: NDArray[np.float64], problem: Problem) -> Selection:
-    """Choose seeds for the direct objective."""
+    """Choose seeds for the direct objective; of equal ones that with the larger out-degree, then the lower row."""
     if count_invalid(p, 0, graph.n_edges):
         raise bad_probability(graph, p)
-    values = np.ones(graph.n_nodes) if problem.values is None else problem.values
-    task = _Task(graph, p, values, problem)
-    survive = np.ones(graph.n_nodes, dtype=np.float64)
+    task = _Task(graph, p, problem)
+    worth = task.worth()
     forced_gains = []
     for row in problem.forced.tolist():
-        forced_gains.append(float(task.gains(np.array([row], dtype=np.int64), survive)[0]))
-        task.take(row, survive)
-    rows = np.flatnonzero(problem.allowed)
-    first = task.gains(rows, survive)
-    runs = [_greedy(task, rows, first, survive.copy(), start) for start in _starts(problem, rows, first)]
+        forced_gains.append(float(task.gains(np.array([row], dtype=np.int64), worth)[0]))
+        task.take(row, worth)
+    rows = np.flatnonzero(task.problem.allowed)
+    first = task.gains(rows, worth)
+    runs = [_greedy(task, rows, first, worth.copy(), start) for start in _starts(problem, rows, first)]
     chosen, gains, left = max(runs, key=lambda run: sum(run[1]))
     base = sum(forced_gains)
     spread = base + sum(gains)
@@ -79,13 +102,20 @@ def _starts(problem: Problem, rows: NDArray[np.int64], first: NDArray[np.float64
     return [-1, int(np.argmax(first))] if problem.costs is not None and rows.size else [-1]
 
 
+def _first(score: NDArray[np.float64], degree: NDArray[np.int64]) -> int:
+    """The largest score; of those equal up to the rounding of sums the largest out-degree, then the lowest row."""
+    equal = np.flatnonzero(score >= score.max() - _ROUNDING * abs(score.max()))
+    return int(equal[np.argmax(degree[equal])])
+
+
 def _greedy(
-    task: _Task, rows: NDArray[np.int64], first: NDArray[np.float64], survive: NDArray[np.float64], start: int
+    task: _Task, rows: NDArray[np.int64], first: NDArray[np.float64], worth: NDArray[np.float64], start: int
 ) -> tuple[list[int], list[float], NDArray[np.float64]]:
     """Lazy greedy: a stale gain is an upper bound, so only the node on top is computed again."""
     problem = task.problem
     stale = first.copy()
     fresh = np.zeros(rows.size, dtype=np.int64)
+    degree = task.graph.out_degree[rows]
     weight = problem.weights[rows] if problem.costs is not None else None
     room, budget = problem.room.copy(), problem.budget
     open_ = np.ones(rows.size, dtype=np.bool_) if problem.groups is None else room[problem.groups[rows]] > 0
@@ -93,16 +123,16 @@ def _greedy(
     gains: list[float] = []
     while len(chosen) < problem.picks:
         score = np.where(open_, stale if weight is None else stale / weight, -1.0)
-        best = start if start >= 0 and not chosen else int(np.argmax(score))
+        best = start if start >= 0 and not chosen else _first(score, degree)
         if not open_[best] or (weight is not None and stale[best] <= 0.0):
             break
         if fresh[best] < len(chosen):
-            stale[best] = task.gains(rows[best : best + 1], survive)[0]
+            stale[best] = task.gains(rows[best : best + 1], worth)[0]
             fresh[best] = len(chosen)
             continue
         chosen.append(int(rows[best]))
         gains.append(float(stale[best]))
-        task.take(int(rows[best]), survive)
+        task.take(int(rows[best]), worth)
         open_[best] = False
         if problem.groups is not None:
             room[problem.groups[rows[best]]] -= 1
@@ -110,4 +140,4 @@ def _greedy(
         if problem.costs is not None:
             budget -= float(problem.costs[rows[best]])
             open_ &= problem.costs[rows] <= budget
-    return chosen, gains, survive
+    return chosen, gains, worth

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tensorucb.oracle._bounds import share_lower, share_upper
 from tensorucb.oracle._constraints import Problem
+from tensorucb.oracle._direct import complete
 from tensorucb.oracle._opim import Outcome, Settings, sampled_gains
 from tensorucb.oracle.greedy import greedy_cover
 from tensorucb.oracle.rr import Collection, Sampler
@@ -38,7 +39,7 @@ def finish(
         if not collection.extend(math.ceil(sets * 0.5**halving)):
             break
     cover = greedy_cover(collection, problem, NONE)
-    rows = problem.fill(np.concatenate([problem.forced, cover.rows]), sampler.graph.out_degree)
+    rows = complete(sampler.graph, sampler.probabilities, problem, np.concatenate([problem.forced, cover.rows]))
     sampler.mark(rows)
     size = max(64, min(_CHECK, collection.sets))
     hits = int(sampler.sample(keys[1], 0, size, store=False, limit=0).hits.sum())

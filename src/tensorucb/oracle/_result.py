@@ -34,9 +34,9 @@ class Selection:
     algorithm
         ``opim``, ``tim``, ``imm`` or ``direct``.
     gains
-        What each seed added when it was chosen, estimated on the samples used for the choice (hence a little
-        high). Seeds fixed beforehand, which the samples stop at, share what they cover: a sample counts for the
-        one it met first.
+        What each seed added when it was chosen, estimated on the samples used for the choice (hence a little high);
+        0 for seeds that add no more than noise and were taken for their direct gain. Seeds fixed beforehand, which the
+        samples stop at, share what they cover: a sample counts for the one it met first.
     guarantee
         One sentence on what is guaranteed.
     """

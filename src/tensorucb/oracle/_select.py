@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.checks import check_choice, check_number, check_rows, check_share
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
-from tensorucb.oracle._constraints import Problem, check_number, make_problem
+from tensorucb.graph._arguments import check_graph
+from tensorucb.oracle._constraints import Problem, make_problem
 from tensorucb.oracle._direct import direct
 from tensorucb.oracle._imm import imm
 from tensorucb.oracle._opim import Outcome, Settings, opim
@@ -28,38 +29,18 @@ Algorithm = Literal["opim", "tim", "imm"]
 Objective = Literal["cascade", "direct"]
 
 _ALGORITHMS = {"opim": opim, "tim": tim, "imm": imm}
-QUALITY = 54.0
+QUALITY = 14.0
 _BYTES_PER_MEMBER = 12  # stored, reduced to candidates, and inverted
 _KEYS = 8
 
 
-def _choice(name: str, given: object, known: tuple[str, ...]) -> str:
-    if not isinstance(given, str) or given not in known:
-        raise InputError(f"{name} must be one of {', '.join(known)}; got {given!r}.")
-    return str(given)
-
-
-def _check_graph(graph: object) -> None:
-    if not isinstance(graph, Graph):
-        raise InputError(
-            f"graph must be a tensorucb Graph; got {graph!r:.80}. Make one with Graph.from_edges(sources, targets)."
-        )
-
-
 def _settings(epsilon: float, delta: float | None, quality: float, max_memory: float, n: int) -> Settings:
-    given = {"epsilon": epsilon, "delta": 0.5 if delta is None else delta, "quality": quality, "max_memory": max_memory}
-    for name, value in given.items():
-        check_number(name, value)
-    if not 0.0 < epsilon < 1.0:
-        raise InputError(f"epsilon must be between 0 and 1; got {epsilon!r}. The usual value is 0.1.")
-    if delta is None:
-        delta = 1.0 / max(n, 2)
-    if not 0.0 < delta < 1.0:
-        raise InputError(f"delta must be between 0 and 1; got {delta!r}. The usual value is 1 / n_nodes.")
-    if not (math.isfinite(quality) and quality >= 0.0):
-        raise InputError(f"quality must be a number of at least 0; got {quality!r}. The usual value is {QUALITY:g}.")
-    if not max_memory >= 2**20:
-        raise InputError(f"max_memory must be at least 2**20 bytes; got {max_memory!r}.")
+    epsilon = check_number("epsilon", epsilon, low=1e-4, high=1.0, hint="The usual value is 0.1.")
+    delta = 1.0 / max(n, 2) if delta is None else check_share("delta", delta, zero=False, one=False)
+    if epsilon == 1.0 or delta < 1e-100:
+        raise InputError(f"epsilon must be below 1 and delta at least 1e-100; got {epsilon:g} and {delta:g}.")
+    quality = check_number("quality", quality, high=1e6, hint=f"The usual value is {QUALITY:g}.")
+    max_memory = check_number("max_memory", max_memory, low=2.0**20, high=2.0**60, hint="It is a number of bytes.")
     return Settings(epsilon, delta, quality, int(min(max_memory, 2.0**40)) // _BYTES_PER_MEMBER)
 
 
@@ -122,6 +103,12 @@ def select_seeds(
 ) -> Selection:
     """Pick the seeds whose expected spread (or value) is near the largest possible.
 
+    Candidates that are equal go by direct gain (what a node and its own edges add), then by out-degree, then by the
+    order of ``graph.ids``. ``opim`` does the same with candidates that its samples do not tell apart: those within one
+    standard error of the best, and all of them where the best would add no more than noise. The certificate counts what
+    this may cost, because ``lower`` and ``ratio`` are measured for the seeds returned. ``tim``, ``imm`` and the direct
+    objective break exact ties only, so their factors hold as they are. Choices under a budget go by value for money.
+
     Parameters
     ----------
     graph
@@ -134,8 +121,9 @@ def select_seeds(
         Sampling may cost at most ``epsilon`` of the greedy factor, with probability at least ``1 - delta`` (default
         ``1 / n_nodes``).
     objective
-        ``"cascade"``: expected spread of the independent cascade model. ``"direct"``: users activated by the seeds
-        themselves, computed exactly.
+        ``"cascade"``, the default: expected spread of the independent cascade model, the usual question when the
+        probabilities of all edges are given. ``"direct"``: users activated by the seeds themselves, computed exactly;
+        the default of campaigns, which observe no more than that.
     algorithm
         For the cascade: ``"opim"`` (OPIM-C, stops on a measured certificate), ``"tim"`` (TIM+, the paper's) or
         ``"imm"``. TIM+ takes neither quotas nor a budget.
@@ -153,8 +141,9 @@ def select_seeds(
         one number for all. Groups that the mapping leaves out are not limited. Factor ``1/2``. Not together
         with a budget.
     quality
-        ``opim`` goes on sampling until the noise of its choice is expected to cost at most ``1 / quality`` of the
-        coverage, by a cautious estimate; 0 stops at the certificate. The default comes within 2 % of TIM+'s seeds.
+        ``opim`` goes on sampling until the noise of its choice (the standard errors of the seeds' gains added up, and
+        three times that of their whole coverage) is at most ``1 / quality`` of the coverage; 0 stops at the
+        certificate. With the default the seeds' spread is within 1 % of TIM+'s on average, for any number of seeds.
     max_memory
         Bytes for stored RR sets. When they are used up the run stops, and ``ratio`` tells what is certified by then.
     threads
@@ -170,9 +159,9 @@ def select_seeds(
     >>> pick.seeds.tolist(), pick.spread
     (['hub'], 4.0)
     """
-    _check_graph(graph)
-    wanted = _choice("objective", objective, ("cascade", "direct"))
-    name = _choice("algorithm", algorithm, ("opim", "tim", "imm"))
+    check_graph(graph)
+    wanted = check_choice("objective", objective, ("cascade", "direct"))
+    name = check_choice("algorithm", algorithm, ("opim", "tim", "imm"))
     settings = _settings(epsilon, delta, quality, max_memory, graph.n_nodes)
     p = check_probabilities(graph, probabilities)
     problem = make_problem(
@@ -241,10 +230,10 @@ class SeedOracle:
         threads: int | None = None,
         rng: RngLike = None,
     ) -> None:
-        _check_graph(graph)
+        check_graph(graph)
         self.graph = graph
-        self.objective = _choice("objective", objective, ("cascade", "direct"))
-        self.algorithm = _choice("algorithm", algorithm, ("opim", "tim", "imm"))
+        self.objective = check_choice("objective", objective, ("cascade", "direct"))
+        self.algorithm = check_choice("algorithm", algorithm, ("opim", "tim", "imm"))
         self.candidates = _checked_rows(graph, "candidates", candidates)
         self._settings = _settings(epsilon, delta, quality, max_memory, graph.n_nodes)
         self._threads = thread_count(threads)
@@ -289,12 +278,4 @@ class SeedOracle:
 
 
 def _checked_rows(graph: Graph, name: str, rows: ArrayLike | None) -> NDArray[np.int64] | None:
-    if rows is None:
-        return None
-    array = np.asarray(rows)
-    if array.size == 0:
-        return np.empty(0, dtype=np.int64)
-    if array.ndim != 1 or array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= graph.n_nodes:
-        shown = np.array2string(array, threshold=8)
-        raise InputError(f"{name} must be rows between 0 and {graph.n_nodes - 1}; got {shown}.")
-    return array.astype(np.int64)
+    return None if rows is None else check_rows(name, rows, graph.n_nodes)

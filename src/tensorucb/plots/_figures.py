@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tensorucb.checks import check_array, check_instance, check_mapping, check_rows, check_text
 from tensorucb.errors import InputError
 from tensorucb.experiments import Experiment, Interval
-from tensorucb.plots._lines import HEIGHT, WIDTH, line_chart, log_ticks
+from tensorucb.plots._lines import HEIGHT, LONGEST_TITLE, WIDTH, line_chart, log_ticks
 from tensorucb.plots._theme import colours, sequential
 
 __all__ = ["bound_chart", "degree_distribution", "final_regret", "runtime_over_size", "seed_reasons"]
@@ -20,6 +21,8 @@ def final_regret(experiment: Experiment, *, last: int | None = None, title: str 
     """Average scaled regret of each policy as bars, best on top, with the 90 % interval over runs."""
     import altair as alt
 
+    check_instance("experiment", experiment, Experiment, "an Experiment, as run_experiment gives it")
+    check_text("title", title, empty=True, longest=LONGEST_TITLE)
     finals = {policy: experiment.final(policy, last=last).row() for policy in experiment.policies}
     order = sorted(finals, key=lambda policy: finals[policy]["mean"])
     rows = [{"label": label, **finals[label], "text": f"{finals[label]['mean']:,.3g}"} for label in order]
@@ -51,7 +54,11 @@ def degree_distribution(
     """Share of users with at least so many out-edges (CCDF), both axes logarithmic, a line a network."""
     import altair as alt
 
-    labels = list(degrees)
+    labels = [
+        check_text("degrees", label) for label in check_mapping("degrees", degrees, "a mapping of labels to degrees")
+    ]
+    check_text("title", title, empty=True, longest=LONGEST_TITLE)
+    check_text("degree", degree, empty=True, longest=LONGEST_TITLE)
     rows = [row for label in labels for row in _ccdf(label, degrees[label])]
     if not rows:
         raise InputError("no user has an out-edge: there is no distribution to draw.")
@@ -82,7 +89,7 @@ def degree_distribution(
 
 
 def _ccdf(label: str, degrees: ArrayLike) -> list[dict[str, Any]]:
-    values, counts = np.unique(np.asarray(degrees, dtype=np.int64), return_counts=True)
+    values, counts = np.unique(check_rows("degrees", degrees, 2**31), return_counts=True)
     shares = np.cumsum(counts[::-1])[::-1] / counts.sum()
     kept = values > 0
     # Some 160 points are all that a line of this width can show.
@@ -95,10 +102,13 @@ def runtime_over_size(
     milliseconds: Mapping[str, Sequence[float]], n_nodes: Sequence[int], *, title: str = "Time a round"
 ) -> Any:
     """Milliseconds a round over the number of users, a line a policy."""
-    curves = {label: Interval(*(np.asarray(values),) * 3) for label, values in milliseconds.items()}
+    sizes = check_array("n_nodes", n_nodes, ("n",), low=1.0).tolist()
+    given = check_mapping("milliseconds", milliseconds, "a mapping of labels to times")
+    times = {label: check_array("milliseconds", values, (len(sizes),), low=0.0) for label, values in given.items()}
+    curves = {check_text("milliseconds", label): Interval(*(values,) * 3) for label, values in times.items()}
     return line_chart(
         curves,
-        x=[float(n) for n in n_nodes],
+        x=sizes,
         x_title="Users |V|",
         y_title="Milliseconds a round",
         title=title,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorucb.checks import check_instance, check_mapping, check_text
 from tensorucb.errors import InputError
 from tensorucb.experiments import Experiment, Interval
 from tensorucb.plots._theme import colours, dashes, sequential
@@ -14,11 +15,14 @@ from tensorucb.plots._theme import colours, dashes, sequential
 __all__ = ["line_chart", "rank_curves", "regret_curves"]
 
 WIDTH, HEIGHT = 640, 360
+LONGEST_TITLE = 2000
 _LABEL_GAP = 17  # pixels between the labels at the ends of neighbouring lines
 
 
 def regret_curves(experiment: Experiment, *, title: str = "Average scaled regret", subtitle: str = "") -> Any:
     """Average scaled regret over rounds, a line a policy, with the 90 % interval over runs."""
+    check_instance("experiment", experiment, Experiment, "an Experiment, as run_experiment gives it")
+    check_text("subtitle", subtitle, empty=True, longest=LONGEST_TITLE)
     curves = {policy: experiment.curve(policy) for policy in experiment.policies}
     runs = len(experiment.of(experiment.policies[0]))
     return line_chart(
@@ -72,7 +76,9 @@ def line_chart(
     """
     import altair as alt
 
-    if not curves:
+    for name, text in (("x_title", x_title), ("y_title", y_title), ("title", title), ("subtitle", subtitle)):
+        check_text(name, text, empty=True, longest=LONGEST_TITLE)
+    if not check_mapping("curves", curves, "a mapping of labels to intervals"):
         raise InputError("a figure needs at least one curve.")
     labels = list(curves)
     size = max(np.asarray(curve.mean).size for curve in curves.values())

@@ -182,6 +182,6 @@ def _is_number(cell: Any) -> bool:
 
 
 def _data(name: str, content: str) -> str:
-    # "</" inside a script element would end it.
-    safe = content.replace("</", "<\\/")
+    # No "<" at all: "</script" would end the element, and "<!--<script" would keep it from ending.
+    safe = content.replace("<", "\\u003c")
     return f'<script type="application/json" id="{name}">{safe}</script>'

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from tensorucb.checks import check_choice
+
 __all__ = ["Mode", "colours", "dashes", "sequential", "theme"]
 
 Mode = Literal["light", "dark"]
@@ -63,7 +65,7 @@ def _between(anchors: Sequence[tuple[int, int, int]], step: float) -> str:
 
 def theme(mode: Mode = "light") -> dict[str, Any]:
     """The Vega-Lite ``config`` of every figure."""
-    ink = _INKS[mode]
+    ink = _INKS[check_choice("mode", mode, _INKS)]
     return {
         "background": ink["paper"],
         "font": FONT,

@@ -16,9 +16,11 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.checks import array_of, check_callable, check_count, check_instance, check_mapping, check_rows, shown
 from tensorucb.errors import InputError, ShapeError, StateError
 from tensorucb.graph import Graph
-from tensorucb.policies._inputs import as_modes, as_observations, as_users, check_count, check_graph
+from tensorucb.graph._arguments import check_graph
+from tensorucb.policies._inputs import as_modes, as_observations, as_users
 from tensorucb.rng import RngLike, as_generator, stream_key
 
 __all__ = ["BasePolicy", "Oracle", "Policy", "PolicyState", "Product"]
@@ -79,10 +81,20 @@ class Policy(Protocol):
         """Learn one round: edge numbers in the order observed, and outcomes in [0, 1]."""
 
     def state(self) -> PolicyState:
-        """A copy of everything learned."""
+        """A copy of everything learned; NaN or infinity in an array tells a campaign that a round was not learned."""
 
     def restore(self, state: PolicyState) -> None:
         """Go on from ``state``; the policy must be bound to the same graph and have the same settings."""
+
+
+def check_policy_object(name: str, policy: Any) -> Policy:
+    """A policy: an object that follows the protocol, not its class."""
+    if isinstance(policy, type) or not isinstance(policy, Policy):
+        raise InputError(
+            f"{name} must be a policy object such as tensorucb.TensorUCB(rank=10); got {shown(policy)}. "
+            "See docs/add-a-policy.md for one of your own."
+        )
+    return policy
 
 
 class BasePolicy:
@@ -166,6 +178,7 @@ class BasePolicy:
         """The rows of ``k`` seeds; by default the oracle's for `score`."""
         modes = self._modes(product)
         count = check_count("k", k, 1, self.graph.n_nodes)
+        check_callable("oracle", oracle, "an oracle, such as tensorucb.SeedOracle(graph)")
         return np.asarray(self._choose(modes, count, oracle), dtype=np.int64)
 
     def update(self, product: Product, edges: ArrayLike, outcomes: ArrayLike) -> None:
@@ -196,14 +209,9 @@ class BasePolicy:
     def restore(self, state: PolicyState) -> None:
         """Go on from ``state``; the policy must be bound to the same graph and have the same settings."""
         graph = self.graph
-        if not isinstance(state, PolicyState):
-            raise InputError(
-                f"state must be a PolicyState, as policy.state() gives it; got {type(state).__name__}. "
-                "PolicyState(settings, arrays) makes one of a file's content."
-            )
-        saved = state.settings
-        if not isinstance(saved, Mapping) or not isinstance(state.arrays, Mapping):
-            raise InputError("a PolicyState must hold a mapping of settings and one of arrays; take policy.state().")
+        check_instance("state", state, PolicyState, "a PolicyState", "Take policy.state().")
+        saved = check_mapping("state.settings", state.settings, "a mapping, as policy.state() gives it")
+        check_mapping("state.arrays", state.arrays, "a mapping, as policy.state() gives it")
         expected = {
             "policy": self.name,
             "arguments": self.settings(),
@@ -213,14 +221,20 @@ class BasePolicy:
         for field, value in expected.items():
             if saved.get(field) != value:
                 raise InputError(
-                    f"the state is not this policy's: its {field} is {saved.get(field)!r}, here {value!r}. "
+                    f"the state is not this policy's: its {field} is {shown(saved.get(field))}, here {shown(value)}. "
                     "Build and bind the policy as it was when the state was saved."
                 )
         try:
             key, rounds = int(saved["key"], 16), int(saved["rounds"])
             dims = None if saved["product_dims"] is None else tuple(int(d) for d in saved["product_dims"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"the state of {self.name} is incomplete or malformed ({error!r}).") from error
+            sound = 0 <= key < 2**64 and rounds >= 0 and (dims is None or all(0 < d < 2**20 for d in dims))
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise InputError(f"the state of {self.name} is incomplete or malformed ({shown(error)}).") from error
+        if not sound:
+            raise InputError(f"the state of {self.name} has impossible values: {shown(saved)}.")
+        for name, array in state.arrays.items():
+            if np.asarray(array).dtype.kind == "f" and not np.isfinite(array).all():
+                raise InputError(f"array {name!r} of {self.name}'s state holds NaN or infinity. Take an earlier state.")
         self._load(key, dims, state.arrays)
         self._key, self._rounds, self._dims = key, rounds, dims
 
@@ -265,7 +279,7 @@ class BasePolicy:
         candidates = getattr(oracle, "candidates", None)
         if candidates is None:
             return np.arange(self.graph.n_nodes, dtype=np.int64)
-        rows = np.unique(np.asarray(candidates, dtype=np.int64))
+        rows = np.unique(check_rows("the oracle's candidates", candidates, self.graph.n_nodes))
         if rows.size < k:
             raise InputError(
                 f"k = {k} seeds cannot be chosen from {rows.size} candidates. Lower k or allow more users."
@@ -277,9 +291,13 @@ class BasePolicy:
     ) -> dict[str, NDArray[Any]]:
         """Copies of ``arrays``, which must have the names, shapes and types expected."""
         if set(expected) != set(arrays):
-            raise InputError(f"the state of {self.name} must hold arrays {sorted(expected)}; got {sorted(arrays)}.")
+            raise InputError(
+                f"the state of {self.name} must hold arrays {sorted(expected)}; got {shown(list(arrays))}."
+            )
         for name, array in expected.items():
-            given = np.asarray(arrays[name])
+            given = array_of(f"array {name!r} of the state", arrays[name], "an array")
+            if given.dtype.kind == "f" and not np.isfinite(given).all():
+                raise InputError(f"array {name!r} of {self.name}'s state holds NaN or infinity. Use another copy.")
             if given.shape != array.shape or given.dtype != array.dtype:
                 raise ShapeError(
                     f"array {name!r} of {self.name}'s state must be {array.dtype} {array.shape}; "

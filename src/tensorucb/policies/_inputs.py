@@ -1,44 +1,29 @@
-"""What every policy checks before it believes an argument."""
+"""What every policy is given: a network, features of users and products, and responses, checked once."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.checks import check_array, check_rows
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.graph import Graph
 
-__all__ = ["as_modes", "as_observations", "as_users", "check_count", "check_graph", "check_number"]
+__all__ = ["as_modes", "as_observations", "as_users"]
+
+_VECTOR = "a product must be a vector (d,), or a sequence of vectors for several modes."
 
 
 def as_modes(product: Any) -> tuple[NDArray[np.float64], ...]:
     """``product`` as a tuple of vectors: one (d3,) vector, or a sequence of them for more modes."""
     several = (
-        isinstance(product, Sequence)
+        isinstance(product, list | tuple)
         and len(product) > 0
         and all(isinstance(part, np.ndarray | list | tuple) for part in product)
     )
-    return tuple(_vector(part) for part in (product if several else (product,)))
-
-
-def _vector(values: Any) -> NDArray[np.float64]:
-    try:
-        vector = np.ascontiguousarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"a product must be a vector of numbers; got {values!r}.") from error
-    # ascontiguousarray makes a scalar a vector, so the shape that came decides.
-    if np.ndim(values) != 1 or vector.size == 0:
-        raise ShapeError(
-            "a product must be a vector (d,), or a sequence of vectors for several modes; "
-            f"got shape {np.shape(values)}."
-        )
-    if not np.isfinite(vector).all():
-        raise InputError("a product's features must be finite; got NaN or infinity. Clean or impute them first.")
-    return vector
+    return tuple(check_array("product", part, ("d",), hint=_VECTOR) for part in (product if several else (product,)))
 
 
 def as_users(graph: Graph, users: ArrayLike | None, *, needed: bool, name: str) -> NDArray[np.float64] | None:
@@ -50,66 +35,15 @@ def as_users(graph: Graph, users: ArrayLike | None, *, needed: bool, name: str) 
                 "Pass an (n, d) array, e.g. tensorucb.features.laplacian_eigenmap(graph, dim=10)."
             )
         return None
-    try:
-        array = np.ascontiguousarray(users, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"users must be an (n, d) array of numbers; got {type(users).__name__}.") from error
-    if array.ndim != 2 or array.shape[0] != graph.n_nodes or array.shape[1] == 0:
-        raise ShapeError(
-            f"users must have one row per node, ({graph.n_nodes}, d); got shape {array.shape}. Rows follow graph.ids."
-        )
-    if not np.isfinite(array).all():
-        raise InputError("user features must be finite; got NaN or infinity. Clean or impute them first.")
-    return array
+    return check_array("users", users, (graph.n_nodes, "d"), hint="One row per node; rows follow graph.ids.")
 
 
 def as_observations(
     n_edges: int, edges: ArrayLike, outcomes: ArrayLike
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Edge numbers and outcomes of one length, in range; both may be empty."""
-    try:
-        rows, values = np.asarray(edges), np.ascontiguousarray(outcomes, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"edges and outcomes must be arrays of numbers ({error}).") from error
-    if rows.ndim != 1 or rows.shape != values.shape:
-        raise ShapeError(f"edges and outcomes must be of one length; got shapes {rows.shape} and {values.shape}.")
-    if rows.size == 0:
-        return np.empty(0, dtype=np.int64), values
-    if not np.issubdtype(rows.dtype, np.integer):
-        raise InputError(f"edges must be whole edge numbers; got dtype {rows.dtype}.")
-    if rows.min() < 0 or rows.max() >= n_edges:
-        raise InputError(
-            f"edges must be edge numbers in 0..{n_edges - 1}; got {int(rows.min())}..{int(rows.max())}. "
-            "graph.edge_rows gives the number of an edge."
-        )
-    # A NaN fails both comparisons, so it is caught as well.
-    if not ((values >= 0.0) & (values <= 1.0)).all():
-        raise InputError("outcomes must lie in [0, 1]; got values outside it, or NaN.")
-    return np.ascontiguousarray(rows, dtype=np.int64), values
-
-
-def check_graph(graph: Any) -> None:
-    """An error unless ``graph`` is one."""
-    if not isinstance(graph, Graph):
-        raise InputError(
-            f"graph must be a tensorucb Graph; got {graph!r:.80}. Make one with Graph.from_edges(sources, targets)."
-        )
-
-
-def check_count(name: str, value: Any, low: int, high: int | None = None) -> int:
-    """A whole number in [low, high], or an error that says so."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_)
-    if not whole or value < low or (high is not None and value > high):
-        bounds = f"in {low}..{high}" if high is not None else f"of at least {low}"
-        raise InputError(f"{name} must be a whole number {bounds}; got {value!r}.")
-    return int(value)
-
-
-def check_number(name: str, value: Any, *, low: float = 0.0, strict: bool = False) -> float:
-    """A finite number of at least ``low`` (above it if ``strict``), or an error that says so."""
-    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or value < low or (strict and value == low):
-        raise InputError(
-            f"{name} must be a finite number {'above' if strict else 'of at least'} {low:g}; got {value!r}."
-        )
-    return float(value)
+    values = check_array("outcomes", outcomes, ("N?",), low=0.0, high=1.0)
+    rows = check_rows("edges", edges, n_edges, hint="graph.edge_rows gives the number of an edge.")
+    if rows.size != values.size:
+        raise ShapeError(f"edges and outcomes must be of one length; got {rows.size} and {values.size}.")
+    return rows, values

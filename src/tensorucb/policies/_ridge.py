@@ -28,6 +28,12 @@ def with_batch(
 def posterior(precision: Floats, moment: Floats, noise_variance: float) -> tuple[Floats, Floats]:
     """Coefficients ``θ = M⁻¹B/σ²`` and covariance ``M⁻¹``."""
     with single_threaded_blas():
-        covariance = np.linalg.inv(precision)
+        try:
+            covariance = np.linalg.inv(precision)
+        except np.linalg.LinAlgError:
+            # Features so large that the prior is lost in rounding; directions below it are known by the rest alone.
+            values, vectors = np.linalg.eigh(precision)
+            floor = values[-1] * np.finfo(np.float64).eps * values.size
+            covariance = (vectors / np.maximum(values, floor)) @ vectors.T
         covariance = (covariance + covariance.T) / 2.0
         return covariance @ moment / noise_variance, covariance

@@ -7,7 +7,7 @@ import copy
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.policies._base import Policy, Product
+from tensorucb.policies._base import Policy, Product, check_policy_object
 
 __all__ = ["expected_probabilities"]
 
@@ -21,6 +21,7 @@ def expected_probabilities(policy: Policy, product: Product) -> NDArray[np.float
     That is ``policy.mean(product)`` where there is such a method. Otherwise a shallow copy is asked, with
     ``exploration_kind="greedy"`` or next to no ``exploration`` where it has these attributes.
     """
+    check_policy_object("policy", policy)
     mean = getattr(policy, "mean", None)
     if callable(mean):
         return np.asarray(mean(product), dtype=np.float64)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.checks import check_callable, check_count
 from tensorucb.errors import TensorUCBError
 from tensorucb.files import pack_state, unpack_state
 from tensorucb.policies._base import Floats, Ints, Policy, PolicyState
@@ -58,6 +59,9 @@ def check_policy(factory: Factory, *, rounds: int = 6, k: int = 3, modes: int = 
     AssertionError
         Naming the policy and what it did not do.
     """
+    check_callable("factory", factory, "a function that makes a policy")
+    rounds, k = check_count("rounds", rounds, 1, 10_000), check_count("k", k, 1, 20)
+    modes, seed = check_count("modes", modes, 1, 10), check_count("seed", seed, 0, 2**63 - 1)
     world = make_world(modes=modes, k=k, seed=seed)
     for check in (
         _follows_the_protocol,

@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.errors import InputError
+from tensorucb.checks import check_choice, check_number
 from tensorucb.policies._base import BasePolicy, Floats, Grid, Ints, Oracle
-from tensorucb.policies._inputs import check_number
 
 __all__ = ["COIN"]
 
@@ -42,9 +41,7 @@ class COIN(BasePolicy):
     tunable: ClassVar[Grid] = {"exploration": (0.0, 0.1, 0.3, 1.0)}
 
     def __init__(self, *, variant: str = "coin", exploration: float | None = None) -> None:
-        if variant not in _VARIANTS:
-            raise InputError(f"variant must be one of {sorted(_VARIANTS)}; got {variant!r}.")
-        self.variant = variant
+        self.variant = check_choice("variant", variant, _VARIANTS)
         self.name, factor = _VARIANTS[variant]
         self.exploration = factor if exploration is None else check_number("exploration", exploration)
 

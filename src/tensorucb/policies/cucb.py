@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.checks import check_number
 from tensorucb.policies._base import BasePolicy, Floats, Ints
-from tensorucb.policies._inputs import check_number
 
 __all__ = ["CUCB"]
 

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.checks import check_number
 from tensorucb.policies._base import EXPLORATIONS, Floats, Grid, Ints
 from tensorucb.policies._feature_policy import FeaturePolicy
-from tensorucb.policies._inputs import check_number
 
 __all__ = ["DILinUCB"]
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.checks import check_count, check_number
 from tensorucb.graph import Graph
 from tensorucb.policies._base import BasePolicy, Floats, Ints, Oracle
-from tensorucb.policies._inputs import check_count, check_number
 from tensorucb.rng import RngLike
 from tensorucb.threads import single_threaded_blas
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.checks import check_count, check_number
 from tensorucb.errors import InputError, ShapeError, StateError
 from tensorucb.graph import Graph
 from tensorucb.policies._base import Grid, Oracle, Policy, PolicyState, Product
-from tensorucb.policies._inputs import as_modes, as_observations, check_count, check_number
+from tensorucb.policies._inputs import as_modes, as_observations
 from tensorucb.policies.beliefs import expected_probabilities
 from tensorucb.rng import RngLike, as_generator, stream_key
 
@@ -22,8 +23,10 @@ __all__ = ["DriftAlarm", "DriftState", "ForgetOnDrift"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# Bets λ on responses going up or down: ln(1 + change) is the best one, so these serve changes of 10 % to a factor 2.
-_BETS: tuple[float, ...] = (0.1, 0.2, 0.4, 0.8, -0.1, -0.2, -0.4, -0.8)
+# Hazard ratios of new to old misfits that the alarm bets on: misfits that grow by about a factor of 2, 5 or 20.
+_BETS: tuple[float, ...] = (0.5, 0.2, 0.05)
+# Changes longer ago than this many rounds are no longer looked for, so that time per round stays bounded.
+_RECENT = 50
 
 
 @dataclass(frozen=True)
@@ -32,101 +35,101 @@ class DriftState:
 
     Attributes
     ----------
-    rounds
-        Rounds since the start or the last reset.
+    misfits
+        How badly each round since the start or the last reset was predicted, in their order.
     evidence
         log(1 + R), R the evidence for a change; the alarm rings once R reaches ``run_length``.
     alarm
         Whether it has rung. It stays so until `DriftAlarm.reset`.
     change
         Rounds after the start at which the change most probably happened: the rounds from there on are new.
-    direction
-        ``"fewer"`` or ``"more"`` responses than expected, or ``""`` while nothing speaks for a change.
-    log_sums, log_peaks, starts
-        For each bet: log(1 + R), the log of the largest term of R, and the round where that term starts.
     """
 
-    rounds: int = 0
+    misfits: tuple[float, ...] = ()
     evidence: float = 0.0
     alarm: bool = False
     change: int = 0
-    direction: str = ""
-    log_sums: tuple[float, ...] = (0.0,) * len(_BETS)
-    log_peaks: tuple[float, ...] = (0.0,) * len(_BETS)
-    starts: tuple[int, ...] = (0,) * len(_BETS)
 
 
 class DriftAlarm:
-    """Watches responses against expectations, round by round, with a guaranteed rate of false alarms.
+    """Rings when rounds are predicted worse than before, with a guaranteed rate of false alarms.
 
-    A round with expected responses e, variance v and observed responses o multiplies a bet's evidence by
-    ``L = exp(λ(o − e) − |λ|·τe − (1 + τ)v·(e^|λ| − 1 − |λ|))``. By Bennett's inequality the mean of L is at most 1 as
-    long as responses are sums of independent (or predictable) outcomes in [0, 1], their mean is within ``1 ± τ`` of e
-    and their variance at most ``(1 + τ)v``. Evidence is the Shiryaev–Roberts sum over all possible times of change,
-    ``R ← (1 + R)·L``, averaged over bets λ: an e-detector (Shin, Ramdas, Rinaldo 2022). While nothing changes,
-    ``R − t`` is a supermartingale, hence
+    A round's misfit is any number that grows with the error of its prediction. Only the order of the misfits counts.
+    For each possible time of change, the last rounds are new and the others old, and the evidence is a ratio: how
+    probable is it that the new ones take these places among all if they tend to be larger (if their hazard is a
+    fraction of the old ones', as in Cox's model), against all places being equally probable? The alarm sums these
+    ratios, averaged over a few fractions, over all times of change (Shiryaev–Roberts).
+
+    If nothing changes, in the sense that misfits are *exchangeable* (every order of them is equally probable, as for
+    independent draws from one distribution, whatever it is), each ratio is a martingale of mean 1: a likelihood ratio
+    of the same ranks. So the sum R after t rounds, less t, is a supermartingale, and exactly, for any distribution,
 
     * the mean number of rounds to a false alarm is at least ``run_length``;
     * the probability of a false alarm within h rounds is at most ``h / run_length``, for every h.
 
-    Both hold exactly, without a normal approximation.
+    No model of the misfits is needed. Rounds may vary more than coins do, because products differ in popularity, and
+    a single surprising round, however large its misfit, counts as the largest so far and no more. The alarm looks for
+    *worse* predictions alone: a policy that still learns has larger misfits at first, which breaks exchangeability on
+    the safe side. The price is that a change shows by comparison only. After n ordinary rounds, k bad ones in a row
+    are evidence of at most the number of ways to choose k of n + k: with 10 ordinary rounds at least 4 bad ones are
+    needed for the default run length, with 100 at least 2. A change that comes about slowly becomes ordinary.
 
     Parameters
     ----------
     run_length
         Rounds to a false alarm, at least, on average.
-    tolerance
-        τ, the relative error of expectations that is no drift.
 
     Examples
     --------
     >>> alarm = DriftAlarm(run_length=1000)
-    >>> for _ in range(30):
-    ...     state = alarm.update(expected=10.0, variance=9.0, observed=10)
+    >>> for t in range(40):
+    ...     state = alarm.update(misfit=t % 10)
     >>> state.alarm
     False
-    >>> while not alarm.update(expected=10.0, variance=9.0, observed=4).alarm:
+    >>> while not alarm.update(misfit=20).alarm:
     ...     pass
-    >>> alarm.state.rounds, alarm.state.change, alarm.state.direction
-    (38, 30, 'fewer')
+    >>> len(alarm.state.misfits), alarm.state.change
+    (43, 40)
     """
 
-    def __init__(self, *, run_length: float = 2000.0, tolerance: float = 0.1) -> None:
+    def __init__(self, *, run_length: float = 2000.0) -> None:
         self.run_length = check_number("run_length", run_length, low=1.0)
-        self.tolerance = check_number("tolerance", tolerance)
         self.state = DriftState()
 
-    def update(self, expected: float, variance: float, observed: float) -> DriftState:
+    def update(self, misfit: float) -> DriftState:
         """Take in one round and return where the alarm now stands."""
-        e = check_number("expected", expected)
-        v = check_number("variance", variance)
-        o = check_number("observed", observed)
-        old, t = self.state, self.state.rounds
-        size = np.abs(_BETS)
-        slack = size * self.tolerance * e + (1.0 + self.tolerance) * v * (np.expm1(size) - size)
-        steps = np.array(_BETS) * (o - e) - slack
-        sums = np.logaddexp(0.0, old.log_sums + steps)
-        # The largest term of the sum starts anew once its evidence has fallen to nothing.
-        starts = np.where(np.array(old.log_peaks) <= 0.0, t, old.starts)
-        peaks = np.maximum(old.log_peaks, 0.0) + steps
-        evidence = float(np.logaddexp.reduce(sums)) - math.log(len(_BETS))
-        best = int(np.argmax(peaks))
-        some = bool(peaks[best] > 0.0)
+        misfits = (*self.state.misfits, check_number("misfit", misfit))
+        starts, ratios = _log_ratios(np.array(misfits))
+        evidence = float(np.logaddexp.reduce(ratios, initial=0.0))
+        some = bool(ratios.size and ratios.max() > 0.0)
         self.state = DriftState(
-            rounds=t + 1,
+            misfits=misfits,
             evidence=evidence,
-            alarm=old.alarm or evidence >= math.log1p(self.run_length),
-            change=int(starts[best]) if some else t + 1,
-            direction=("more" if _BETS[best] > 0.0 else "fewer") if some else "",
-            log_sums=tuple(sums.tolist()),
-            log_peaks=tuple(peaks.tolist()),
-            starts=tuple(starts.tolist()),
+            alarm=self.state.alarm or evidence >= math.log1p(self.run_length),
+            change=int(starts[np.argmax(ratios)]) if some else len(misfits),
         )
         return self.state
 
     def reset(self) -> None:
         """Forget everything seen."""
         self.state = DriftState()
+
+
+def _log_ratios(misfits: Floats) -> tuple[Ints, Floats]:
+    """Possible times of change, and the log of the evidence for each.
+
+    In ascending order, with a old and b new misfits still to come, the next one is new with probability
+    λb / (a + λb) under a hazard ratio of λ, and b / (a + b) without a change.
+    """
+    n = misfits.size
+    starts = np.arange(max(1, n - _RECENT), n)
+    # Of equal misfits the newest come first, where they are the least evidence.
+    order = np.lexsort((-np.arange(n), misfits))
+    new = order >= starts[:, None]
+    left = np.arange(n, 0, -1)
+    new_left = np.cumsum(new[:, ::-1], axis=1)[:, ::-1]
+    logs = [(n - starts) * math.log(bet) - np.log((left - (1.0 - bet) * new_left) / left).sum(axis=1) for bet in _BETS]
+    return starts, np.logaddexp.reduce(logs, axis=0) - math.log(len(_BETS))
 
 
 @dataclass(frozen=True)
@@ -143,53 +146,39 @@ class _Told:
 
 
 class ForgetOnDrift:
-    """Any policy, with alarms on its own predictions: when one rings, the policy starts anew after the change.
+    """Any policy, with an alarm on its own predictions: when it rings, the policy starts again after the change.
 
     Before each update the policy's beliefs (without exploration) about the observed edges give the expected responses
-    and their variance. One `DriftAlarm` watches the strong edges, which hold half of the expected responses, and one
-    the weak rest: responses that merely move between edges are noticed as well. Expectations are first multiplied by
-    each part's ratio of observed to expected responses so far, so that a policy which is off by a steady factor, or
-    whose favourites are as overrated as favourites are, raises no alarm. When an alarm rings, the policy is bound anew
-    and told the rounds since the estimated change once more, at most the last ``memory`` of them.
+    and their variance, apart for the strong edges, which hold half of the expected responses, and for the weak rest:
+    responses that merely move between edges are noticed as well. The round's misfit is the sum of the two
+    ``(observed − expected)² / (variance + 1)``. A `DriftAlarm` watches it. When the alarm rings, the policy is bound
+    again and told the rounds since the estimated change once more, at most the last ``memory`` of them.
 
-    The alarm's guarantee is about predictions that are right up to ``tolerance``; a policy that is still learning is
-    not, therefore ``warm_up``. Only edges that are observed can be seen to change. It costs one more `score` a round.
+    The alarm's guarantee holds where misfits are exchangeable, which is so for a policy that has learned and a world
+    that stands still with products in random order. A learning policy, or one that makes the same error forever, is
+    on the safe side: see `DriftAlarm`, and docs/drift.md for what was measured. Only edges that are observed can be
+    seen to change. It costs one more `score` per round.
 
     Parameters
     ----------
     policy
         The policy to wrap; it belongs to the wrapper from here on.
-    run_length, tolerance
-        Of both alarms together; each is set to twice the run length.
+    run_length
+        Of the alarm: rounds to a false alarm, at least, on average.
     warm_up
         Rounds after each start in which the policy only learns.
     memory
-        Rounds kept for starting anew.
-    familiar
-        An edge counts once it was observed this often since the start. 0 suits models that generalise from features;
-        `CUCB` and `Thompson`, whose scores of untried edges are a prior and no prediction, want 5 or more.
+        Rounds kept for starting again.
     """
 
     tunable: ClassVar[Grid] = {}
 
-    def __init__(
-        self,
-        policy: Policy,
-        *,
-        run_length: float = 2000.0,
-        tolerance: float = 0.1,
-        warm_up: int = 20,
-        memory: int = 200,
-        familiar: int = 0,
-    ) -> None:
+    def __init__(self, policy: Policy, *, run_length: float = 2000.0, warm_up: int = 20, memory: int = 200) -> None:
         if not isinstance(policy, Policy):
             raise InputError(f"policy must follow tensorucb.policies.Policy; got {type(policy).__name__}.")
-        self.run_length = check_number("run_length", run_length, low=1.0)
-        # The mean of two e-detectors is one: if either reaches 2A, their mean has reached A.
-        self._watch = tuple(DriftAlarm(run_length=2.0 * self.run_length, tolerance=tolerance) for _ in range(2))
+        self._alarm = DriftAlarm(run_length=run_length)
         self.warm_up = check_count("warm_up", warm_up, 1)
         self.memory = check_count("memory", memory, 1)
-        self.familiar = check_count("familiar", familiar, 0)
         self.policy, self.name = policy, f"{policy.name} + drift alarm"
         self.needs_users, self.pure = bool(getattr(policy, "needs_users", False)), bool(getattr(policy, "pure", True))
         self.uses_product = getattr(policy, "uses_product", None)
@@ -200,19 +189,17 @@ class ForgetOnDrift:
         self._key, self._rounds, self._age = key, 0, 0
         self._totals = np.zeros((2, 2))
         self._log: list[_Told] = []
-        self._seen = np.zeros(self._bound[0].n_edges if self._bound else 0, dtype=np.int64)
         self._alarms: list[int] = []
-        for alarm in self._watch:
-            alarm.reset()
+        self._alarm.reset()
 
     @property
-    def drift(self) -> tuple[DriftState, DriftState]:
-        """Where the alarms on the strong and on the weak edges stand."""
-        return self._watch[0].state, self._watch[1].state
+    def drift(self) -> DriftState:
+        """Where the alarm stands."""
+        return self._alarm.state
 
     @property
     def alarms(self) -> tuple[int, ...]:
-        """The rounds, from 1, after which the policy started anew."""
+        """The rounds, from 1, after which the policy started again."""
         return tuple(self._alarms)
 
     def settings(self) -> dict[str, Any]:
@@ -220,17 +207,15 @@ class ForgetOnDrift:
         inner = getattr(self.policy, "settings", None)
         return {
             "policy": {"name": self.policy.name, "arguments": inner() if callable(inner) else {}},
-            "run_length": self.run_length,
-            "tolerance": self._watch[0].tolerance,
+            "run_length": self._alarm.run_length,
             "warm_up": self.warm_up,
             "memory": self.memory,
-            "familiar": self.familiar,
         }
 
     # -- the protocol --
 
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
-        """Start anew on this graph, with (n, d) user features (or None) and a seed."""
+        """Start again on this graph, with (n, d) user features (or None) and a seed."""
         generator = as_generator(rng)
         # The policy draws first: until the first alarm it does what it would have done alone.
         self.policy.bind(graph, users, generator)
@@ -246,46 +231,42 @@ class ForgetOnDrift:
         return self.policy.choose(product, k, oracle)
 
     def update(self, product: Product, edges: ArrayLike, outcomes: ArrayLike) -> None:
-        """Learn one round, and start anew if it gave the last evidence of a change."""
+        """Learn one round, and start again if it gave the last evidence of a change."""
         graph, _ = self._world()
         rows, values = as_observations(graph.n_edges, edges, outcomes)
         # Copies, since the caller may reuse its arrays.
         self._take(_Told(tuple(mode.copy() for mode in as_modes(product)), rows.copy(), values.copy()))
         self._rounds += 1
-        if any(state.alarm for state in self.drift):
+        if self.drift.alarm:
             self._restart()
 
     def _take(self, told: _Told) -> None:
         """Predict, learn, compare."""
         p = expected_probabilities(self.policy, told.product)[told.edges]
         self.policy.update(told.product, told.edges, told.outcomes)
-        known = self._seen[told.edges] >= self.familiar
-        p, outcomes = p[known], told.outcomes[known]
-        strong = _strong(p)
-        for alarm, totals, part in zip(self._watch, self._totals, (strong, ~strong), strict=True):
-            if self._age >= self.warm_up:
-                # One response on each side keeps the ratio near 1 until there are some.
-                ratio = (totals[1] + 1.0) / (totals[0] + 1.0)
-                q = np.minimum(ratio * p[part], 1.0)
-                alarm.update(float(q.sum()), float((q * (1.0 - q)).sum()), float(outcomes[part].sum()))
-            totals += p[part].sum(), outcomes[part].sum()
+        misfit, strong = 0.0, _strong(p)
+        for totals, part in zip(self._totals, (strong, ~strong), strict=True):
+            # A steady error of the policy is no drift. One response on each side keeps the ratio near 1 at first.
+            q = np.minimum((totals[1] + 1.0) / (totals[0] + 1.0) * p[part], 1.0)
+            observed = told.outcomes[part].sum()
+            misfit += float((observed - q.sum()) ** 2 / ((q * (1.0 - q)).sum() + 1.0))
+            totals += p[part].sum(), observed
+        if self._age >= self.warm_up:
+            self._alarm.update(misfit)
         self._remember(told)
 
     def _remember(self, told: _Told) -> None:
-        np.add.at(self._seen, told.edges, 1)
         self._age += 1
         self._log = [*self._log, told][-self.memory :]
 
     def _restart(self) -> None:
         graph, users = self._world()
-        rung = max(self.drift, key=lambda state: state.evidence)
-        new = rung.rounds - rung.change
+        new = len(self.drift.misfits) - self.drift.change
         kept = self._log[len(self._log) - min(new, len(self._log)) :]
         self._alarms.append(self._rounds)
         self.policy.bind(graph, users, np.random.default_rng([self._key, len(self._alarms)]))
-        for alarm in self._watch:
-            alarm.reset()
-        self._log, self._seen[:], self._totals[:] = [], 0, 0.0
+        self._alarm.reset()
+        self._log, self._totals[:] = [], 0.0
         for told in kept:
             self.policy.update(told.product, told.edges, told.outcomes)
             self._remember(told)
@@ -308,12 +289,12 @@ class ForgetOnDrift:
             "rounds": self._rounds,
             "age": self._age,
             "alarms": list(self._alarms),
-            "drift": [asdict(state) for state in self.drift],
+            "drift": {"evidence": self.drift.evidence, "alarm": self.drift.alarm, "change": self.drift.change},
             "modes": [mode.size for mode in log[0].modes] if log else [],
             "inner": dict(inner.settings),
         }
         arrays: dict[str, NDArray[Any]] = {
-            "seen": self._seen.copy(),
+            "misfits": np.array(self.drift.misfits),
             "totals": self._totals.copy(),
             "log_offsets": np.cumsum([0, *(told.edges.size for told in log)], dtype=np.int64),
             "log_edges": np.concatenate([np.empty(0, dtype=np.int64), *(told.edges for told in log)]),
@@ -325,7 +306,7 @@ class ForgetOnDrift:
 
     def restore(self, state: PolicyState) -> None:
         """Go on from ``state``; wrapper and policy must be bound and set as they were."""
-        graph, _ = self._world()
+        self._world()
         if not isinstance(state, PolicyState):
             raise InputError(f"restore takes a PolicyState; got {type(state).__name__}. Pass what state() returned.")
         saved, arrays = state.settings, state.arrays
@@ -333,11 +314,11 @@ class ForgetOnDrift:
             if saved.get(field) != value:
                 raise InputError(f"the state is of {field} {saved.get(field)!r}; this is {value!r}. Use the same one.")
         try:
-            kept, seen = _unpacked(saved, arrays), np.array(arrays["seen"], dtype=np.int64)
-            totals = np.array(arrays["totals"], dtype=np.float64)
-            if seen.shape != (graph.n_edges,) or totals.shape != (2, 2):
-                raise ShapeError(f"the state counts {seen.size} edges; the graph has {graph.n_edges}.")
-            first, second = (_drift_state(part) for part in saved["drift"])
+            kept, totals = _unpacked(saved, arrays), np.array(arrays["totals"], dtype=np.float64)
+            if totals.shape != (2, 2):
+                raise ShapeError(f"the state's totals must be 2 × 2; got {totals.shape}.")
+            misfits = tuple(np.array(arrays["misfits"], dtype=np.float64).tolist())
+            drift = DriftState(misfits=misfits, **saved["drift"])
             numbers = int(saved["key"], 16), int(saved["rounds"]), int(saved["age"]), [int(x) for x in saved["alarms"]]
             inner = PolicyState(
                 dict(saved["inner"]),
@@ -347,8 +328,8 @@ class ForgetOnDrift:
             raise InputError(f"the state of {self.name} is incomplete or malformed ({error!r}).") from error
         self.policy.restore(inner)
         self._key, self._rounds, self._age, self._alarms = numbers
-        self._log, self._seen, self._totals = kept, seen, totals
-        self._watch[0].state, self._watch[1].state = first, second
+        self._log, self._totals = kept, totals
+        self._alarm.state = drift
 
 
 def _strong(p: Floats) -> NDArray[np.bool_]:
@@ -373,12 +354,3 @@ def _unpacked(saved: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> l
         )
         for t in range(offsets.size - 1)
     ]
-
-
-def _drift_state(saved: Mapping[str, Any]) -> DriftState:
-    """The alarm's state from JSON, where tuples came back as lists."""
-    values: dict[str, Any] = {name: tuple(x) if isinstance(x, list) else x for name, x in saved.items()}
-    state = DriftState(**values)
-    if not len(state.log_sums) == len(state.log_peaks) == len(state.starts) == len(_BETS):
-        raise ShapeError(f"an alarm's state must hold {len(_BETS)} bets; got {len(state.log_sums)}.")
-    return state

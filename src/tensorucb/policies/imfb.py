@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.errors import InputError
+from tensorucb.checks import check_choice, check_count, check_number, check_share
 from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Floats, Grid, Ints
-from tensorucb.policies._inputs import check_count, check_number
 
 __all__ = ["IMFB"]
 
@@ -58,17 +57,13 @@ class IMFB(BasePolicy):
         init: str = "random",
         base_rate: float = 0.03,
     ) -> None:
-        self.dim = check_count("dim", dim, 1)
+        self.dim = check_count("dim", dim, 1, 1000)
         self.exploration = check_number("exploration", exploration)
         self.ridge = check_number("ridge", ridge, strict=True)
         self.warmup = check_number("warmup", warmup)
-        self.decay = check_number("decay", decay)
-        if self.decay > 1.0:
-            raise InputError(f"decay must be in [0, 1], or the bonus would grow; got {decay!r}.")
-        if init not in ("random", "zero"):
-            raise InputError(f"init must be 'random' or 'zero'; got {init!r}.")
-        self.init = init
-        self.base_rate = check_number("base_rate", base_rate, strict=True)
+        self.decay = check_share("decay", decay)
+        self.init = check_choice("init", init, ("random", "zero"))
+        self.base_rate = check_share("base_rate", base_rate, zero=False, one=False)
 
     def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
         shape = (self.graph.n_nodes, self.dim)

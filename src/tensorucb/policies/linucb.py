@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.errors import InputError
+from tensorucb.checks import check_flag, check_number
 from tensorucb.policies import _main_effects, _ridge
 from tensorucb.policies._base import EXPLORATIONS, Floats, Grid, Ints
 from tensorucb.policies._feature_policy import FeaturePolicy
-from tensorucb.policies._inputs import check_number
 
 __all__ = ["LinUCB"]
 
@@ -54,9 +53,7 @@ class LinUCB(FeaturePolicy):
         self.exploration = check_number("exploration", exploration)
         self.noise_variance = check_number("noise_variance", noise_variance, strict=True)
         self.prior_variance = check_number("prior_variance", prior_variance, strict=True)
-        if not isinstance(constant, bool):
-            raise InputError(f"constant must be True or False; got {constant!r}.")
-        self.constant = constant
+        self.constant = check_flag("constant", constant)
         self._take_matched(matched)
 
     def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:

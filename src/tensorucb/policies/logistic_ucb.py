@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from tensorucb.checks import check_count, check_number
 from tensorucb.errors import InputError
 from tensorucb.policies import _main_effects
 from tensorucb.policies._base import EXPLORATIONS, Floats, Grid, Ints
 from tensorucb.policies._feature_policy import FeaturePolicy
-from tensorucb.policies._inputs import check_count, check_number
 from tensorucb.threads import single_threaded_blas
 
 __all__ = ["LogisticUCB"]

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.checks import check_choice, check_count, check_flag, check_number, check_share
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.learner import (
@@ -22,7 +23,6 @@ from tensorucb.learner import (
     update,
 )
 from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Floats, Grid, Ints
-from tensorucb.policies._inputs import check_count, check_number
 from tensorucb.rng import RngLike
 from tensorucb.threads import map_chunks, single_threaded_blas, thread_count
 
@@ -104,25 +104,20 @@ class OnlineTensorUCB(BasePolicy):
         intercept_variance: float = 0.3,
         user_scaling: str = "mean",
     ) -> None:
-        self.rank = check_count("rank", rank, 1)
+        self.rank = check_count("rank", rank, 1, 1000)
         self.exploration = check_number("exploration", exploration)
         self.exploration_kind, self.projection = exploration_kind, projection
         self.likelihood, self.posterior, self.second_moments = likelihood, posterior, second_moments
         self.noise_variance = check_number("noise_variance", noise_variance, strict=True)
         self.prior_variance = check_number("prior_variance", prior_variance, strict=True)
-        self.forgetting = check_number("forgetting", forgetting, strict=True)
+        self.forgetting = check_share("forgetting", forgetting, zero=False)
         self.start, self.user_scaling = start, user_scaling
-        self.base_logit = check_number("base_logit", base_logit, low=-700.0)
-        self.constants, self.node_intercepts = constants, node_intercepts
+        self.base_logit = check_number("base_logit", base_logit, low=-700.0, high=700.0)
+        self.constants = check_flag("constants", constants)
+        self.node_intercepts = check_flag("node_intercepts", node_intercepts)
         self.intercept_variance = check_number("intercept_variance", intercept_variance, strict=True)
         for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise InputError(f"{name} must be one of {', '.join(allowed)}; got {getattr(self, name)!r}.")
-        for name in ("constants", "node_intercepts"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"{name} must be True or False; got {getattr(self, name)!r}.")
-        if self.forgetting > 1.0:
-            raise InputError(f"forgetting must lie in (0, 1], 1 meaning none; got {forgetting!r}.")
+            check_choice(name, getattr(self, name), allowed)
         if start == "flat" and not constants:
             raise InputError("start='flat' puts its base score on the constants; got constants=False. Use 'random'.")
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.errors import InputError, ShapeError
+from tensorucb.checks import check_choice, check_count, check_number
+from tensorucb.errors import ShapeError
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
 from tensorucb.learner import response
 from tensorucb.policies._base import BasePolicy, Floats, Ints, Product
-from tensorucb.policies._inputs import check_count, check_number
 from tensorucb.policies.online_tensor_ucb import OnlineTensorUCB
 from tensorucb.rng import RngLike
 from tensorucb.threads import single_threaded_blas
@@ -85,19 +85,17 @@ class TensorUCB(BasePolicy):
     def __init__(
         self,
         rank: int = 100,
-        exploration: float = 1.0,
+        exploration: float = 0.3,
         *,
         exploration_kind: str = "ucb",
         base_logit: float = -3.0,
         max_rows: int = 400_000,
     ) -> None:
-        self.rank = check_count("rank", rank, 1)
+        self.rank = check_count("rank", rank, 1, 1000)
         self.exploration = check_number("exploration", exploration)
-        self.exploration_kind = exploration_kind
-        self.base_logit = check_number("base_logit", base_logit, low=-30.0)
+        self.exploration_kind = check_choice("exploration_kind", exploration_kind, _KINDS)
+        self.base_logit = check_number("base_logit", base_logit, low=-30.0, high=30.0)
         self.max_rows = check_count("max_rows", max_rows, 1)
-        if exploration_kind not in _KINDS:
-            raise InputError(f"exploration_kind must be one of {', '.join(_KINDS)}; got {exploration_kind!r}.")
 
     @classmethod
     def paper(

@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.errors import InputError
+from tensorucb.checks import check_flag, check_number, check_share
 from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Floats, Grid, Ints
-from tensorucb.policies._inputs import check_number
 
 __all__ = ["Thompson"]
 
@@ -51,13 +50,9 @@ class Thompson(BasePolicy):
         by_cell: bool = False,
     ) -> None:
         self.exploration = check_number("exploration", exploration, strict=True)
-        self.base_rate = check_number("base_rate", base_rate, strict=True)
-        if self.base_rate >= 1.0:
-            raise InputError(f"base_rate must lie between 0 and 1; got {base_rate!r}.")
+        self.base_rate = check_share("base_rate", base_rate, zero=False, one=False)
         self.prior_trials = check_number("prior_trials", prior_trials, strict=True)
-        if not isinstance(by_cell, bool):
-            raise InputError(f"by_cell must be True or False; got {by_cell!r}.")
-        self.by_cell = self.uses_product = by_cell
+        self.by_cell = self.uses_product = check_flag("by_cell", by_cell)
 
     def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
         if dims is None:

@@ -16,7 +16,12 @@ class Backend(Protocol):
     """One kind of database at one address."""
 
     url: str
+    """Opens the store again, with the password where there is one: not to be shown."""
+    shown: str
+    """The same for messages."""
     timeout: float
+    unindexed: str
+    """After a table's name in a query: read the table itself, not its indexes."""
 
     def engine(self) -> sa.Engine:
         """A new pool of connections; nothing is connected yet."""
@@ -39,8 +44,8 @@ class Backend(Protocol):
     def among(self, column: sa.Column[Any], texts: Sequence[str]) -> sa.ColumnElement[bool]:
         """Whether a column's value is one of any number of texts, as a single parameter."""
 
-    def purge(self, engine: sa.Engine) -> None:
-        """Make deleted content unrecoverable from the database's files."""
+    def purge(self, engine: sa.Engine, timeout: float) -> None:
+        """Make deleted content unrecoverable from the database's files; an error if others are in the way so long."""
 
     def explain(self, error: Exception) -> TensorUCBError | None:
         """The clear error for one of the driver's; None if it is not the driver's."""

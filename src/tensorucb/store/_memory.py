@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
 
+from tensorucb.store._address import masked
 from tensorucb.store._memory_session import CampaignData, MemorySession
 from tensorucb.store._turn import Turn
 
@@ -44,6 +45,11 @@ class MemoryStore:
         """The address that opens this store again."""
         return f"memory://{self._name}"
 
+    @property
+    def masked_url(self) -> str:
+        """The address as it may be shown."""
+        return masked(self.url)
+
     @contextmanager
     def write(self) -> Iterator[MemorySession]:
         """A write transaction: waits for its turn; kept at the end of the block, or nothing of it."""
@@ -64,7 +70,7 @@ class MemoryStore:
         finally:
             session.end()
 
-    def purge(self) -> None:
+    def purge(self, timeout: float | None = None) -> None:
         """Nothing to do: what is deleted is gone with the last view of it."""
 
     def close(self) -> None:
@@ -72,6 +78,9 @@ class MemoryStore:
 
     def __enter__(self) -> Self:
         return self
+
+    def __repr__(self) -> str:
+        return f"MemoryStore({self.masked_url!r})"
 
     def __exit__(self, *_: object) -> None:
         self.close()

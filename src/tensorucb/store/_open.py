@@ -6,15 +6,15 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tensorucb.checks import check_flag, check_number, unstorable
 from tensorucb.errors import InputError, MissingExtraError, StoreError
+from tensorucb.store._address import SCHEMES, is_server, masked, scheme_of, shown_path
 from tensorucb.store._memory import MemoryStore
 
 if TYPE_CHECKING:
     from tensorucb.store._sql import SQLStore
 
 __all__ = ["open_store"]
-
-_SCHEMES = "'sqlite:///file.db', 'postgresql://user@host/database' or 'memory://'"
 
 
 def open_store(url: str, *, create: bool = True, timeout: float = 60.0) -> MemoryStore | SQLStore:
@@ -24,11 +24,13 @@ def open_store(url: str, *, create: bool = True, timeout: float = 60.0) -> Memor
     ----------
     url
         ``sqlite:///relative.db``, ``sqlite:////absolute/file.db``, ``postgresql://user:password@host/database``, or
-        ``memory://`` for a new store in this process (its ``url`` opens the same one as long as it lives).
+        ``memory://`` for a new store in this process (its ``url`` opens the same one as long as it lives). A store's
+        ``url`` opens it again, with the password where there is one; messages show its ``masked_url``.
     create
         Whether a SQLite file that does not exist is made; if not, it is a :class:`~tensorucb.errors.StoreError`.
     timeout
-        Seconds that a writer waits for its turn before it gives up.
+        Seconds that a writer waits for its turn before it gives up; a PostgreSQL server that does not answer a
+        statement for two seconds more than that is given up too.
 
     Examples
     --------
@@ -36,33 +38,36 @@ def open_store(url: str, *, create: bool = True, timeout: float = 60.0) -> Memor
     ...     session.insert_campaign("spring", {}, created=0.0).campaign
     1
     """
-    if not isinstance(url, str) or "://" not in url:
-        raise InputError(f"a storage URL looks like {_SCHEMES}; got {url!r}.")
-    if not timeout > 0:
-        raise InputError(f"timeout must be positive seconds; got {timeout!r}.")
-    scheme = url.partition("://")[0]
+    # An address is never echoed as it came: it may hold a password.
+    scheme = scheme_of(url) if isinstance(url, str) and len(url) <= 4096 and not unstorable(url) else None
+    if scheme is None:
+        raise InputError(f"a storage URL looks like {SCHEMES}; got {masked(url)!r}.")
+    create, timeout = check_flag("create", create), check_number("timeout", timeout, strict=True, high=1e6)
+    rest = url.partition("://")[2]
     if scheme == "memory":
-        return MemoryStore.named(url.removeprefix("memory://"), timeout)
+        return MemoryStore.named(rest, timeout)
     if scheme == "sqlite":
-        return _open_sqlite(url, create, timeout)
+        return _open_sqlite(f"sqlite://{rest}", create, timeout)
     if scheme in ("postgresql", "postgresql+psycopg"):
-        return _open_postgres(url, timeout)
-    raise InputError(f"unknown kind of store {scheme + '://'!r}; use {_SCHEMES}.")
+        return _open_postgres(f"postgresql://{rest}", timeout)
+    raise InputError(f"unknown kind of store {scheme + '://'!r}; use {SCHEMES}.")
 
 
 def _open_sqlite(url: str, create: bool, timeout: float) -> SQLStore:
     name = url.removeprefix("sqlite:///")
     if name == url or name in ("", ":memory:"):
-        raise InputError(f"{url!r} names no file; use 'sqlite:///file.db', or 'memory://' for a store in memory.")
+        raise InputError(
+            f"{masked(url)!r} names no file; use 'sqlite:///file.db', or 'memory://' for a store in memory."
+        )
     if "?" in name or "#" in name:
-        raise InputError(f"{url!r}: a file name with '?' or '#' is not supported, nor are options in the URL.")
+        raise InputError(f"{masked(url)!r}: a file name with '?' or '#' is not supported, nor are options in the URL.")
     path = Path(name).absolute()
     if path.is_dir():
-        raise StoreError(f"{str(path)!r} is a directory; give the name of a file in it.")
+        raise StoreError(f"{shown_path(path)} is a directory; give the name of a file in it.")
     if not path.parent.is_dir():
-        raise StoreError(f"the directory {str(path.parent)!r} does not exist; create it, or use another file.")
+        raise StoreError(f"the directory of {shown_path(path)} does not exist; create it, or use another file.")
     if not create and not path.exists():
-        raise StoreError(f"there is no store at {str(path)!r}; check the name, or create a campaign there first.")
+        raise StoreError(f"there is no store at {shown_path(path)}; check the name, or create a campaign there first.")
     from tensorucb.store._sql import SQLStore
     from tensorucb.store._sqlite import SQLiteBackend
 
@@ -70,6 +75,11 @@ def _open_sqlite(url: str, create: bool, timeout: float) -> SQLStore:
 
 
 def _open_postgres(url: str, timeout: float) -> SQLStore:
+    if not is_server(url):
+        raise InputError(
+            f"{masked(url)!r} is no PostgreSQL URL; write 'postgresql://user:password@host:port/database', and in the "
+            "password %40 for '@', %2F for '/', %3A for ':', %3F for '?', %23 for '#' and %25 for '%'."
+        )
     if importlib.util.find_spec("psycopg") is None:
         raise MissingExtraError("PostgreSQL needs psycopg: install it with `pip install 'tensorucb[postgres]'`.")
     from tensorucb.store._postgres import PostgresBackend

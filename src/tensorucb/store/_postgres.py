@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+import time
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
 import psycopg
@@ -10,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from tensorucb.errors import InputError, StoreError, TensorUCBError
+from tensorucb.store._address import masked, said
 from tensorucb.store._tables import VERSION_TABLE, metadata
 
 __all__ = ["PostgresBackend"]
@@ -18,22 +21,71 @@ __all__ = ["PostgresBackend"]
 _LOCK = 0x74756362
 
 
+# Seconds on top of the time-out: the server ends a statement that waits too long for a lock by itself, and says so.
+_GRACE = 2.0
+_PURGING = 3600.0
+
+
+class _SilentServerError(psycopg.OperationalError):
+    """The server has not answered for too long."""
+
+
+class _Connection(psycopg.Connection[Any]):
+    """A connection that gives up on a server which is silent for longer than its patience, in seconds.
+
+    No setting of the driver or of the socket does that: a process that is stopped ends no statement by itself, and its
+    machine's kernel goes on acknowledging packets for it.
+    """
+
+    patience = math.inf
+
+    def wait(self, gen: Generator[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:
+        """Drive one exchange with the server to its end."""
+        return super().wait(self._bounded(gen), *args, **kwargs)
+
+    def _bounded(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        """The same exchange; the driver asks at every interval, and says whether there was anything to read."""
+        ready, began = None, time.monotonic()
+        while True:
+            try:
+                wanted = gen.send(ready)
+            except StopIteration as done:
+                return done.value
+            ready = yield wanted
+            if ready:
+                began = time.monotonic()
+            elif time.monotonic() - began > self.patience:
+                gen.close()
+                # Whatever else is sent would wait as long again; the pool drops a connection that is closed.
+                self.close()
+                raise _SilentServerError
+
+
 class PostgresBackend:
     """A PostgreSQL database."""
 
+    unindexed = ""  # the server looks after its own
+
     def __init__(self, url: str, timeout: float) -> None:
         self.timeout = timeout
-        try:
-            self._address = sa.make_url(url).set(drivername="postgresql+psycopg")
-        except (sa.exc.ArgumentError, ValueError) as error:
-            raise InputError("this is no PostgreSQL URL; write 'postgresql://user:password@host/database'.") from error
-        shown = self._address.set(drivername="postgresql", password=None).difference_update_query(["password"])
-        self.url = shown.render_as_string()
+        self.url = url
+        self.shown = masked(url)
+        self._address = sa.make_url(url).set(drivername="postgresql+psycopg")
 
     def engine(self) -> sa.Engine:
         """A pool whose connections are tried before use, so that a restarted server is no error."""
-        arguments = {} if "connect_timeout" in self._address.query else {"connect_timeout": 10}
-        return sa.create_engine(self._address, pool_pre_ping=True, max_overflow=27, connect_args=arguments)
+        limit = max(2, min(10, math.ceil(self.timeout)))
+        arguments = {} if "connect_timeout" in self._address.query else {"connect_timeout": limit}
+        engine = sa.create_engine(self._address, pool_pre_ping=True, max_overflow=27, connect_args=arguments)
+        sa.event.listen(engine, "do_connect", self._connect)
+        return engine
+
+    def _connect(
+        self, dialect: object, record: object, positional: Sequence[Any], named: dict[str, Any]
+    ) -> _Connection:
+        connection = _Connection.connect(*positional, **named)
+        connection.patience = self.timeout + _GRACE
+        return connection
 
     def prepare(self, connection: sa.Connection) -> None:
         """Nothing: every setting goes with its transaction."""
@@ -71,14 +123,17 @@ class PostgresBackend:
         """``= ANY`` of an array."""
         return column == sa.any_(sa.literal(list(texts), postgresql.ARRAY(sa.Text)))
 
-    def purge(self, engine: sa.Engine) -> None:
+    def purge(self, engine: sa.Engine, timeout: float) -> None:
         """Rewrite the tables and the planner's statistics, which quote values.
 
         Rows that an older snapshot of another session can still see are kept by the server, as are its own log and its
         backups: nothing is claimed of its files.
         """
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            connection.exec_driver_sql(f"SET lock_timeout = {round(self.timeout * 1000)}")
+            connection.exec_driver_sql(f"SET lock_timeout = {round(timeout * 1000)}")
+            driver = connection.connection.driver_connection
+            assert isinstance(driver, _Connection)
+            driver.patience = _PURGING  # a large table takes its time
             try:
                 for table in metadata.sorted_tables:
                     connection.exec_driver_sql(f"VACUUM (FULL, ANALYZE) {table.name}")
@@ -86,11 +141,13 @@ class PostgresBackend:
                 if not isinstance(error.orig, psycopg.errors.LockNotAvailable):
                     raise
                 raise StoreError(
-                    f"{self.url}: its tables could not be rewritten within {self.timeout:g} s because somebody uses "
+                    f"{self.shown}: its tables could not be rewritten within {timeout:g} s because somebody uses "
                     "them. End the other sessions and purge again; until then deleted content may still be there."
-                ) from error
+                ) from None
             finally:
-                connection.exec_driver_sql("RESET lock_timeout")
+                driver.patience = self.timeout + _GRACE
+                if not driver.closed:
+                    connection.exec_driver_sql("RESET lock_timeout")
 
     def explain(self, error: Exception) -> TensorUCBError | None:
         """The server's error, in words."""
@@ -99,15 +156,20 @@ class PostgresBackend:
             return StoreError("all connections of this store are in use; end some reads and try again.")
         if not isinstance(original, psycopg.Error):
             return None
-        said = f"(PostgreSQL said: {' '.join(str(original).split())})"
+        words = f"(PostgreSQL said: {said(original, self.url)})"
         if isinstance(original, psycopg.errors.LockNotAvailable):
-            return StoreError(f"{self.url} was locked by others for {self.timeout:g} s; nothing was written.")
+            return StoreError(f"{self.shown} was locked by others for {self.timeout:g} s; nothing was written.")
         if isinstance(original, psycopg.errors.DiskFull):
-            return StoreError(f"no space left for {self.url} {said}; nothing was written. Free some and try again.")
+            return StoreError(f"no space left for {self.shown} {words}; nothing was written. Free some and try again.")
         if isinstance(original, psycopg.errors.ReadOnlySqlTransaction | psycopg.errors.InsufficientPrivilege):
-            return StoreError(f"{self.url} may not be written {said}; check the user's rights.")
+            return StoreError(f"{self.shown} may not be written {words}; check the user's rights.")
         if isinstance(original, psycopg.IntegrityError):
-            return InputError(f"the store already holds such a row {said}; nothing was written.")
+            return InputError(f"the store already holds such a row {words}; nothing was written.")
+        if isinstance(original, _SilentServerError):
+            return StoreError(
+                f"{self.shown} gave no answer for {self.timeout + _GRACE:g} s and was given up; what was being written "
+                "may or may not be there. Check the server and try again: a repeated call writes nothing twice."
+            )
         if isinstance(original, psycopg.OperationalError):
-            return StoreError(f"{self.url} is out of reach {said}; check the address, the user and the server.")
-        return StoreError(f"{self.url} failed {said}; nothing was written.")
+            return StoreError(f"{self.shown} is out of reach {words}; check the address, the user and the server.")
+        return StoreError(f"{self.shown} failed {words}; nothing was written.")

@@ -34,12 +34,12 @@ def bring_up_to_date(backend: Backend, engine: sa.Engine) -> None:
 
 def _is_current(backend: Backend, connection: sa.Connection) -> bool:
     found = backend.version(connection)
-    if found is not None and not re.fullmatch(r"\d{4}", found):
-        raise FileFormatError(f"{backend.url} is damaged: its schema is called {found!r}. Use another copy.")
+    if found is not None and not (re.fullmatch(r"[0-9]{4}", found) and found > "0000"):
+        raise FileFormatError(f"{backend.shown} is damaged: its schema is called {found!r}. Use another copy.")
     if found is not None and found > SCHEMA:
         raise StoreError(
-            f"{backend.url} was written by a newer release of tensorucb (schema {found}, this release knows {SCHEMA}); "
-            "upgrade tensorucb to open it."
+            f"{backend.shown} was written by a newer release of tensorucb (schema {found}, this release knows "
+            f"{SCHEMA}); upgrade tensorucb to open it."
         )
     return found == SCHEMA
 

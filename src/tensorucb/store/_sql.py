@@ -34,7 +34,7 @@ class SQLStore:
         self._closed = False
         self._begin_process()
         try:
-            with self._clear_errors(), damage_named(backend.url):
+            with self._clear_errors(), damage_named(backend.shown):
                 bring_up_to_date(backend, self._engine)
         except BaseException:
             self.close()
@@ -47,8 +47,13 @@ class SQLStore:
 
     @property
     def url(self) -> str:
-        """The address that opens this store again, without a password."""
+        """The address that opens this store again, with the password where there is one."""
         return self._backend.url
+
+    @property
+    def masked_url(self) -> str:
+        """The address as it may be shown: without a password and without options."""
+        return self._backend.shown
 
     @contextmanager
     def write(self) -> Iterator[SQLSession]:
@@ -59,6 +64,7 @@ class SQLStore:
             session = SQLSession(self._backend, connection, writable=True)
             try:
                 yield session
+                session.save()
             finally:
                 session.end()
             connection.commit()
@@ -75,14 +81,14 @@ class SQLStore:
             finally:
                 session.end()
 
-    def purge(self) -> None:
+    def purge(self, timeout: float | None = None) -> None:
         """Make deleted content unrecoverable: SQLite's log is emptied and its file rewritten, or the tables are."""
         self._check()
         with self._turn.taken(), self._clear_errors():
-            self._backend.purge(self._engine)
+            self._backend.purge(self._engine, self._backend.timeout if timeout is None else timeout)
 
     def close(self) -> None:
-        """Release connections and files; a closed store can be opened anew by its URL."""
+        """Release connections and files; a closed store can be opened again by its URL."""
         if self._pid == os.getpid():
             self._engine.dispose()
         self._closed = True
@@ -93,9 +99,12 @@ class SQLStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        return f"SQLStore({self.masked_url!r})"
+
     def _check(self) -> None:
         if self._closed:
-            raise StateError(f"the store {self.url} is closed; open it again with open_store.")
+            raise StateError(f"the store {self.masked_url} is closed; open it again with open_store.")
         if self._pid != os.getpid():
             _inherited.append(self._engine)
             self._begin_process()
@@ -108,4 +117,5 @@ class SQLStore:
             clear = self._backend.explain(error)
             if clear is None:
                 raise
-            raise clear from error
+            # Without the driver's own error, whose text may quote the address with its password.
+            raise clear from None

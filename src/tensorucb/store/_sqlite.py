@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
 from tensorucb.errors import FileFormatError, InputError, StoreError, TensorUCBError
+from tensorucb.store._address import masked, shown_path
 from tensorucb.store._tables import VERSION_TABLE
 
 __all__ = ["SQLiteBackend"]
@@ -21,18 +24,23 @@ __all__ = ["SQLiteBackend"]
 class SQLiteBackend:
     """A SQLite file at an absolute path."""
 
+    unindexed = "NOT INDEXED"
+
     def __init__(self, path: Path, timeout: float) -> None:
         self.path = path
         self.timeout = timeout
         self.url = f"sqlite:///{path}"
+        self.shown = masked(self.url)
 
     def engine(self) -> sa.Engine:
         """A pool without an upper limit: a connection is a file handle."""
         return sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.QueuePool, max_overflow=-1)
 
     def _connect(self) -> sqlite3.Connection:
+        self._create_private()
+        address = f"{self.path.as_uri()}{self._options()}"
         connection = sqlite3.connect(
-            self.path.as_uri(), uri=True, timeout=self.timeout, isolation_level=None, check_same_thread=False
+            address, uri=True, timeout=self.timeout, isolation_level=None, check_same_thread=False
         )
         try:
             connection.execute("PRAGMA synchronous=FULL")
@@ -42,9 +50,30 @@ class SQLiteBackend:
             raise
         return connection
 
+    def _create_private(self) -> None:
+        """A new file is its owner's alone; the two beside it get the same mode from SQLite."""
+        # Where it cannot be made, SQLite says why.
+        with suppress(OSError):
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+    def _log(self) -> Path:
+        return self.path.with_name(f"{self.path.name}-wal")
+
+    def _options(self) -> str:
+        """How to open the file.
+
+        SQLite reads a file in WAL mode only where it can make the two files beside it, or with the promise that nobody
+        changes the file: a backup on a read-only disk. Where there is a log, somebody may be writing.
+        """
+        if os.access(self.path.parent, os.W_OK) or not self.path.exists():
+            return ""
+        return "?mode=ro" if self._log().exists() else "?mode=ro&immutable=1"
+
     def prepare(self, connection: sa.Connection) -> None:
         """Switch a new file to the write-ahead log."""
         self._refuse_cut_file()
+        if "mode=ro" in self._options():
+            return
         if connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal":
             return
         self.version(connection)  # a file of another program is left as it is
@@ -61,9 +90,9 @@ class SQLiteBackend:
 
     def _refuse_cut_file(self) -> None:
         # SQLite fills a page that was cut with zeros, and takes less than a page for an empty file to write over.
-        log = self.path.with_name(f"{self.path.name}-wal")
+        log = self._log()
         if self.path.stat().st_size % 512 and not (log.exists() and log.stat().st_size):
-            raise FileFormatError(f"{str(self.path)!r} is damaged or not a tensorucb store; use another file.")
+            raise FileFormatError(f"{shown_path(self.path)} is damaged or not a tensorucb store; use another file.")
 
     def version(self, connection: sa.Connection) -> str | None:
         """The schema; a file with tables but without a schema is another program's."""
@@ -73,7 +102,8 @@ class SQLiteBackend:
             return connection.exec_driver_sql(query).scalar()
         if tables:
             raise FileFormatError(
-                f"{str(self.path)!r} is a SQLite file of another program (it holds {min(tables)!r}); use another file."
+                f"{shown_path(self.path)} is a SQLite file of another program (it holds {min(tables)!r}); "
+                "use another file."
             )
         return None
 
@@ -113,18 +143,22 @@ class SQLiteBackend:
         values = sa.func.json_each(json.dumps(list(texts))).table_valued("value")
         return column.in_(sa.select(values.c.value))
 
-    def purge(self, engine: sa.Engine) -> None:
+    def purge(self, engine: sa.Engine, timeout: float) -> None:
         """Empty the write-ahead log, rewrite the file without its free pages, and empty the log again."""
         with engine.connect() as connection:
-            self._checkpoint(connection)
-            connection.exec_driver_sql("VACUUM")
-            self._checkpoint(connection)
+            connection.exec_driver_sql(f"PRAGMA busy_timeout={round(timeout * 1000)}")
+            try:
+                self._checkpoint(connection, timeout)
+                connection.exec_driver_sql("VACUUM")
+                self._checkpoint(connection, timeout)
+            finally:
+                connection.exec_driver_sql(f"PRAGMA busy_timeout={round(self.timeout * 1000)}")
 
-    def _checkpoint(self, connection: sa.Connection) -> None:
+    def _checkpoint(self, connection: sa.Connection, timeout: float) -> None:
         busy = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()[0]
         if busy:
             raise StoreError(
-                f"{str(self.path)!r}: its log could not be emptied within {self.timeout:g} s because somebody reads "
+                f"{shown_path(self.path)}: its log could not be emptied within {timeout:g} s because somebody reads "
                 "the store. Close the other readers and purge again; until then deleted content may still be there."
             )
 
@@ -133,16 +167,22 @@ class SQLiteBackend:
         original = error.orig if isinstance(error, sa.exc.DBAPIError) else error
         if not isinstance(original, sqlite3.Error):
             return None
-        name, where = _name(original), repr(str(self.path))
+        name, where = _name(original), shown_path(self.path)
         said = f"(SQLite said: {original}, {name})"
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")):
             return StoreError(f"{where} was locked by others for {self.timeout:g} s {said}; nothing was written.")
         if name.startswith("SQLITE_FULL"):
             return StoreError(f"no space left for {where} {said}; nothing was written. Free some and try again.")
         if name.startswith("SQLITE_READONLY"):
-            return StoreError(f"{where} may not be written {said}; check the permissions of the file and its folder.")
+            return StoreError(
+                f"{where} may not be written {said}; check the permissions of the file and its folder. A store of an "
+                "older release is upgraded when it is opened: copy it to where it can be written."
+            )
         if name.startswith("SQLITE_CANTOPEN"):
-            return StoreError(f"{where} cannot be opened {said}; check that it exists, and its permissions.")
+            return StoreError(
+                f"{where} cannot be opened {said}; check that it exists, and its permissions. On a read-only disk, "
+                "copy it and the files beside it (-wal) to a directory that can be written."
+            )
         if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_FORMAT", "SQLITE_ERROR")):
             return FileFormatError(f"{where} is damaged or not a tensorucb store {said}; use another copy.")
         if name.startswith("SQLITE_CONSTRAINT"):

@@ -1,7 +1,7 @@
 """The tables, for SQLite and PostgreSQL alike; the migrations create them, and a test compares the two.
 
 Responses are clustered by (campaign, round), the way they are read. There are no foreign keys, which would be checked
-anew for each of a million responses; the session checks the campaign once and removes its rows with it.
+again for each of a million responses; the session checks the campaign once and removes its rows with it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ __all__ = [
     "VERSION_TABLE",
     "blob",
     "campaign",
+    "checksum",
     "edge_response",
     "event",
     "metadata",
@@ -22,7 +23,7 @@ __all__ = [
     "user",
 ]
 
-SCHEMA = "0001"
+SCHEMA = "0002"
 """The newest revision under ``migrations/versions``; revisions are numbered, so that a newer schema is recognised."""
 
 VERSION_TABLE = "tensorucb_schema"
@@ -137,5 +138,18 @@ node_event = sa.Table(
     _once("tensorucb_node_event_event", "campaign", "event_id"),
 )
 
-OWNED = (blob, user, event, round_, edge_response, node_event)
+# How many rows there are in a group that is read together, and the sum of their hashes; `_checksum` says why.
+checksum = sa.Table(
+    "tensorucb_checksum",
+    metadata,
+    _campaign(),
+    sa.Column("part", sa.Text, nullable=False),
+    sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("rows", sa.BigInteger, nullable=False),
+    sa.Column("sum", sa.BigInteger, nullable=False),
+    sa.PrimaryKeyConstraint("campaign", "part", "number"),
+    sqlite_with_rowid=False,
+)
+
+OWNED = (checksum, blob, user, event, round_, edge_response, node_event)
 """The tables whose rows belong to a campaign."""

@@ -15,6 +15,7 @@ from tensorucb.errors import FileFormatError, InputError, ShapeError
 
 __all__ = [
     "Known",
+    "as_ids",
     "check_edges",
     "check_id",
     "check_nodes",
@@ -100,6 +101,14 @@ def damage_named(url: str) -> Iterator[None]:
         yield
     except UnicodeDecodeError as error:
         raise FileFormatError(f"{url} is damaged: it holds text that is none. Use another copy.") from error
+
+
+def as_ids(rows: Sequence[Sequence[Any]]) -> tuple[NDArray[np.int64], list[int | str]]:
+    """Keys and ids of users from rows of (key, id as an integer, id as a text)."""
+    keys, ids = _column([row[0] for row in rows], np.int64), [row[2] if row[1] is None else row[1] for row in rows]
+    if not all(isinstance(value, int | str) for value in ids):
+        raise FileFormatError("the store is damaged: a user has no id. Use another copy.")
+    return keys, ids
 
 
 def edge_columns(rows: Sequence[Sequence[Any]]) -> EdgeResponses:

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.checks import check_rows
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.graph import Graph
+from tensorucb.graph._arguments import check_graph
+from tensorucb.moments import check_seconds, check_times
 from tensorucb.threads import map_chunks, thread_count
 
 __all__ = ["Activations", "activations"]
@@ -68,7 +71,7 @@ def activations(
     items
         Item of each action, whole numbers from 0.
     times
-        Time of each action, numbers in any unit.
+        Time of each action: numbers in any unit, or datetimes, which count in seconds.
     window
         Longest delay of a success, in the unit of ``times``; unlimited by default.
     threads
@@ -88,7 +91,8 @@ def activations(
     """
     from tensorucb.truth import _kernels
 
-    limit = _checked_window(window)
+    check_graph(graph)
+    limit = np.inf if window is None else check_seconds("window", window)
     offsets, item, when = _by_user(graph, *_checked_log(graph, users, items, times))
     workers = thread_count(threads)
     bounds = even_bounds(graph.n_edges, workers)
@@ -108,37 +112,17 @@ def activations(
     return found
 
 
-def _checked_window(window: float | None) -> float:
-    if window is None:
-        return float("inf")
-    if not window > 0:
-        raise InputError(f"window must be a positive number or None; got {window!r}.")
-    return float(window)
-
-
 def _checked_log(
     graph: Graph, users: ArrayLike, items: ArrayLike, times: ArrayLike
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
-    columns = [np.asarray(column) for column in (users, items, times)]
-    if any(c.ndim != 1 or c.size != columns[0].size for c in columns):
-        shapes = ", ".join(str(c.shape) for c in columns)
-        raise ShapeError(f"users, items and times must be flat and of one length; got shapes {shapes}.")
-    rows, what, when = columns
+    hint = "Use graph.rows(ids), and leave out users who are not in the graph."
+    rows, what = check_rows("users", users, graph.n_nodes, hint=hint), check_rows("items", items, 2**31)
+    when = check_times("times", times)
+    if when.ndim != 1 or not rows.size == what.size == when.size:
+        raise ShapeError(f"users, items and times must be of one length; got {rows.size}, {what.size}, {when.shape}.")
     if rows.size == 0:
         raise InputError("the action log is empty; an edge without trials teaches nothing.")
-    if rows.dtype.kind not in "iu" or what.dtype.kind not in "iu":
-        raise InputError(f"users and items must be whole numbers; got {rows.dtype} and {what.dtype}.")
-    if rows.min() < 0 or rows.max() >= graph.n_nodes:
-        raise InputError(
-            f"users must be node rows in 0..{graph.n_nodes - 1}; got {rows.min()}..{rows.max()}. "
-            "Use graph.rows(ids), and leave out users who are not in the graph."
-        )
-    if what.min() < 0:
-        raise InputError(f"items must be numbered from 0; got {what.min()}.")
-    if when.dtype.kind not in "iuf" or not np.isfinite(when).all():
-        raise InputError(f"times must be finite numbers; got dtype {when.dtype}. Turn dates into seconds first.")
-    exact = np.int64 if when.dtype.kind in "iu" else np.float64
-    return rows.astype(np.int64), what.astype(np.int64), when.astype(exact)
+    return rows, what, when
 
 
 def _by_user(

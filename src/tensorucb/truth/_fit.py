@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.errors import InputError, ShapeError
+from tensorucb.checks import check_array, check_count, check_number, check_rows
 from tensorucb.graph import Graph
+from tensorucb.graph._arguments import check_graph
 from tensorucb.threads import map_chunks, thread_count
 from tensorucb.truth._activations import Activations, activations, even_bounds
 from tensorucb.truth._model import TopicAwareIC, check_mixtures
@@ -95,14 +96,14 @@ def fit_topic_aware_ic(
     TopicAwareFit
         The model and how it was reached.
     """
+    check_graph(graph)
     more, less = _checked_prior(prior)
-    if max_iterations < 1 or not tolerance >= 0.0:
-        raise InputError(f"max_iterations must be positive, tolerance not negative; got {max_iterations}, {tolerance}.")
-    shares = _checked_shares(mixtures)
+    check_count("max_iterations", max_iterations, 1, 1_000_000)
+    check_number("tolerance", tolerance)
+    shares = check_mixtures("mixtures", mixtures, ("items", "topics"))
+    shares = shares / shares.sum(axis=1, keepdims=True)
+    check_rows("items", items, shares.shape[0], hint="Each item needs a row of mixtures.")
     found = activations(graph, users, items, times, window, threads=threads)
-    most = int(np.max(np.asarray(items)))
-    if most >= shares.shape[0]:
-        raise InputError(f"item {most} has no mixture: mixtures has {shares.shape[0]} rows.")
     em = _Expectation.of(graph, found, shares, thread_count(threads))
     rate = (em.successes + more) / np.maximum(em.trials + more + less, 1.0)
     p = np.repeat(np.clip(rate, 1e-3, 0.9)[:, None], shares.shape[1], axis=1)
@@ -126,17 +127,9 @@ def fit_topic_aware_ic(
 
 
 def _checked_prior(prior: tuple[float, float]) -> tuple[float, float]:
-    alpha, beta = prior
-    if not (1.0 <= alpha < np.inf and 1.0 <= beta < np.inf):
-        raise InputError(f"prior must be (alpha, beta), both at least 1; got {prior!r}. (1, 1) is flat.")
+    hint = "It is (alpha, beta), both at least 1; (1, 1) is flat."
+    alpha, beta = check_array("prior", prior, (2,), low=1.0, hint=hint).tolist()
     return alpha - 1.0, beta - 1.0
-
-
-def _checked_shares(mixtures: ArrayLike) -> NDArray[np.float64]:
-    shares = check_mixtures(mixtures)
-    if shares.ndim != 2 or shares.shape[1] == 0:
-        raise ShapeError(f"mixtures must be a table of items by topics; got shape {shares.shape}.")
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
 def _offsets(keys: NDArray[np.int64], count: int) -> NDArray[np.int64]:

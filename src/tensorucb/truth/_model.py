@@ -8,24 +8,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.errors import InputError, ShapeError
+from tensorucb.checks import check_array
+from tensorucb.errors import InputError
 
 __all__ = ["TopicAwareIC", "check_mixtures"]
 
 _SUM_TOLERANCE = 1e-4
 
 
-def check_mixtures(mixtures: ArrayLike, n_topics: int | None = None) -> NDArray[np.float64]:
+def check_mixtures(name: str, mixtures: ArrayLike, shape: tuple[int | str, ...]) -> NDArray[np.float64]:
     """Rows of topic shares: not negative, one in sum."""
-    result = np.ascontiguousarray(mixtures, dtype=np.float64)
-    if n_topics is not None and result.shape[-1:] != (n_topics,):
-        raise ShapeError(f"a mixture must hold {n_topics} topic shares; got shape {result.shape}.")
-    if not (np.isfinite(result).all() and result.min(initial=0.0) >= 0.0):
-        raise InputError("topic shares must be finite and not negative; use the rows of a topic model.")
+    result = check_array(name, mixtures, shape, low=0.0, hint="Topic shares are rows of a topic model.")
     sums = result.sum(axis=-1)
     if np.abs(sums - 1.0).max(initial=0.0) > _SUM_TOLERANCE:
         worst = np.ravel(sums)[np.argmax(np.abs(np.ravel(sums) - 1.0))]
-        raise InputError(f"topic shares must sum to 1; got a sum of {worst:.6g}. Divide each row by its sum.")
+        raise InputError(
+            f"{name} must be topic shares that sum to 1; got a sum of {worst:.6g}. Divide each row by its sum."
+        )
     return result
 
 
@@ -50,12 +49,10 @@ class TopicAwareIC:
     edge_topics: NDArray[Any]
 
     def __post_init__(self) -> None:
-        table = np.asarray(self.edge_topics)
-        table = np.ascontiguousarray(table, dtype=np.float32 if table.dtype == np.float32 else np.float64)
-        if table.ndim != 2 or table.shape[1] == 0:
-            raise ShapeError(f"edge_topics must be a table of edges by topics; got shape {table.shape}.")
-        if not (table.min(initial=0.0) >= 0.0 and table.max(initial=0.0) <= 1.0):
-            raise InputError("edge_topics must hold probabilities in [0, 1], without NaN.")
+        single = getattr(self.edge_topics, "dtype", None) == np.float32
+        table: NDArray[Any] = check_array("edge_topics", self.edge_topics, ("edges?", "topics"), low=0.0, high=1.0)
+        if single:
+            table = table.astype(np.float32)
         object.__setattr__(self, "edge_topics", table)
 
     @property
@@ -76,9 +73,7 @@ class TopicAwareIC:
         mixture
             The product's topic shares ``z``, which sum to 1.
         """
-        shares = check_mixtures(mixture, self.n_topics)
-        if shares.ndim != 1:
-            raise ShapeError(f"one product at a time: the mixture must be flat; got shape {shares.shape}.")
+        shares = check_mixtures("mixture", mixture, (self.n_topics,))
         # Not BLAS: its blocking, and so the last bit, may depend on its number of threads.
         table = self.edge_topics
         result = np.einsum("ek,k->e", table, shares.astype(table.dtype))

@@ -71,7 +71,7 @@ class Context:
 
     def _entries(self, group: tuple[int, ...]) -> int:
         """Entries of the Kronecker product of a group of modes."""
-        return int(np.prod([self.sizes[l] for l in group], dtype=np.int64))
+        return int(np.prod([self.sizes[mode] for mode in group], dtype=np.int64))
 
     def scaled(self, vectors: tuple[F64, ...]) -> F64:
         """The vectors side by side, each by its mode's factor and at most of norm 10."""
@@ -86,7 +86,7 @@ class Context:
         columns = [np.ones((len(own), 1)), own]
         for group in self.interactions:
             if self._entries(group) <= self.rank:
-                columns.append(reduce(_kronecker, (own[:, self.parts[l]] for l in group)))
+                columns.append(reduce(_kronecker, (own[:, self.parts[mode]] for mode in group)))
             else:
                 columns.append(self._coordinates(group, own))
         return np.hstack(columns)
@@ -105,15 +105,15 @@ class Context:
     @cached_property
     def _roots(self) -> dict[tuple[int, ...], F64]:
         """Cholesky factors of the landmarks' inner products in each large interaction."""
-        found = {}
+        found: dict[tuple[int, ...], F64] = {}
         for group in self.interactions:
             if self._entries(group) > self.rank:
                 gram = self._inner(group, self.landmarks, self.landmarks)
-                found[group] = np.linalg.cholesky(gram + 1e-10 * np.diag(np.diag(gram)))
+                found[group] = np.asarray(np.linalg.cholesky(gram + 1e-10 * np.diag(np.diag(gram))), dtype=np.float64)
         return found
 
     def _inner(self, group: tuple[int, ...], a: F64, b: F64) -> F64:
-        return reduce(np.multiply, (a[:, self.parts[l]] @ b[:, self.parts[l]].T for l in group))
+        return reduce(np.multiply, (a[:, self.parts[m]] @ b[:, self.parts[m]].T for m in group))
 
     def with_landmark(self, own: F64) -> Context:
         """The context whose basis holds this one as well, if there is room and it points in a new direction."""

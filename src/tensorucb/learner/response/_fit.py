@@ -177,7 +177,8 @@ def _learned_effect_variances(
     for part in state.context.parts:
         squares[1:][part] = squares[1:][part].mean()
     default = np.append(settings.own_variance, np.full(squares.size - 1, settings.own_response_variance))
-    return (squares + settings.unit_weight * default) / (len(d) + settings.unit_weight)
+    learned: F64 = (squares + settings.unit_weight * default) / (len(d) + settings.unit_weight)
+    return learned
 
 
 def _learned_target_variances(settings: ResponseSettings, prior: Prior, point: Point, data: Data, at: Sums) -> F64:

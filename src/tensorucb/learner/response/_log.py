@@ -164,7 +164,8 @@ def sums(data: Data, pull_logits: F64, target_logits: F64, taste: float) -> Sums
     """The sums where row (q, j) has the logit ``pull_logits[q] + target_logits[j] + taste · m``."""
     from tensorucb.learner.response._kernels import accumulate
 
-    pulls, targets = np.zeros((2, data.place.size)), np.zeros((2, data.observed.size))
+    pull_curvature, pull_slope = np.zeros((2, data.place.size))
+    target_curvature, target_slope = np.zeros((2, data.observed.size))
     value, curvature, slope = accumulate(
         data.ptr,
         data.target,
@@ -174,7 +175,9 @@ def sums(data: Data, pull_logits: F64, target_logits: F64, taste: float) -> Sums
         pull_logits,
         target_logits,
         taste,
-        *pulls,
-        *targets,
+        pull_curvature,
+        pull_slope,
+        target_curvature,
+        target_slope,
     )
-    return Sums(value, *pulls, *targets, curvature, slope)
+    return Sums(value, pull_curvature, pull_slope, target_curvature, target_slope, curvature, slope)

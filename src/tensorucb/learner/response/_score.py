@@ -62,7 +62,7 @@ def score(
 def _deviations(state: ResponseState, own: F64, features: F64, X: F64, crossed: F64) -> F64:
     """The root of ``(x − Kᵀz)ᵀ S (x − Kᵀz) + zᵀVz`` of each source; K = 0 and V = diag(τ²) where it was never seen."""
     S, seen, z = state.weight_covariance, state.seen, np.append(1.0, own)
-    n, d, k, c = len(X), X.shape[1], own.size, crossed.shape[1]
+    n, d, c = len(X), X.shape[1], crossed.shape[1]
     # For one context, x is this matrix times (source features, 1, crossed features).
     fold = np.zeros((S.shape[0], d + 1 + c))
     fold[:d, :d] = np.eye(d)
@@ -76,7 +76,8 @@ def _deviations(state: ResponseState, own: F64, features: F64, X: F64, crossed: 
         at = seen[rows]
         x = short[at] @ fold.T - np.einsum("k,ikd->id", z, state.gains[rows])
         variance[at] = (state.effect_covariances[rows] @ z) @ z + np.einsum("nd,nd->n", x @ S, x)
-    return np.sqrt(np.maximum(variance, 0.0))
+    deviations: F64 = np.sqrt(np.maximum(variance, 0.0))
+    return deviations
 
 
 def raised(probabilities: F64, out_offsets: I64, bonus: F64) -> F64:

@@ -8,14 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.oracle._constraints import Problem
-from tensorucb.oracle.greedy._kernels import (
-    frequent_nodes,
-    invert,
-    pick_grouped,
-    pick_priced,
-    pick_uniform,
-    reduce_sets,
-)
+from tensorucb.oracle.greedy._kernels import direct_take, frequent_nodes, invert, pick, pick_priced, reduce_sets
 from tensorucb.oracle.rr import Collection
 
 __all__ = ["Cover", "greedy_cover"]
@@ -23,16 +16,16 @@ __all__ = ["Cover", "greedy_cover"]
 
 @dataclass(frozen=True)
 class Cover:
-    """A greedy choice: rows picked after the marked ones, sets each newly covered, and two counts of covered sets.
+    """A greedy choice: rows picked after the marked ones, sets each newly covered, and counts of sets.
 
-    ``rivals`` is what the runner-up of each pick would have covered; ``covered`` is by marked and picked nodes
-    together; ``bound`` is at least what any admissible choice covers.
+    ``covered`` is by marked and picked nodes together; ``left`` estimates the most that the picks would add which were
+    not made because they are lost in noise; ``bound`` is at least what any admissible choice covers.
     """
 
     rows: NDArray[np.int64]
     gains: NDArray[np.int64]
-    rivals: NDArray[np.int64]
     covered: int
+    left: float
     bound: int
 
 
@@ -67,43 +60,51 @@ def _reduce(collection: Collection, allowed: NDArray[np.uint8], wanted: int) -> 
     return _Reduced(nodes, int(floor), offsets, members, row, starts, sets, marginal)
 
 
-def greedy_cover(collection: Collection, problem: Problem, sentinels: NDArray[np.int64]) -> Cover:
-    """Greedy on the stored sets; marked nodes (forced ones, ``sentinels``) cover ``collection.base`` sets already."""
+def greedy_cover(
+    collection: Collection, problem: Problem, sentinels: NDArray[np.int64], *, noisy: bool = False
+) -> Cover:
+    """Greedy on the stored sets; marked nodes (forced ones, ``sentinels``) cover ``collection.base`` sets already.
+
+    Equal candidates go by their direct gain, then by out-degree, then by row. With ``noisy`` so do all that the samples
+    do not tell apart (see `_kernels`), and picks that would add no more than noise are left out, for the caller to fill
+    in by direct gain. The bound holds for any order of picks: that of a prefix asks nothing of how it was chosen.
+    """
     allowed = problem.allowed
     if sentinels.size:
         allowed = allowed.copy()
         allowed[sentinels] = 0
     if problem.costs is not None:
         return _priced(collection, problem, allowed)
-    if problem.groups is not None:
-        return _grouped(collection, problem, allowed, sentinels)
-    return _plain(collection, problem, allowed, problem.picks - sentinels.size)
+    return _unpriced(collection, problem, allowed, sentinels, noisy)
 
 
-def _plain(collection: Collection, problem: Problem, allowed: NDArray[np.uint8], picks: int) -> Cover:
-    wanted = max(1024, 32 * problem.picks)
+def _unpriced(
+    collection: Collection, problem: Problem, allowed: NDArray[np.uint8], sentinels: NDArray[np.int64], noisy: bool
+) -> Cover:
+    picks = problem.picks - sentinels.size
+    wanted = max(1024, 32 * problem.picks) if problem.groups is None else problem.n
+    graph, p = collection.sampler.graph, collection.sampler.probabilities
+    left_worth = np.ones(problem.n) if problem.values is None else problem.values.copy()
+    for row in np.concatenate([problem.forced, sentinels]).tolist():
+        direct_take(row, graph.out_offsets, graph.targets, p, left_worth)
     while True:
         view = _reduce(collection, allowed, wanted)
-        chosen, gains, rivals, bound, exact = pick_uniform(
-            *view.index, view.marginal.copy(), view.floor, picks, problem.picks
-        )
+        group = room = np.empty(0, dtype=np.int64)
+        if problem.groups is not None:
+            group = problem.groups[view.nodes]
+            room = problem.room - np.bincount(problem.groups[sentinels], minlength=problem.room.size)
+        marginal, worth = view.marginal.copy(), left_worth.copy()
+        chosen, gains, left, bound, exact = pick(
+            *view.index, marginal, view.floor, picks, problem.picks, group, room, noisy,
+            view.nodes, graph.out_offsets, graph.targets, p, worth,
+        )  # fmt: skip
         if exact or view.floor == 0:
-            covered = collection.base + int(gains.sum())
-            least = min(collection.sets, collection.base + int(bound))
-            return Cover(view.nodes[chosen], gains, rivals, covered, least)
+            break
         wanted *= 8
-
-
-def _grouped(
-    collection: Collection, problem: Problem, allowed: NDArray[np.uint8], sentinels: NDArray[np.int64]
-) -> Cover:
-    assert problem.groups is not None
-    view = _reduce(collection, allowed, problem.n)
-    groups = problem.groups[view.nodes]
-    room = problem.room - np.bincount(problem.groups[sentinels], minlength=problem.room.size)
-    marginal = view.marginal.copy()
-    chosen, gains = pick_grouped(*view.index, marginal, groups, room, problem.picks - sentinels.size)
-    return _bounded(collection, problem, view, marginal, chosen, gains)
+    if problem.groups is not None:
+        return _bounded(collection, problem, view, marginal, chosen, gains, left)
+    covered = collection.base + int(gains.sum())
+    return Cover(view.nodes[chosen], gains, covered, left, min(collection.sets, collection.base + int(bound)))
 
 
 def _priced(collection: Collection, problem: Problem, allowed: NDArray[np.uint8]) -> Cover:
@@ -129,9 +130,10 @@ def _bounded(  # the least of the bounds before the first and after the last pic
     marginal: NDArray[np.int64],
     chosen: NDArray[np.int64],
     gains: NDArray[np.int64],
+    left: float = 0.0,
 ) -> Cover:
     covered = collection.base + int(gains.sum())
     before = collection.base + problem.best_sum(view.nodes, view.marginal)
     after = covered + problem.best_sum(view.nodes, marginal)
     bound = min(collection.sets, int(np.floor(min(before, after) + 1e-6)))
-    return Cover(view.nodes[chosen], gains, gains, covered, max(bound, covered))
+    return Cover(view.nodes[chosen], gains, covered, left, max(bound, covered))

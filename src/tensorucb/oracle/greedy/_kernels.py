@@ -2,15 +2,23 @@
 
 Glossary: a *candidate* is a node that may still be picked, numbered ``0 .. c``; ``marginal[c]`` the sets that
 it would newly cover; ``floor`` an upper bound of the marginal of every node that is no candidate;
-``survive[j]`` the probability that no seed activates ``j``.
+``worth[j]`` the value of ``j`` times the probability that no seed activates it directly.
+
+Sampling noise: a candidate that newly covers ``g`` sets does so with a standard error of ``√g``. Candidates within one
+standard error of the best, or within ``NOISE`` sets of it where that is more, are not told apart by the samples: 16
+sets are four standard errors, which is how far the luckiest of some thousand candidates lies above its mean.
 """
 
 from __future__ import annotations
+
+import math
 
 import numba
 import numpy as np
 
 from tensorucb._kernels import KERNEL
+
+NOISE = 16
 
 
 @numba.njit(**KERNEL)
@@ -115,67 +123,134 @@ def _take(c, starts, sets, offsets, reduced, covered, marginal):  # type: ignore
                 marginal[reduced[j]] -= 1
 
 
+@numba.njit(inline="always", cache=True)
+def direct_gain(i, out_offsets, targets, p, worth):  # type: ignore[no-untyped-def]
+    """What node ``i`` adds: its own worth, and what it adds at its targets."""
+    gain = worth[i]
+    for e in range(out_offsets[i], out_offsets[i + 1]):
+        if targets[e] != i:
+            gain += worth[targets[e]] * p[e]
+    return gain
+
+
 @numba.njit(**KERNEL)
-def pick_uniform(offsets, reduced, rows, starts, sets, marginal, floor, picks, bound_picks):  # type: ignore[no-untyped-def]
-    """Plain greedy: ``picks`` candidates, their gains, those of the runners-up, and the least prefix bound.
+def direct_gains(out_offsets, targets, p, worth, rows, gains):  # type: ignore[no-untyped-def]
+    """The gain of each of ``rows``."""
+    for r in range(rows.size):
+        gains[r] = direct_gain(rows[r], out_offsets, targets, p, worth)
 
-    The bound is for ``bound_picks`` nodes more than a prefix.
 
-    The last value tells whether every pick was certainly the best of all nodes, not only of the candidates.
+@numba.njit(**KERNEL)
+def direct_take(i, out_offsets, targets, p, worth):  # type: ignore[no-untyped-def]
+    """Seed ``i``."""
+    for e in range(out_offsets[i], out_offsets[i + 1]):
+        worth[targets[e]] *= 1.0 - p[e]
+    worth[i] = 0.0
+
+
+@numba.njit(**KERNEL)
+def _settle(tied, nodes, out_offsets, targets, p, worth, gain, age, now):  # type: ignore[no-untyped-def]
+    """Which of the candidates ``tied`` has the largest direct gain; then the largest out-degree, then the lowest row.
+
+    ``gain[c]`` was computed at step ``age[c]``. Gains only shrink, so an old one is an upper bound, and one that is
+    below the best so far need not be computed again.
+    """
+    top = tied[0]
+    if tied.size == 1:
+        return top
+    for t in range(1, tied.size):
+        if gain[tied[t]] > gain[top]:
+            top = tied[t]
+    gain[top] = direct_gain(nodes[top], out_offsets, targets, p, worth)
+    age[top] = now
+    for t in range(tied.size):
+        c = tied[t]
+        if gain[c] < gain[top] or c == top:
+            continue
+        if age[c] != now:
+            gain[c] = direct_gain(nodes[c], out_offsets, targets, p, worth)
+            age[c] = now
+        wider = (
+            out_offsets[nodes[c] + 1] - out_offsets[nodes[c]] - out_offsets[nodes[top] + 1] + out_offsets[nodes[top]]
+        )
+        if gain[c] > gain[top] or (gain[c] == gain[top] and (wider > 0 or (wider == 0 and nodes[c] < nodes[top]))):
+            top = c
+    return top
+
+
+@numba.njit(**KERNEL)
+def pick(  # type: ignore[no-untyped-def]
+    offsets,
+    reduced,
+    rows,
+    starts,
+    sets,
+    marginal,
+    floor,
+    picks,
+    bound_picks,
+    group,
+    room,
+    noisy,
+    nodes,
+    out_offsets,
+    targets,
+    p,
+    worth,
+):
+    """Greedy: ``picks`` candidates within ``room`` for each ``group`` (if any; consumed), and their gains.
+
+    Candidates whose marginals are equal, or with ``noisy`` within the sampling noise of the largest, go by their direct
+    gain. With ``noisy`` it ends when the largest marginal is itself within the noise of none. Further returns: an
+    estimate of the most that the picks then left out would cover; the least prefix bound, for ``bound_picks`` nodes
+    more than a prefix; whether every pick was made in view of the best of all nodes, not only of the candidates.
     """
     covered = np.zeros(rows, np.uint8)
     chosen = np.empty(picks, np.int64)
     gains = np.zeros(picks, np.int64)
-    rivals = np.zeros(picks, np.int64)
     heap = np.empty(bound_picks, np.int64)
+    tied = np.empty(marginal.size, np.int64)
+    gain = np.full(marginal.size, np.inf)
+    age = np.full(marginal.size, -1)
     bound = top_sum(marginal, floor, bound_picks, heap)
-    total = 0
-    found = 0
+    stride = 1 + picks // 32
+    grouped = group.size > 0
+    total = found = 0
+    left = 0.0
     exact = True
     while found < picks:
         best = 0
-        rival = 0
-        for c in range(1, marginal.size):
-            if marginal[c] > marginal[best]:
-                rival = marginal[best]
-                best = c
-            elif marginal[c] > rival:
-                rival = marginal[c]
-        if marginal.size == 0 or marginal[best] == 0:
-            exact = exact and floor == 0
+        if grouped:
+            for c in range(marginal.size):
+                if marginal[c] > best and room[group[c]] > 0:
+                    best = marginal[c]
+        else:
+            for c in range(marginal.size):
+                best = max(best, marginal[c])
+        exact = exact and best >= floor
+        if best <= (NOISE if noisy else 0):
+            # The luckiest of many: half of the way back to what it would have without luck.
+            left = (picks - found) * max(0.0, best - 2.0 * math.sqrt(best))
             break
-        if marginal[best] < floor:
-            exact = False
-        chosen[found] = best
-        gains[found] = marginal[best]
-        rivals[found] = max(rival, min(floor, marginal[best]))
-        total += marginal[best]
-        found += 1
-        _take(best, starts, sets, offsets, reduced, covered, marginal)
-        bound = min(bound, total + top_sum(marginal, floor, bound_picks, heap))
-    return chosen[:found], gains[:found], rivals[:found], bound, exact
-
-
-@numba.njit(**KERNEL)
-def pick_grouped(offsets, reduced, rows, starts, sets, marginal, group, room, picks):  # type: ignore[no-untyped-def]
-    """Greedy under group quotas ``room`` (consumed) and ``picks`` in all."""
-    covered = np.zeros(rows, np.uint8)
-    chosen = np.empty(picks, np.int64)
-    gains = np.zeros(picks, np.int64)
-    found = 0
-    while found < picks:
-        best = -1
+        least = best - max(NOISE, math.sqrt(best)) if noisy else best
+        count = 0
         for c in range(marginal.size):
-            if marginal[c] > 0 and room[group[c]] > 0 and (best < 0 or marginal[c] > marginal[best]):
-                best = c
-        if best < 0:
-            break
-        chosen[found] = best
-        gains[found] = marginal[best]
-        room[group[best]] -= 1
+            if marginal[c] >= least and (not grouped or room[group[c]] > 0):
+                tied[count] = c
+                count += 1
+        c = _settle(tied[:count], nodes, out_offsets, targets, p, worth, gain, age, found)
+        chosen[found] = c
+        gains[found] = marginal[c]
+        total += marginal[c]
         found += 1
-        _take(best, starts, sets, offsets, reduced, covered, marginal)
-    return chosen[:found], gains[:found]
+        if grouped:
+            room[group[c]] -= 1
+        _take(c, starts, sets, offsets, reduced, covered, marginal)
+        direct_take(nodes[c], out_offsets, targets, p, worth)
+        if found % stride == 0:
+            bound = min(bound, total + top_sum(marginal, floor, bound_picks, heap))
+    bound = min(bound, total + top_sum(marginal, floor, bound_picks, heap))
+    return chosen[:found], gains[:found], left, bound, exact
 
 
 @numba.njit(**KERNEL)
@@ -201,29 +276,3 @@ def pick_priced(offsets, reduced, rows, starts, sets, marginal, cost, weight, bu
         found += 1
         _take(best, starts, sets, offsets, reduced, covered, marginal)
     return chosen[:found], gains[:found]
-
-
-@numba.njit(inline="always", cache=True)
-def direct_gain(i, out_offsets, targets, p, values, survive):  # type: ignore[no-untyped-def]
-    """What node ``i`` adds: its own value if not yet certain, and what it adds at its targets."""
-    gain = values[i] * survive[i]
-    for e in range(out_offsets[i], out_offsets[i + 1]):
-        j = targets[e]
-        if j != i:
-            gain += values[j] * survive[j] * p[e]
-    return gain
-
-
-@numba.njit(**KERNEL)
-def direct_gains(out_offsets, targets, p, values, survive, rows, gains):  # type: ignore[no-untyped-def]
-    """The gain of each of ``rows``."""
-    for r in range(rows.size):
-        gains[r] = direct_gain(rows[r], out_offsets, targets, p, values, survive)
-
-
-@numba.njit(**KERNEL)
-def direct_take(i, out_offsets, targets, p, survive):  # type: ignore[no-untyped-def]
-    """Seed ``i``."""
-    for e in range(out_offsets[i], out_offsets[i + 1]):
-        survive[targets[e]] *= 1.0 - p[e]
-    survive[i] = 0.0

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.errors import InputError, ShapeError
+from tensorucb.checks import check_array
+from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.oracle.rr._kernels import (
     gather_probabilities,
@@ -43,19 +44,9 @@ class Batch:
 
 def check_probabilities(graph: Graph, probabilities: object) -> NDArray[np.float64]:
     """Probabilities as a contiguous float64 array of the graph's length; their range is checked while scanning."""
-    try:
-        p = np.ascontiguousarray(probabilities, dtype=np.float64).view()
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"probabilities must be one number for each of the {graph.n_edges} edges; got {probabilities!r:.80}. "
-            "Give an array in the graph's edge order (graph.sources, graph.targets)."
-        ) from error
+    hint = "One number per edge, in the graph's edge order (graph.sources, graph.targets)."
+    p = check_array("probabilities", probabilities, (graph.n_edges,), hint=hint, ranged=False).view()
     p.flags.writeable = False  # one array type, one compiled kernel
-    if p.shape != (graph.n_edges,):
-        raise ShapeError(
-            f"probabilities must hold one number for each of the {graph.n_edges} edges; got shape {p.shape}. "
-            "Give them in the graph's edge order (graph.sources, graph.targets)."
-        )
     return p
 
 
@@ -91,7 +82,7 @@ class Sampler:
         self.numbers = np.full(n, -1, dtype=np.int32)
         self._marked = np.empty(0, dtype=np.int64)
         self._p: NDArray[np.floating] = _NONE
-        self._loaded = _NONE
+        self.probabilities = _NONE
         self._order = _NO_EDGES
         self._scratch = np.empty(0, dtype=np.float32)
         self._cumulative = _NONE
@@ -100,7 +91,7 @@ class Sampler:
     def load(self, p: NDArray[np.float64], values: NDArray[np.float64] | None = None) -> None:
         """Take the probabilities of a round, and the nodes' values if roots are to be drawn in proportion to them."""
         graph = self.graph
-        self._loaded = p
+        self.probabilities = p
         self._cumulative = _NONE if values is None else np.cumsum(values)
         self.total = float(graph.n_nodes) if values is None else float(self._cumulative[-1])
         if graph.n_edges <= _GATHERED:
@@ -144,7 +135,7 @@ class Sampler:
         graph = self.graph
         for state in self._states:
             unmark_nodes(self._marked, graph.out_offsets, graph.targets, state)
-            mark_nodes(rows, graph.out_offsets, graph.targets, self._loaded, state, self._chance)
+            mark_nodes(rows, graph.out_offsets, graph.targets, self.probabilities, state, self._chance)
         self._credit[rows] = np.arange(rows.size, dtype=np.int32)
         self._marked = rows
 

@@ -1,0 +1,262 @@
+"""A fold: a policy and the rounds that it has learned, one after the other."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.campaign._credit import credits
+from tensorucb.campaign._ledger import Ledger, Pair, link, place
+from tensorucb.campaign._store import EdgeResponses, NodeEvents, RoundRecord, Session
+from tensorucb.campaign._world import World, seal, unseal
+from tensorucb.errors import FileFormatError
+from tensorucb.policies import Policy, PolicyState, Product
+from tensorucb.policies.beliefs import expected_probabilities
+
+__all__ = ["Fold", "UnlearnableRoundWarning", "as_product", "learned", "pairs_of"]
+
+_REASON = 300  # characters of an error that the log keeps
+
+
+class UnlearnableRoundWarning(RuntimeWarning):
+    """A round could not be learned; the model goes on without it, and ``status()`` names it."""
+
+
+class _UnlearnableError(Exception):
+    """The policy refused a round, or was left with something that is not a number."""
+
+
+def as_product(payload: Mapping[str, Any]) -> Product:
+    """The product's feature vectors, as policies take them."""
+    vectors = [np.array(vector, dtype=np.float64) for vector in payload["product"]["vectors"]]
+    return vectors[0] if len(vectors) == 1 else vectors
+
+
+def learned(
+    world: World,
+    record: RoundRecord,
+    told: EdgeResponses,
+    acted: NodeEvents,
+    probabilities: Callable[[], NDArray[np.float64]],
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Edges and outcomes that a closed round teaches, in graph order.
+
+    All out-edges of the contacted users, silence being 0; of an imported round only the edges that were told. What
+    was told of an edge and the credit from node events combine by maximum.
+    """
+    graph, payload = world.graph, record.payload
+    told_edges, told_outcomes = _told(world, told)
+    if payload["learn"] == "told":
+        order = np.argsort(told_edges, kind="stable")
+        return told_edges[order], told_outcomes[order]
+    edges = graph.out_edges(np.sort(world.rows(payload["contacted"])))
+    # An edge that joined later was not silent in this round, but may have been told.
+    edges = edges[(world.born[edges] <= record.number) | np.isin(edges, told_edges)]
+    outcomes = np.zeros(edges.size)
+    if acted.users.size:
+        known = np.isin(acted.users, world.keys)
+        users = world.rows(acted.users)
+        window = payload["window"]
+        outcomes = credits(
+            payload["credit"], graph, edges, users, acted.times[known], record.opened, window, probabilities
+        )
+    if told_edges.size:
+        at = np.searchsorted(edges, told_edges)
+        at[at == edges.size] = 0
+        held = edges[at] == told_edges if edges.size else np.zeros(told_edges.size, dtype=np.bool_)
+        outcomes[at[held]] = np.maximum(outcomes[at[held]], told_outcomes[held])
+    return edges, outcomes
+
+
+def _told(world: World, told: EdgeResponses) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    if told.sources.size == 0:
+        return np.empty(0, dtype=np.int64), np.empty(0)
+    known = np.isin(told.sources, world.keys) & np.isin(told.targets, world.keys)
+    edges = world.graph.edge_between(world.rows(told.sources[known]), world.rows(told.targets[known]))
+    outcomes = told.outcomes[known]
+    return edges[edges >= 0], outcomes[edges >= 0]
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """A state that was looked at and found sound, and how many rounds it had learned."""
+
+    count: int
+    hash: str
+    state: PolicyState
+
+
+class Fold:
+    """A policy and the rounds that it has learned.
+
+    Attributes
+    ----------
+    policy
+        The policy.
+    world
+        The network that the policy is bound to; None if it holds nothing that can be built on.
+    pairs
+        The rounds learned, in order.
+    hash
+        What the policy's state depends on, see :func:`~tensorucb.campaign._ledger.link`.
+    complete
+        Whether it has once learned every closed round that the log held.
+    """
+
+    def __init__(self, policy: Policy, seed: int) -> None:
+        self.policy = policy
+        self._seed = seed
+        self.world: World | None = None
+        self.pairs: list[Pair] = []
+        self.hash = ""
+        self.complete = False
+        self._mark = _Mark(0, "", PolicyState({}, {}))
+
+    def begin(self, world: World, first: str) -> None:
+        """Bind again, with nothing learned; ``first`` is the hash of that."""
+        self.world, self.complete = None, False
+        self.policy.bind(world.graph, world.users, np.random.default_rng([self._seed, 0]))
+        self.world, self.pairs, self.hash = world, [], first
+        self._mark = _Mark(0, first, self.policy.state())
+
+    def take_over(self, other: Fold) -> None:
+        """Become what another fold of the same policy is."""
+        self.world = None
+        self.policy.restore(other.policy.state())
+        self.world, self.pairs, self.hash, self._mark = other.world, other.pairs, other.hash, other._mark
+        self.complete = True
+
+    def last_place(self, ledger: Ledger) -> Pair | None:
+        """Where the last round learned stands in the order of learning."""
+        return place(ledger.rounds[self.pairs[-1][0]]) if self.pairs else None
+
+    def learn(self, session: Session, ledger: Ledger, records: Sequence[RoundRecord]) -> None:
+        """Learn some more rounds; those that cannot be learned are left out, and the ledger is told.
+
+        Whether the policy still gives numbers is looked at once, at the end.
+        """
+        if not records:
+            return
+        with self._unsafe() as world:
+            try:
+                for record in records:
+                    self._take(session, ledger.campaign, world, record)
+                self._check_scores(records[-1])
+                self._count(records)
+            except _UnlearnableError:
+                self._one_by_one(session, ledger, world, records)
+
+    def to_blob(self, session: Session, ledger: Ledger) -> bytes:
+        """The fold as bytes. This looks at the policy's state too, and leaves out rounds which spoiled that."""
+        with self._unsafe() as world:
+            try:
+                self._mark = _Mark(len(self.pairs), self.hash, self._checked_state())
+            except _UnlearnableError:
+                self._one_by_one(session, ledger, world, [])
+        state = self._mark.state
+        learned = {"basis": self.hash, "world": world.revision, "rounds": self.pairs}
+        return seal("snapshot", {**learned, "state": dict(state.settings)}, state.arrays)
+
+    @contextmanager
+    def _unsafe(self) -> Iterator[World]:
+        """Interrupted in here, the policy holds nobody knows what, and nothing must be built on it."""
+        world, self.world = self.world, None
+        assert world is not None
+        yield world
+        self.world = world
+
+    def _count(self, records: Sequence[RoundRecord]) -> None:
+        pairs = [(record.number, record.revision) for record in records]
+        for pair in pairs:
+            self.hash = link(self.hash, pair)
+        self.pairs = [*self.pairs, *pairs]
+
+    def _one_by_one(self, session: Session, ledger: Ledger, world: World, records: Sequence[RoundRecord]) -> None:
+        """Learn again from the last sound state, to find out which round it was that cannot be learned."""
+        since = [ledger.rounds[number] for number, _ in self.pairs[self._mark.count :]]
+        self.pairs, self.hash = self.pairs[: self._mark.count], self._mark.hash
+        self.policy.restore(self._mark.state)
+        for record in [*since, *records]:
+            try:
+                self._take(session, ledger.campaign, world, record)
+                self._check_scores(record)
+                state = self._checked_state()
+            except _UnlearnableError as error:
+                self.policy.restore(self._mark.state)
+                ledger.leave_out(record.number, str(error))
+                warnings.warn(
+                    f"round {record.id} could not be learned and is left out of the model ({error}). The campaign "
+                    "goes on; cancel the round if nobody needs it.",
+                    UnlearnableRoundWarning,
+                    stacklevel=2,
+                )
+                continue
+            self._count([record])
+            self._mark = _Mark(len(self.pairs), self.hash, state)
+
+    def _take(self, session: Session, campaign: int, world: World, record: RoundRecord) -> None:
+        told, acted = session.edge_responses(campaign, record.number), session.node_events(campaign, record.number)
+        with _blamed():
+            product = as_product(record.payload)
+            known = learned(world, record, told, acted, lambda: expected_probabilities(self.policy, product))
+            self.policy.update(product, *known)
+
+    def _check_scores(self, record: RoundRecord) -> None:
+        # A policy whose scoring changes what it knows must not be asked more often than by its caller.
+        if not getattr(self.policy, "pure", False):
+            return
+        with _blamed():
+            scores = np.asarray(self.policy.score(as_product(record.payload)))
+        if not np.isfinite(scores).all():
+            raise _UnlearnableError("afterwards the policy's scores were not all numbers")
+
+    def _checked_state(self) -> PolicyState:
+        with _blamed():
+            state = self.policy.state()
+        for name, array in state.arrays.items():
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                raise _UnlearnableError(f"afterwards the policy's state had NaN or infinity in {name!r}")
+        return state
+
+    def from_blob(self, world: World, data: bytes, name: str, wanted: str, pairs: list[Pair] | None = None) -> None:
+        """Go on from the bytes of `to_blob`, which must be of hash ``wanted``; the policy is bound already.
+
+        Snapshots of earlier versions do not list their rounds: these must be given.
+        """
+        settings, arrays = unseal(data, "snapshot", f"snapshot {name}")
+        basis, revision = str(settings["basis"]), settings.get("world", world.revision)
+        if not basis.startswith(wanted) or revision != world.revision:
+            raise FileFormatError(f"snapshot {name} holds another state than its name says.")
+        if pairs is None:
+            pairs = [(int(number), int(revision)) for number, revision in settings["rounds"]]
+        state = PolicyState(settings["state"], arrays)
+        self.world = None
+        self.policy.restore(state)
+        self.world, self.pairs, self.hash = world, pairs, basis
+        self._mark = _Mark(len(pairs), basis, state)
+
+
+@contextmanager
+def _blamed() -> Iterator[None]:
+    """Whatever a policy raises, of this package or another, means that the round cannot be learned."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise _UnlearnableError(f"{type(error).__name__}: {error}"[:_REASON]) from error
+
+
+def pairs_of(data: bytes) -> list[Pair]:
+    """The rounds that the fold of `Fold.to_blob`'s bytes has learned; none if they are damaged."""
+    try:
+        settings, _ = unseal(data, "snapshot", "the snapshot")
+        return [(int(number), int(revision)) for number, revision in settings["rounds"]]
+    except (FileFormatError, KeyError, TypeError, ValueError):
+        return []

@@ -1,0 +1,67 @@
+"""Ctrl-C ends a command at any moment: while it imports, compiles, computes or writes.
+
+Python alone does not get there. A KeyboardInterrupt that is raised in a callback of the compiler is printed and
+dropped, and one inside the compiler comes out as another error.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+__all__ = ["listening", "was_pressed"]
+
+_pressed: float | None = None  # when
+_AGAIN = 0.05  # seconds until a dropped KeyboardInterrupt is raised again
+_PATIENCE = 1.0  # seconds in which a command may clean up before another Ctrl-C ends it at once
+
+
+def was_pressed() -> bool:
+    """Whether Ctrl-C was pressed: then any error is only what has become of it."""
+    return _pressed is not None
+
+
+def _press(number: int, frame: FrameType | None) -> None:
+    global _pressed
+    now = time.monotonic()
+    if _pressed is not None and number == signal.SIGINT:
+        if now - _pressed > _PATIENCE:
+            os._exit(130)
+        return
+    _pressed = _pressed or now
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def listening() -> Iterator[None]:
+    """Inside the block no Ctrl-C is lost."""
+    global _pressed
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # started in the background
+        yield
+        return
+    _pressed = None
+    printed = sys.unraisablehook
+
+    def dropped(what: Any) -> None:
+        if not was_pressed():
+            printed(what)
+        elif what.exc_type is KeyboardInterrupt:
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN)
+
+    before = {number: signal.signal(number, _press) for number in (signal.SIGINT, signal.SIGALRM)}
+    sys.unraisablehook = dropped
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        sys.unraisablehook = printed
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,193 @@
+"""Tables of other libraries, and tables in files: CSV and TSV (also gzipped), NDJSON and Parquet.
+
+Files are read by polars, which leaves three things to its caller. A text row with a field too few or too many can pass
+unnoticed, lines that end in a bare CR are no lines to it, and a damaged Parquet file can make it panic, which prints a
+long trace to the terminal. Here the first is refused, the second is read, and the third is an error like any other.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+import tempfile
+import threading
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tensorucb.checks import array_of, shown, shown_path
+from tensorucb.errors import FileFormatError, InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["PARQUET", "TEXT", "plain_column", "read_table", "suffix_of", "table_columns"]
+
+TEXT = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
+PARQUET = ".parquet"
+_LINES = (".ndjson", ".jsonl")
+_PEEK = 1 << 16
+_stderr = threading.Lock()
+
+
+def table_columns(name: str, frame: Any) -> dict[str, Any]:
+    """The columns of a polars, pandas or Arrow table by name: polars series, or arrays of a pandas frame."""
+    import polars as pl
+
+    library = type(frame).__module__.split(".")[0]
+    if library == "pandas" and hasattr(frame, "columns"):
+        labels = list(frame.columns)
+        doubled = (
+            [label for label in labels if labels.count(label) > 1] if len(set(map(str, labels))) < len(labels) else []
+        )
+        if doubled:
+            raise InputError(f"{name} has several columns {shown(doubled[0])}. Leave one, or rename them.")
+        return {str(label): plain_column(frame[label]) for label in labels}
+    try:
+        if isinstance(frame, pl.LazyFrame):
+            frame = frame.collect()
+        if not isinstance(frame, pl.DataFrame) and hasattr(frame, "__arrow_c_stream__"):
+            frame = pl.DataFrame(frame)
+    except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
+        raise InputError(f"{name} cannot be read as a table ({shown(str(error))[1:-1]}).") from error
+    if not isinstance(frame, pl.DataFrame):
+        raise InputError(f"{name} must be a polars, pandas or Arrow table; got {shown(frame)}.")
+    return {label: frame[label] for label in frame.columns}
+
+
+def plain_column(column: Any) -> Any:
+    """Pandas columns as arrays and Arrow columns as polars series; others as they are."""
+    library = type(column).__module__.split(".")[0]
+    if library == "pandas":
+        return array_of("a column", column, "one-dimensional")
+    if library != "polars" and (hasattr(column, "__arrow_c_array__") or hasattr(column, "__arrow_c_stream__")):
+        import polars as pl
+
+        try:
+            return pl.Series("", column)
+        except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
+            raise InputError(f"a column cannot be read ({shown(str(error))[1:-1]}).") from error
+    return column
+
+
+def suffix_of(path: Path, known: Sequence[str] = (*TEXT, *_LINES, PARQUET)) -> str:
+    """The ending of a file's name that tells its format."""
+    suffix = next((end for end in known if path.name.lower().endswith(end)), None)
+    if suffix is None:
+        raise FileFormatError(
+            f"{shown_path(path)} does not end in one of {', '.join(known)}; the suffix tells the format."
+        )
+    return suffix
+
+
+def read_table(
+    path: Path,
+    *,
+    types: Mapping[str, Any] | None = None,
+    separator: str | None = None,
+) -> pl.DataFrame:
+    """The rows of a file.
+
+    Parameters
+    ----------
+    path
+        The file; its suffix tells the format.
+    types
+        Polars types of some columns of a text file; the others are found from all of its rows.
+    separator
+        The character between the fields of a text file, if not the suffix's own.
+    """
+    import polars as pl
+
+    suffix = suffix_of(path)
+    try:
+        if suffix == PARQUET:
+            with _panics_kept_quiet():
+                return pl.read_parquet(path, glob=False)
+        if suffix in _LINES:
+            with _panics_kept_quiet():
+                return pl.read_ndjson(path, infer_schema_length=None)
+        between = separator or TEXT[suffix]
+        source = _with_plain_line_ends(path, gzipped=suffix.endswith(".gz"))
+        _refuse_ragged(path, source, between)
+        # The whole file is looked at for types: a word in the last row makes a column text.
+        return pl.read_csv(source, separator=between, schema_overrides=types, infer_schema_length=None, glob=False)
+    except (OSError, EOFError, zlib.error, csv.Error, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise FileFormatError(
+            f"cannot read {shown_path(path)}: {shown(reason, 120)[1:-1]}. "
+            f"Check the path, and that it is a complete {suffix} file."
+        ) from error
+
+
+def _with_plain_line_ends(path: Path, *, gzipped: bool) -> Path | bytes:
+    """The file itself, or its bytes with other line ends if its lines end in a bare CR."""
+    with gzip.open(path) if gzipped else path.open("rb") as file:
+        start = file.read(_PEEK)
+        if b"\r" not in start or b"\n" in start:
+            return path
+        return (start + file.read()).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+def _refuse_ragged(path: Path, source: Path | bytes, separator: str) -> None:
+    """An error that names the first line whose number of fields is not the header's."""
+    import polars as pl
+
+    lines = pl.read_lines(source if isinstance(source, Path) else io.BytesIO(source), name="line")["line"]
+    if not len(lines):
+        return  # polars has its own words for an empty file
+    if not lines[0].strip():
+        raise FileFormatError(f"{shown_path(path)} begins with an empty line. The first line must name the columns.")
+    if (lines.str.count_matches('"', literal=True) % 2 == 1).any():  # a quoted field goes over several lines
+        _refuse_ragged_records(path, "\n".join(lines.to_list()), separator)
+        return
+    counts = lines.str.count_matches(separator, literal=True)
+    wanted = len(next(csv.reader([lines[0]], delimiter=separator), [])) - 1
+    doubtful = (counts != wanted) | lines.str.contains('"', literal=True)
+    odd = (doubtful & (lines.str.strip_chars() != "")).arg_true()
+    for line in odd.to_list():
+        fields = next(csv.reader([lines[line]], delimiter=separator))
+        if len(fields) != wanted + 1:
+            raise _ragged(path, line + 1, len(fields), wanted + 1)
+
+
+def _refuse_ragged_records(path: Path, text: str, separator: str) -> None:
+    reader = csv.reader(io.StringIO(text), delimiter=separator)
+    wanted = None
+    for fields in reader:
+        wanted = len(fields) if wanted is None else wanted
+        if fields and len(fields) != wanted:
+            raise _ragged(path, reader.line_num, len(fields), wanted)
+
+
+def _ragged(path: Path, line: int, fields: int, wanted: int) -> FileFormatError:
+    return FileFormatError(
+        f"{shown_path(path)}, line {line}: {fields} field{'s' if fields > 1 else ''}, but the header has {wanted}. "
+        "Mend that line; a field that holds the separator needs quotes."
+    )
+
+
+@contextmanager
+def _panics_kept_quiet() -> Iterator[None]:
+    """Keeps the trace of a panic off the terminal: Rust writes it to the file descriptor before Python can see it."""
+    import polars as pl
+
+    with _stderr, tempfile.TemporaryFile() as held:
+        saved = os.dup(2)
+        os.dup2(held.fileno(), 2)
+        panicked = False
+        try:
+            yield
+        except pl.exceptions.PanicException:
+            panicked = True
+            raise
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+            if not panicked and held.tell():
+                held.seek(0)
+                os.write(2, held.read())

@@ -1,0 +1,150 @@
+"""How often ``ForgetOnDrift`` rings while nothing changes, and how soon it does after a change.
+
+The worlds are those of ``tensorucb compare``: the truth fitted to a log, the direct objective, one-hop feedback. Three
+tables are printed: alarms in worlds that stand still, the delay after a change in the same worlds, and what forgetting
+saves in small generated worlds whose strongest edges become the weakest.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.data import make_sandbox, read_dataset
+from tensorucb.experiments import Environment, WorldSettings, environment_from_dataset, product_sequence
+from tensorucb.policies import LinUCB, Policy, TensorUCB
+from tensorucb.policies.drift import ForgetOnDrift
+
+POLICIES: dict[str, Callable[[], Policy]] = {"TensorUCB": TensorUCB, "LinUCB": LinUCB}
+RUN_LENGTH = 2000
+_POLICY, _ORACLE = 2, 3
+
+
+Round = tuple[Environment, int, NDArray[np.int64]]
+
+
+def play(
+    policy: Policy, worlds: tuple[Environment, Environment], *, rounds: int, change: int, run: int, seed: int = 0
+) -> Iterator[Round]:
+    """Play round by round, and yield world, product and seeds of each; the world changes after ``change`` rounds."""
+    before, after = worlds
+    policy.bind(before.graph, before.users, np.random.default_rng([seed, _POLICY, run]))
+    oracle = before.oracle(np.random.default_rng([seed, _ORACLE, run]))
+    for t, product in enumerate(product_sequence(before, rounds, run=run, seed=seed).tolist()):
+        world = before if t < change else after
+        rows = policy.choose(world.products[product], world.settings.k, oracle)
+        policy.update(world.products[product], *world.observe(product, rows, seed=seed, run=run, round_number=t))
+        yield world, product, rows
+
+
+def changed(world: Environment, probabilities: Callable[[int], NDArray[np.float64]], name: str) -> Environment:
+    """The same world with another truth."""
+    return Environment(
+        world.graph,
+        world.users,
+        world.products,
+        probabilities,
+        settings=world.settings,
+        campaign=world.campaign,
+        name=f"{world.name}, {name}",
+    )
+
+
+def reversed_world(world: Environment) -> Environment:
+    """The strongest edges become the weakest."""
+    some = world.campaign[:: max(1, world.campaign.size // 20)].tolist()
+    ascending = np.argsort(np.mean([world.probabilities(i) for i in some], axis=0), kind="stable")
+    order = np.empty_like(ascending)
+    order[ascending] = ascending[::-1]
+    return changed(world, lambda i: world.probabilities(i)[order], "strongest edges become the weakest")
+
+
+def halved_world(world: Environment) -> Environment:
+    """Every probability halves."""
+    return changed(world, lambda i: 0.5 * world.probabilities(i), "every probability halves")
+
+
+def sandbox_worlds(seed: int) -> tuple[Environment, Environment]:
+    """A small generated world, and the same with its edges reversed."""
+    box = make_sandbox(100, 1000, 6, n_topics=4, base_rate=0.05, rng=seed)
+    world = Environment.from_sandbox(box, settings=WorldSettings(k=5))
+    return world, reversed_world(world)
+
+
+def still(name: str, world: Environment, policy: str, *, runs: int, rounds: int, seed: int) -> None:
+    """One row: alarms while nothing changes."""
+    rang, alarms = 0, 0
+    for run in range(runs):
+        wrapped = ForgetOnDrift(POLICIES[policy](), run_length=RUN_LENGTH)
+        for _ in play(wrapped, (world, world), rounds=rounds, change=rounds, run=run, seed=seed):
+            pass
+        rang, alarms = rang + bool(wrapped.alarms), alarms + len(wrapped.alarms)
+    promised = 100 * (rounds - wrapped.warm_up) / RUN_LENGTH
+    print(f"| {name} | {policy} | {runs} × {rounds} | {alarms} | {rang} of {runs} | {promised:.1f} % |", flush=True)
+
+
+def delays(name: str, world: Environment, policy: str, *, runs: int, change: int, limit: int, seed: int) -> None:
+    """Two rows: rounds from the change to the alarm."""
+    for what, after in (("reversed", reversed_world(world)), ("halved", halved_world(world))):
+        found = []
+        for run in range(runs):
+            wrapped = ForgetOnDrift(POLICIES[policy](), run_length=RUN_LENGTH)
+            for _ in play(wrapped, (world, after), rounds=change + limit, change=change, run=run, seed=seed):
+                if wrapped.alarms and wrapped.alarms[-1] > change:
+                    break
+            found += [next((t - change for t in wrapped.alarms if t > change), None)]
+        seen = sorted(delay for delay in found if delay is not None)
+        spread = f"{np.median(seen):g} ({seen[0]}–{seen[-1]})" if seen else "–"
+        print(f"| {name} | {policy} | {what} | {len(seen)} of {runs} | {spread} |", flush=True)
+
+
+def forgetting(seed: int, *, change: int, rounds: int) -> None:
+    """One row: regret with and without the alarm."""
+    regret, wrapped = [], ForgetOnDrift(TensorUCB(rank=2), run_length=RUN_LENGTH)
+    for policy in (TensorUCB(rank=2), wrapped):
+        played = play(policy, sandbox_worlds(seed), rounds=rounds, change=change, run=seed)
+        regret += [np.array([world.optimum(item).spread - world.evaluate(item, rows) for world, item, rows in played])]
+    when = ", ".join(str(t - change) for t in wrapped.alarms) or "never"
+    numbers = regret[0][:change].mean(), regret[0][change:].mean(), regret[1][change:].mean()
+    print(f"| {seed} | {when} | {' | '.join(f'{x:.2f}' for x in numbers)} |", flush=True)
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--cache", type=Path, default=Path("out/studies"), help="where features and truth are kept")
+    parser.add_argument("--logs", nargs="*", default=["digg_core", "christianity"])
+    parser.add_argument("--policies", nargs="*", default=list(POLICIES), choices=list(POLICIES))
+    parser.add_argument("--runs", type=int, default=40, help="runs without a change")
+    parser.add_argument("--rounds", type=int, default=150, help="rounds of each of them")
+    parser.add_argument("--changed-runs", type=int, default=10, help="runs with a change after round 100")
+    parser.add_argument("--sandboxes", type=int, default=6)
+    parser.add_argument("--seed", type=int, default=100)
+    options = parser.parse_args()
+    worlds = {
+        name: environment_from_dataset(read_dataset(options.data / name), cache=options.cache / name)
+        for name in options.logs
+    }
+    print("| log | policy | runs × rounds | alarms | runs with an alarm | promised at most |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for name, world in worlds.items():
+        for policy in options.policies if options.runs else ():
+            still(name, world, policy, runs=options.runs, rounds=options.rounds, seed=options.seed)
+    print("\n| log | policy | change after round 100 | noticed within 50 rounds | after … rounds, median (range) |")
+    print("| --- | --- | --- | --- | --- |")
+    for name, world in worlds.items():
+        for policy in options.policies:
+            delays(name, world, policy, runs=options.changed_runs, change=100, limit=50, seed=options.seed)
+    print("\n| seed | alarm after … rounds | regret before | after, alone | after, forgetting |")
+    print("| --- | --- | --- | --- | --- |")
+    for seed in range(options.sandboxes):
+        forgetting(seed, change=120, rounds=240)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""Does the interval of expected reach hold what it says? Campaigns on logs and generated worlds, round by round.
+
+    python -m studies.reach [--data DIR] [--runs 3] [--rounds 100] [--policy TensorUCB]
+        [--objective direct] [--only WORLD]
+
+A log is replayed: an edge i → j responds to an item if i was contacted and j acted on the item in the log. Every fifth
+item describes users and is never asked about; of the other items, those with a number of 1 or 2 modulo 5 were used to
+set the prior of the correction, and rounds draw from the rest. Generated worlds answer by their truth; the prior was
+set on networks of other seeds. In every third round only users never contacted before may be chosen.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+import tensorucb as tu
+from tensorucb import policies
+from tensorucb.data import Sandbox, digg_like, make_sandbox, read_dataset
+from tensorucb.diffusion import observe
+from tensorucb.features import topic_mixtures, user_profile
+from tensorucb.graph import Graph
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+LOGS = ("digg_core", "christianity")
+WORLDS = (*LOGS, "sandbox", "digg_like")
+SIZES = (10, 5, 20)  # seeds a round, by run
+
+
+@dataclass(frozen=True)
+class World:
+    """What a campaign is played on; ``respond(item, rows, rng)`` gives the edges that respond to contacted users."""
+
+    graph: Graph
+    users: Any
+    products: NDArray[np.float64]
+    items: NDArray[np.int64]
+    respond: Callable[[int, NDArray[np.int64], np.random.Generator], NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class Played:
+    """One round: when, the share of its seeds never contacted before, the interval, and what was observed."""
+
+    world: str
+    round: int
+    untried: float
+    reach: tu.campaign.Reach
+    observed: int
+
+    @property
+    def covered(self) -> bool:
+        """Whether the interval holds the observed number."""
+        return self.reach.low <= self.observed <= self.reach.high
+
+
+@cache
+def log_world(path: Path) -> World:
+    """A log as a world."""
+    data = read_dataset(path)
+    graph, log = data.graph, data.log
+    items = np.arange(log.n_items)
+    held_out = items[items % 5 == 0]
+    products = topic_mixtures(log, 10, held_out=held_out, n_nodes=graph.n_nodes, rng=0)
+    users = user_profile(graph, log, held_out, products, kinds=("degree",))
+    acted = np.zeros((log.n_items, graph.n_nodes), dtype=np.bool_)
+    acted[log.items, log.users] = True
+
+    def respond(item: int, rows: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+        edges = graph.out_edges(np.sort(rows))
+        return edges[acted[item][graph.targets[edges]]]
+
+    return World(graph, users, products, items[items % 5 >= 3], respond)
+
+
+def box_world(box: Sandbox, feedback: Literal["one_hop", "cascade"] = "one_hop") -> World:
+    """A generated network as a world; with ``feedback="cascade"`` those who respond persuade others."""
+
+    def respond(item: int, rows: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+        edges, outcomes = observe(box.graph, box.probabilities(item), rows, feedback=feedback, rng=rng)
+        return np.asarray(edges[outcomes > 0], dtype=np.int64)
+
+    return World(box.graph, box.users, box.products, np.arange(len(box.names)), respond)
+
+
+def world(name: str, run: int, data: Path, objective: str = "direct") -> World:
+    """A world by name; generated ones differ from run to run."""
+    if name in LOGS:
+        return log_world(data / name)
+    box = make_sandbox(rng=100 + run) if name == "sandbox" else digg_like(0.3, 100 + run, product_effect=3.0)
+    return box_world(box, "one_hop" if objective == "direct" else "cascade")
+
+
+def play(
+    name: str, place: World, policy: Any, k: int, rounds: int, run: int, objective: str = "direct"
+) -> Iterator[Played]:
+    """The rounds of one campaign; a log's items come once each, others may come again."""
+    rng = np.random.default_rng([run, 3])
+    again = place.items.size < rounds or name not in LOGS
+    items = rng.choice(place.items, rounds, replace=again)
+    graph, contacted = place.graph, set[int]()
+    terms: dict[str, Any] = {"storage": "memory://", "seed": run, "objective": objective}
+    campaign = tu.create_campaign(name, graph=graph, users=place.users, policy=policy, **terms)
+    for number, item in enumerate(items.tolist(), 1):
+        fresh = graph.n_nodes - len(contacted) >= k and number % 3 == 0
+        ask = campaign.ask(place.products[item], k, exclude=sorted(contacted) if fresh and contacted else None)
+        rows = graph.rows(list(ask.seeds))
+        responding = place.respond(item, rows, rng)
+        # Only followers of contacted users can be told, and learned.
+        yes = responding[np.isin(graph.sources[responding], rows)]
+        sources, targets = graph.ids[graph.sources[yes]], graph.ids[graph.targets[yes]]
+        campaign.tell(ask.id, {"source": sources, "target": targets, "outcome": np.ones(yes.size)})
+        campaign.close(ask.id)
+        observed = np.setdiff1d(graph.targets[responding], rows).size
+        untried = np.mean([seed not in contacted for seed in ask.seeds])
+        contacted.update(ask.seeds)
+        yield Played(name, number, float(untried), ask.reach, int(observed))
+
+
+def cell(rounds: list[Played]) -> str:
+    """Coverage, the median width in units of the mean, and how many rounds."""
+    if not rounds:
+        return "–"
+    covered = np.mean([entry.covered for entry in rounds])
+    width = np.median([(entry.reach.high - entry.reach.low) / max(entry.reach.mean, 0.5) for entry in rounds])
+    return f"{covered:.0%}, {width:.1f} ({len(rounds)})"
+
+
+def line(name: str, rounds: list[Played]) -> str:
+    """A row of the table."""
+    mean = np.mean([entry.reach.mean for entry in rounds])
+    observed = np.mean([entry.observed for entry in rounds])
+    parts = (
+        rounds,
+        [entry for entry in rounds if entry.round <= 5],
+        [entry for entry in rounds if 5 < entry.round <= 20],
+        [entry for entry in rounds if entry.round > 20],
+        [entry for entry in rounds if entry.untried < 0.5],
+        [entry for entry in rounds if entry.untried >= 0.5],
+    )
+    return " | ".join([f"| {name}", f"{mean:.1f} / {observed:.1f}", *map(cell, parts)]) + " |"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--policy", default="TensorUCB")
+    parser.add_argument("--objective", choices=("direct", "cascade"), default="direct")
+    parser.add_argument("--only", choices=WORLDS, action="append")
+    given = parser.parse_args()
+    print("| world | forecast / observed | all | rounds 1–5 | 6–20 | later | mostly tried | mostly untried |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    # A log does not say who would have persuaded whom further on.
+    for name in given.only or (WORLDS if given.objective == "direct" else WORLDS[2:]):
+        rounds: list[Played] = []
+        for run in range(given.runs):
+            policy = getattr(policies, given.policy)()
+            place = world(name, run, given.data, given.objective)
+            rounds += play(name, place, policy, SIZES[run % len(SIZES)], given.rounds, run, given.objective)
+        print(line(name, rounds), flush=True)
+
+
+if __name__ == "__main__":
+    main()

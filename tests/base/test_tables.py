@@ -1,0 +1,79 @@
+"""Tables in files: ragged rows are refused, bare CRs are read, and a panic stays off the terminal."""
+
+from __future__ import annotations
+
+import gzip
+import random
+
+import polars as pl
+import pytest
+
+from tensorucb.errors import FileFormatError, InputError
+from tensorucb.tables import read_table, table_columns
+
+
+def _file(folder, name, content):
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("zipped", [False, True])
+def test_any_line_end(tmp_path, end, zipped):
+    content = end.join([b"source,target", b"1,2", b"3,4", b""])
+    path = _file(tmp_path, "a.csv.gz" if zipped else "a.csv", gzip.compress(content) if zipped else content)
+    assert read_table(path).rows() == [(1, 2), (3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a,b,c\n1,2,3\n4,5\n", "line 3: 2 fields, but the header has 3"),
+        (b"a,b,c\n1,2,3\n4,5,6,7\n", "line 3: 4 fields, but the header has 3"),
+        (b'a,b\n"1,2",3\n"4,5"\n', "line 3: 1 field, but the header has 2"),
+        (b'a,b\n"1\n2",3\n4\n', "line 4: 1 field, but the header has 2"),
+    ],
+)
+def test_ragged_rows_are_named(tmp_path, content, message):
+    with pytest.raises(FileFormatError, match=message):
+        read_table(_file(tmp_path, "a.csv", content))
+
+
+def test_separators_and_line_ends_inside_quotes_are_no_fields(tmp_path):
+    path = _file(tmp_path, "a.csv", b'a,b\n"x,y",1\n"u\nv",2\n')
+    assert read_table(path).rows() == [("x,y", 1), ("u\nv", 2)]
+
+
+def test_damaged_parquet_is_an_error_and_silent(tmp_path, capfd):
+    path = tmp_path / "a.parquet"
+    pl.DataFrame({"source": list(range(1000)), "target": [str(i) for i in range(1000)]}).write_parquet(path)
+    whole, rng, panics = path.read_bytes(), random.Random(0), 0
+    for _ in range(500):
+        data = bytearray(whole)
+        for _ in range(rng.choice([1, 1, 5])):
+            data[rng.randrange(4 if rng.random() < 0.5 else len(data) - 600, len(data) - 4)] ^= 1 << rng.randrange(8)
+        path.write_bytes(data[: rng.randrange(len(data))] if rng.random() < 0.2 else data)
+        try:
+            read_table(path)
+        except FileFormatError as error:
+            panics += isinstance(error.__cause__, pl.exceptions.PanicException)
+    assert panics, "no damage made polars panic, so this test shows nothing"
+    assert capfd.readouterr().err == ""
+
+
+def test_other_words_on_the_terminal_are_kept(tmp_path, capfd):
+    path = tmp_path / "a.parquet"
+    pl.DataFrame({"a": [1]}).write_parquet(path)
+    read_table(path)
+    import os
+
+    os.write(2, b"still here")
+    assert capfd.readouterr().err == "still here"
+
+
+def test_what_is_no_table():
+    with pytest.raises(InputError, match="frame must be a polars, pandas or Arrow table"):
+        table_columns("frame", [1, 2])
+    with pytest.raises(InputError, match="frame cannot be read as a table"):
+        table_columns("frame", pl.LazyFrame({"a": [1]}).select("b"))

@@ -1,0 +1,310 @@
+"""Expected reach: what it counts, that its interval holds, and that no shown number contradicts another."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
+from studies import reach as study
+from tensorucb.campaign._explain import Evidence
+from tensorucb.campaign._forecast import (
+    _DEVIATIONS,
+    _DISCOUNT,
+    _MEANS,
+    _OF_PRODUCT,
+    Forecast,
+    Outcome,
+    _Fit,
+    adapted_level,
+    predict,
+)
+from tensorucb.policies import BasePolicy, HighDegree, LinUCB, TensorUCB, Thompson
+from tensorucb.store.campaigns import load_campaign
+
+POLICIES = [LinUCB(), TensorUCB(rank=2), Thompson(), HighDegree()]
+
+
+class Fixed(BasePolicy):
+    """Believes the same of every edge, whatever it is told."""
+
+    name = "Fixed"
+
+    def __init__(self, rate: float = 0.5) -> None:
+        self.rate = rate
+
+    def _score(self, modes):
+        return np.full(self.graph.n_edges, self.rate)
+
+    def _learn(self, modes, edges, outcomes):
+        pass
+
+
+def respond(campaign, ask, rate, rng):
+    """Followers respond at a rate; returns how many users did who were not contacted."""
+    pairs = [pair for pair in out_pairs(campaign, ask.contacted) if rng.random() < rate]
+    campaign.tell(ask.id, [{"source": s, "target": t, "outcome": 1} for s, t in pairs])
+    campaign.close(ask.id)
+    return len({target for _, target in pairs} - set(ask.contacted))
+
+
+def played(policy, objective="direct", rounds=3, **settings):
+    campaign = small_campaign(policy=policy, objective=objective, **settings)
+    for number in range(rounds):
+        ask = campaign.ask("tea" if number % 2 else "soap", 3)
+        campaign.tell(ask.id, answers(campaign, ask, every=4))
+        campaign.close(ask.id)
+    return campaign
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+@pytest.mark.parametrize("objective", ["direct", "cascade"])
+def test_what_the_seeds_add_sums_to_the_expected_reach(policy, objective):
+    campaign = played(policy, objective)
+    for rounds in range(2):
+        ask = campaign.ask("tea", 6, exclude=campaign.graph.ids.tolist()[:5] if rounds else None)
+        seeds = ask.explain().seeds
+        assert sum(seed.gain for seed in seeds) == pytest.approx(ask.reach.mean, rel=1e-6)
+        assert ask.reach.low <= ask.reach.mean <= ask.reach.high
+        if objective == "direct":
+            assert all(seed.gain <= seed.score * (1 + 1e-9) for seed in seeds)
+            assert all(sum(p for _, p in seed.followers) <= seed.score * (1 + 1e-9) for seed in seeds)
+
+
+def test_those_held_out_add_nothing_to_the_expected_reach():
+    campaign = played(LinUCB())
+    ask = campaign.ask("tea", 6, holdout=0.34)
+    by_user = {seed.user: seed for seed in ask.explain().seeds}
+    assert sum(by_user[user].gain for user in ask.seeds) == pytest.approx(ask.reach.mean, rel=1e-6)
+    assert [by_user[user].status for user in ask.held_out] == ["held_out"] * 2
+    assert "would add" in by_user[ask.held_out[0]].text
+
+
+def test_the_reach_says_what_it_counts():
+    campaign = played(LinUCB())
+    assert "followers of those contacted who respond; those contacted do not count" in str(campaign.ask("tea", 2).reach)
+    assert "everybody reached in a cascade" in str(campaign.ask("tea", 2, objective="cascade").reach)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+@pytest.mark.parametrize("rounds", [0, 4])
+def test_no_explanation_contradicts_the_choice(policy, rounds):
+    campaign = played(policy, rounds=rounds, graph=small_graph(60, 240))
+    ask = campaign.ask("tea", 4)
+    for user in set(campaign.graph.ids.tolist()) - set(ask.seeds):
+        reason = ask.explain(user)
+        assert reason.gain <= reason.score * (1 + 1e-9)
+        better = f"{reason.gain:.2f}" if reason.gain >= reason.threshold else None
+        if better is not None:
+            assert any(word in reason.text for word in ("exploration", "ties go to", "rule of its own"))
+        if "stand against" in reason.text:
+            small, large = reason.text.rstrip(".").split("exploration ")[1].split(" stand against ")
+            assert float(small) < float(large)
+
+
+def test_users_beyond_the_ranked_thousand_are_explained_without_numbers_that_mislead():
+    rng = np.random.default_rng(0)
+    from tensorucb.graph import Graph
+
+    sources, targets = rng.integers(0, 1500, 6000), rng.integers(0, 1500, 6000)
+    keep = sources != targets
+    graph = Graph.from_edges(sources[keep], targets[keep], nodes=np.arange(1500))
+    campaign = small_campaign(policy=LinUCB(), graph=graph)
+    ask = campaign.ask("tea", 3)
+    silent = int(graph.ids[np.argmin(graph.out_degree)])
+    text = ask.explain(silent).text
+    assert "1000 others who were not chosen either count as much or more" in text
+
+
+def test_a_tie_is_called_a_tie():
+    from tensorucb.graph import Graph
+
+    graph = Graph.from_edges(["a", "a", "b", "b", "c"], ["x", "y", "z", "w", "x"])
+    campaign = small_campaign(policy=Fixed(0.5), graph=graph)
+    ask = campaign.ask("tea", 1)
+    other = ({"a", "b"} - set(ask.seeds)).pop()
+    assert "counts as much as the last one chosen, and ties go to users with more followers" in ask.explain(other).text
+
+
+def test_rounds_of_an_earlier_release_are_explained_without_comparing_unlike_numbers():
+    campaign = played(LinUCB())
+    ask = campaign.ask("tea", 3)
+    number, name = campaign._record.campaign, f"explain-{ask.number:08d}"
+    with campaign.store.write() as session:
+        held = Evidence.from_blob(session.blob(number, name))
+        arrays = {key: array for key, array in held.arrays.items() if key not in ("ranked_gains", "ranked_values")}
+        session.put_blob(number, name, Evidence({"threshold": 0.9, "next_key": 30}, arrays).to_blob())
+    others = [user for user in campaign.graph.ids.tolist() if user not in ask.seeds]
+    assert "opened by an earlier release" in ask.explain(others[0]).text
+    campaign.forget(others[1])
+    assert ask.explain(others[0]).status == "not_enough"
+
+
+def test_a_policy_that_believes_far_too_much_is_corrected_within_a_few_rounds():
+    campaign = small_campaign(policy=Fixed(0.6), graph=small_graph(200, 2000))
+    rng = np.random.default_rng(0)
+    inside = []
+    for _ in range(12):
+        ask = campaign.ask("tea", 8)
+        observed = respond(campaign, ask, 0.1, rng)
+        inside.append(ask.reach.low <= observed <= ask.reach.high)
+    own = 0.6 * sum(campaign.graph.out_degree[campaign.graph.rows(list(ask.seeds))])
+    assert own > 80
+    # Of about 150 edges a tenth responds, some of them to the same follower.
+    assert 9 < ask.reach.mean < 18
+    assert sum(inside) >= 10
+
+
+def test_a_product_that_was_popular_is_expected_to_be_so_again():
+    campaign = small_campaign(policy=Fixed(0.1), graph=small_graph(200, 2000))
+    rng = np.random.default_rng(1)
+    for _ in range(4):
+        respond(campaign, campaign.ask("tea", 8), 0.4, rng)
+        respond(campaign, campaign.ask("soap", 8), 0.05, rng)
+    tea, soap = campaign.ask("tea", 8).reach, campaign.ask("soap", 8).reach
+    assert tea.mean > 1.5 * soap.mean
+
+
+@pytest.mark.parametrize("sizes", [(0.2, 0.5), (0.6, 1.5)])
+def test_the_correction_is_the_posterior_of_the_stated_model(sizes):
+    rng = np.random.default_rng(3)
+    past = [
+        Outcome(Forecast(float(m), int(a), float(x)), str(p), int(y))
+        for m, a, x, p, y in zip(
+            rng.uniform(1, 90, 15), rng.integers(100, 900, 15), rng.random(15), rng.integers(0, 4, 15),
+            rng.integers(0, 60, 15), strict=True,
+        )
+    ]  # fmt: skip
+    X = np.array([o.forecast.features() for o in past])
+    y = np.array([o.responders for o in past], dtype=float)
+    z, power = np.log(y + 0.5), _DISCOUNT ** np.arange(15)[::-1]
+    same = np.array([[a.product == b.product for b in past] for a in past])
+    f, product = np.array(Forecast(20.0, 300, 0.4).features()), "2"
+    fits = _Fit.of(past, np.array(sizes), np.array(sizes))
+    evidence = []
+    for g, size in enumerate(sizes):
+        s, s_new = size * (1 + size * X[:, 2]), size * (1 + size * f[2])
+        noise = (1 - _OF_PRODUCT) * s**2 + 1 / (y + 0.5)
+        prior = np.diag(_DEVIATIONS**2)
+        V = X @ prior @ X.T + np.diag(noise / power) + _OF_PRODUCT * same * np.outer(s, s)
+        r = z - X @ _MEANS
+        with_new = X @ prior @ f + _OF_PRODUCT * s * s_new * (np.array([o.product for o in past]) == product)
+        mean = f @ _MEANS + with_new @ np.linalg.solve(V, r)
+        variance = f @ prior @ f + s_new**2 - with_new @ np.linalg.solve(V, with_new)
+        got = fits.predict(f, product, (np.array(sizes) * (1 + np.array(sizes) * f[2])) ** 2)
+        np.testing.assert_allclose([got[0][g], got[1][g]], [mean, variance], rtol=1e-9)
+        # A likelihood to a power has its own volume, not that of the wider normal with the same shape.
+        exact = -0.5 * (r @ np.linalg.solve(V, r) + np.linalg.slogdet(V)[1])
+        evidence.append(exact + 0.5 * np.log(noise / power).sum() - 0.5 * (power * np.log(noise)).sum())
+    np.testing.assert_allclose(np.diff(fits.log_evidence), np.diff(evidence), rtol=1e-9)
+
+
+def test_the_level_follows_the_intervals_shown_so_far():
+    hit, miss, other = (Outcome(Forecast(3.0, 40, 0.0), "a", 4, covered) for covered in (True, False, None))
+    assert adapted_level([], 0.9) == pytest.approx(0.9)
+    assert adapted_level([other] * 9, 0.9) == pytest.approx(0.9)
+    assert adapted_level([*[hit] * 9, miss], 0.9) == pytest.approx(0.9)
+    assert adapted_level([hit] * 10, 0.9) == pytest.approx(0.86)
+    assert adapted_level([miss] * 50, 0.9) == pytest.approx(0.98)
+    assert adapted_level([hit] * 200, 0.9) == pytest.approx(0.7)
+
+
+def test_the_predictive_distribution_stays_within_the_audience():
+    sure = [Outcome(Forecast(3.0, 4, 0.0), "a", 4)] * 30
+    found = predict(sure, Forecast(3.0, 4, 0.0), "a")
+    assert 3.0 < found.mean <= 4.0
+    assert found.interval(0.9)[1] == 4.0
+    alone = predict([], Forecast(1e-9, 1, 1.0), "a")
+    assert 0.0 < alone.mean < 1.0
+    assert set(alone.interval(0.9)) <= {0.0, 1.0}
+
+
+def test_responders_are_counted_once_and_never_among_the_contacted():
+    clock = Clock()
+    campaign = small_campaign(window=100, clock=clock)
+    ask = campaign.ask("tea", 4)
+
+    def count():
+        with campaign.store.read() as session:
+            world = campaign._current(session)
+            return [o.responders for o in campaign._track.past(session, campaign._ledger, world).outcomes]
+
+    pairs = out_pairs(campaign, ask.contacted)
+    outside = sorted({t for _, t in pairs} - set(ask.contacted))
+    stranger = next(u for u in campaign.graph.ids.tolist() if u not in outside and u not in ask.contacted)
+    first = next((s, t) for s, t in pairs if t == outside[0])
+    campaign.tell(ask.id, [{"source": first[0], "target": first[1], "outcome": 1}])
+    events = [
+        {"user": outside[0], "time": 1010},
+        {"user": outside[1], "time": 1020},
+        {"user": outside[2], "time": 1200},
+        {"user": stranger, "time": 1030},
+        {"user": ask.contacted[0], "time": 1040},
+    ]
+    campaign.tell(ask.id, events)
+    assert count() == []
+    campaign.close(ask.id)
+    assert count() == [2]
+    campaign.tell(ask.id, [{"user": outside[3], "time": 1050}])
+    assert count() == [3]
+    campaign.cancel(campaign.ask("tea", 2).id)
+    assert count() == [3]
+
+
+def test_the_reach_is_a_function_of_the_log_alone(tmp_path):
+    url = f"sqlite:///{tmp_path}/campaigns.db"
+    campaign = played(LinUCB(), storage=url, rounds=5)
+    again = load_campaign("spring", storage=url, clock=Clock())
+    one, other = campaign.ask("tea", 4), again.ask("tea", 4)
+    assert one.reach == other.reach
+    assert [s.gain for s in one.explain().seeds] == [s.gain for s in other.explain().seeds]
+
+
+def test_one_ask_asks_the_policy_for_scores_once_and_for_expectations_once(monkeypatch):
+    campaign = played(TensorUCB(rank=2))
+    asked, plain = [], TensorUCB._scores
+
+    def counted(self, modes, *, deviations):
+        asked.append(deviations)
+        return plain(self, modes, deviations=deviations)
+
+    monkeypatch.setattr(TensorUCB, "_scores", counted)
+    campaign.ask("tea", 3)
+    assert sorted(asked) == [False, True]
+
+
+def test_campaigns_count_direct_responses_unless_told_otherwise():
+    import inspect
+
+    from tensorucb.oracle import select_seeds
+    from tensorucb.store.campaigns import create_campaign
+
+    graph = small_graph()
+    campaign = create_campaign("c", graph=graph, policy=HighDegree(), storage="memory://", clock=Clock())
+    assert campaign.settings["objective"] == "direct"
+    assert campaign.ask([1.0], 2).reach.objective == "direct"
+    # Whoever brings probabilities of all edges asks for the cascade.
+    assert inspect.signature(select_seeds).parameters["objective"].default == "cascade"
+
+
+def test_the_interval_covers_on_a_generated_world():
+    from tensorucb.data import make_sandbox
+
+    place = study.box_world(make_sandbox(150, 1500, 10, rng=5))
+    rounds = list(study.play("sandbox", place, LinUCB(), 5, 40, 0))
+    assert 0.8 <= np.mean([entry.covered for entry in rounds]) <= 1.0
+    assert 0.75 < sum(entry.reach.mean for entry in rounds) / sum(entry.observed for entry in rounds) < 1.35
+    late = [entry for entry in rounds if entry.round > 20 and entry.untried < 0.5]
+    assert np.median([(e.reach.high - e.reach.low) / e.reach.mean for e in late]) < 2.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", study.WORLDS)
+def test_the_interval_covers_85_to_95_percent(name):
+    if name in study.LOGS and not (study.DATA / name).is_dir():
+        pytest.skip("the shared data sets are not on this machine")
+    rounds = []
+    for run in range(3):
+        place = study.world(name, run, study.DATA)
+        rounds += study.play(name, place, TensorUCB(), study.SIZES[run], 100, run)
+    assert 0.845 <= np.mean([entry.covered for entry in rounds]) <= 0.955

@@ -1,0 +1,153 @@
+"""Long commands in a real terminal and without one: progress, and Ctrl-C in the middle."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from cli.terminal import Ended, in_pipe, in_terminal
+from tensorucb.data import ActionLog, Dataset, make_sandbox, write_dataset
+
+DEMO = ("demo", "--quick", "--rounds", "2", "--runs", "1", "--out", "out")
+SMALL = ("--rounds", "2", "--runs", "1", "--out", "out")
+LONG = {
+    "demo": DEMO,
+    "compare": ("compare", "--data", "data", "--validation-rounds", "1", *SMALL),
+    "tune": ("tune", "--data", "data", "--policy", "LinUCB", "--rounds", "1", "--k", "3", "--out", "out.toml"),
+    "reproduce": ("reproduce", "fig-runtime", "--data", "data", "--quick", *SMALL),
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    box = make_sandbox(80, 500, 12, n_topics=3, base_rate=0.1, rng=1)
+    users, items, times = box.action_log(rng=2)
+    directory = tmp_path_factory.mktemp("tiny") / "data"
+    write_dataset(Dataset(box.graph, ActionLog.from_arrays(users, items, times, list(range(12))), "tiny"), directory)
+    return directory.parent
+
+
+def fits(ended: Ended, columns: int) -> bool:
+    """Whether what was drawn over stayed on one line, and the lines that stayed are not longer than the terminal."""
+    drawn = all(len(line) < columns and line.isprintable() for line in ended.drawn)
+    return drawn and all(len(line) <= columns for line in ended.lines if "/" not in line)
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [
+        pytest.param(name, columns, marks=[] if (name, columns) in (("demo", 80), ("tune", 120)) else pytest.mark.slow)
+        for name in LONG
+        for columns in (80, 120)
+    ],
+)
+def test_progress_in_a_terminal(name, columns, data, tmp_path):
+    (tmp_path / "data").symlink_to(data / "data")
+    ended = in_terminal(*LONG[name], columns=columns, cwd=tmp_path)
+    assert ended.code == 0, ended.text
+    assert fits(ended, columns)
+    assert any(re.search(r"[━─]{6,} +\d+% \d+:\d\d", line) for line in ended.drawn)
+    assert ended.drawn[-1] == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [80, 120])
+def test_other_long_commands_show_their_clock_in_a_terminal(columns, tmp_path):
+    made = in_terminal(
+        "datasets", "make", "flixster_like", "--scale", "0.5", "--out", "f", columns=columns, cwd=tmp_path
+    )
+    lines = (
+        ("datasets", "describe", "f"),
+        ("select", "f/edges.parquet", "--uniform", "0.1"),
+        ("create", "a", "--edges", "f/edges.parquet"),
+        ("ask", "a", "--features", "1,0", "-k", "5", "--objective", "direct"),
+        ("export", "a", "--out", "e"),
+    )
+    for ended in (made, *(in_terminal(*line, columns=columns, cwd=tmp_path) for line in lines)):
+        assert ended.code == 0, ended.text
+        assert fits(ended, columns)
+        assert any(re.search(r"working, \d+:\d\d$", line) for line in ended.drawn)
+        assert ended.drawn[-1] == ""
+
+
+def test_json_on_a_pipe_beside_the_bar_on_a_terminal(tmp_path):
+    ended = in_terminal(*DEMO, "--json", pipe=True, cwd=tmp_path)
+    assert ended.code == 0, ended.text
+    assert json.loads(ended.stdout)["results"][0]["policy"] == "TensorUCB"
+    assert ended.drawn
+    assert "".join(ended.lines).strip() == ""
+
+
+def test_without_a_terminal_progress_is_plain_lines(tmp_path):
+    done = in_pipe(*DEMO, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["seeds"]
+    first, *_, last = done.stderr.decode().splitlines()
+    assert re.fullmatch(r"tensorucb demo: (1 of 8, \d+:\d\d: TensorUCB|still working, 0:10\.)", first)
+    assert re.fullmatch(r"tensorucb demo: done after \d+:\d\d\.", last)
+    assert all(line.isprintable() for line in done.stderr.decode().splitlines())
+
+
+def test_a_dumb_terminal_gets_plain_lines(tmp_path):
+    ended = in_terminal("datasets", "make", "sandbox", "--out", "s", env={"TERM": "dumb"}, cwd=tmp_path)
+    assert ended.code == 0
+    assert "\x1b" not in ended.text
+
+
+def interrupted(ended: Ended, *words: str) -> None:
+    assert ended.code == 130, ended.text
+    assert "Traceback" not in ended.text
+    assert "Exception" not in ended.text
+    told = [line for line in ended.lines if line.startswith("tensorucb: stopped")]
+    assert len(told) == 1, ended.text
+    assert all(word in told[0] for word in words), told
+
+
+def test_ctrl_c_in_the_middle(tmp_path):
+    ended = in_terminal("demo", "--out", "out", keys=[("%", "\x03")], cwd=tmp_path)
+    interrupted(ended, "Run the same command again")
+    assert not (tmp_path / "out" / "report.html").exists()
+
+
+def test_ctrl_c_at_a_question_removes_nobody(tmp_path):
+    ended = in_terminal("forget", "spring", "ann", keys=[("[y/N]", "\x03")], cwd=tmp_path)
+    interrupted(ended, "Run the same command again")
+    assert not (tmp_path / "campaigns.db").exists()
+
+
+def test_ctrl_c_twice_is_as_quiet_as_once(tmp_path):
+    ended = in_terminal("demo", "--out", "out", keys=[("%", "\x03\x03"), ("stopped", "\x03")], cwd=tmp_path)
+    interrupted(ended, "Run the same command again")
+
+
+@pytest.mark.slow
+def test_ctrl_c_then_the_same_command_goes_on(data, tmp_path):
+    (tmp_path / "data").symlink_to(data / "data")
+    line = ("compare", "--data", "data", "--rounds", "60", "--runs", "2", "--validation-rounds", "2", "--out", "out")
+    interrupted(in_terminal(*line, keys=[("decisions: ", "\x03")], cwd=tmp_path), "finished runs are kept", "--out")
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "runs").glob("*.npz")}
+    assert kept
+    again = in_terminal(*line, cwd=tmp_path)
+    assert again.code == 0
+    assert all(path.stat().st_mtime_ns == at for path, at in kept.items())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cold", [False, True])
+def test_ctrl_c_in_every_phase(cold, tmp_path):
+    """From the first import over compilation to the figures: every 0.3 s, with and without compiled kernels."""
+    tries = 0
+    for tenths in range(6, 60, 3):
+        folder = tmp_path / str(tenths)
+        folder.mkdir()
+        env = {"NUMBA_CACHE_DIR": str(folder / "cache")} if cold else {}
+        ended = in_terminal(
+            "demo", "--quick", "--out", "out", keys=[("", "\x03")], delay=tenths / 10, env=env, cwd=folder
+        )
+        if ended.code == 0 and "Report:" in ended.text:
+            break
+        interrupted(ended, "again")
+        tries += 1
+    assert tries >= 5

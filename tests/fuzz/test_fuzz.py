@@ -1,0 +1,89 @@
+"""Hostile arguments to every public callable: a clear error of our tree or a right answer, never anything else."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import random
+
+import pytest
+
+from fuzz.cases import CASES
+from fuzz.hostile import HOSTILE
+from fuzz.runner import Fuzz, jobs
+from tensorucb.campaign import Campaign
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    # Some hostile values are relative paths, and some calls write files.
+    deep = tmp_path / "a" / "b" / "c"
+    deep.mkdir(parents=True)
+    monkeypatch.chdir(deep)
+
+
+def _report(fuzz: Fuzz) -> str:
+    tally = fuzz.tally
+    return (
+        f"{tally.calls:,} calls of {len(CASES)} callables with {len(HOSTILE)} hostile values: "
+        f"{tally.refused:,} refused, {tally.answered:,} answered, {len(tally.faults)} faults {dict(tally.kinds)}; "
+        f"slow: {tally.slow}"
+    )
+
+
+def _judge(fuzz: Fuzz) -> None:
+    fuzz.still_works()
+    print(_report(fuzz))
+    assert not fuzz.tally.faults, _report(fuzz) + "\n" + "\n".join(fuzz.tally.faults[:60])
+    assert not fuzz.tally.slow, _report(fuzz)
+
+
+def test_there_are_enough_kinds_of_hostile_values():
+    assert len(HOSTILE) >= 60
+
+
+def test_a_sample_of_hostile_calls():
+    everything = jobs()
+    fuzz = Fuzz()
+    for job in random.Random(20240501).sample(everything, 1200):
+        fuzz.run(*job)
+    _judge(fuzz)
+
+
+@pytest.mark.slow
+def test_many_hostile_calls():
+    everything = jobs()
+    fuzz = Fuzz()
+    for job in random.Random(1).sample(everything, 25_000):
+        fuzz.run(*job)
+    _judge(fuzz)
+    assert fuzz.tally.calls >= 20_000
+
+
+# Records that the package itself makes, types, and callables without arguments or with a whole experiment as theirs.
+_NOT_FUZZED = {
+    "data": {"ActionLog", "Description", "FileReport", "LeftOut", "Report", "Sandbox"},
+    "diffusion": {"Cascade", "Spread"},
+    "features": {"Eigenmap", "FeatureKind", "TopicModel", "VoteLog"},
+    "oracle": {"Selection"},
+    "policies": {"BasePolicy", "DriftState", "Oracle", "Policy", "PolicyState", "Product"},
+    "truth": {"Activations", "TopicAwareFit"},
+}
+
+
+@pytest.mark.parametrize("room", ["data", "diffusion", "features", "graph", "oracle", "policies", "truth"])
+def test_every_public_callable_of_a_room_is_fuzzed(room):
+    module = importlib.import_module(f"tensorucb.{room}")
+    fuzzed = {name.split(".")[1].split(" ")[0] for name in CASES if name.startswith(f"{room}.")}
+    assert set(module.__all__) - fuzzed - _NOT_FUZZED.get(room, set()) == set()
+
+
+def test_every_method_of_a_campaign_is_fuzzed():
+    fuzzed = {name.split(".")[2].split(" ")[0].rstrip(",") for name in CASES if name.startswith("campaign.Campaign.")}
+    methods = {
+        name
+        for kind in Campaign.__mro__
+        for name, value in vars(kind).items()
+        if inspect.isfunction(value) and not name.startswith("_") and len(inspect.signature(value).parameters) > 1
+    }
+    assert methods - fuzzed == set()
