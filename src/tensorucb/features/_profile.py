@@ -138,7 +138,7 @@ class UserProfile:
 
     def topic_weights(self, product: ArrayLike) -> F64:
         """A product's features as weights of topics, which sum to 1; an error if it has another number of topics."""
-        shares = np.maximum(np.asarray(product, dtype=np.float64), 0.0)
+        shares = np.maximum(check_array("product", product, ("k",)), 0.0)
         if self.k is not None and shares.shape != (self.k,):
             raise ShapeError(
                 f"the users' profile knows {self.k} topics, so a product (or its first vector) must have {self.k} "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tensorucb.errors import InputError
+from tensorucb.checks import check_flag
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
 from tensorucb.policies._base import BasePolicy, Floats, Product
@@ -27,9 +27,7 @@ class FeaturePolicy(BasePolicy):
     _profile: UserProfile | None = None
 
     def _take_matched(self, matched: bool) -> None:
-        if not isinstance(matched, bool):
-            raise InputError(f"matched must be True or False; got {matched!r}.")
-        self.matched = matched
+        self.matched = check_flag("matched", matched)
 
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
         """Start anew on this graph, with (n, d) user features or a `UserProfile`, and a seed."""

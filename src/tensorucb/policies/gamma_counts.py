@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.checks import check_number
-from tensorucb.errors import InputError
+from tensorucb.checks import check_choice, check_number, check_share
 from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Floats, Grid, Ints, Product
 
 __all__ = ["GammaCounts"]
@@ -51,10 +50,8 @@ class GammaCounts(BasePolicy):
         prior_trials: float = 10.0,
     ) -> None:
         self.exploration = check_number("exploration", exploration)
-        if exploration_kind not in _KINDS:
-            raise InputError(f"exploration_kind must be one of {', '.join(_KINDS)}; got {exploration_kind!r}.")
-        self.exploration_kind = exploration_kind
-        self.base_rate = check_number("base_rate", base_rate, strict=True)
+        self.exploration_kind = check_choice("exploration_kind", exploration_kind, _KINDS)
+        self.base_rate = check_share("base_rate", base_rate, zero=False, one=False)
         self.prior_trials = check_number("prior_trials", prior_trials, strict=True)
 
     def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:

@@ -65,7 +65,7 @@ class LogisticUCB(FeaturePolicy):
     ) -> None:
         self.exploration = check_number("exploration", exploration)
         self.prior_variance = check_number("prior_variance", prior_variance, strict=True)
-        self.base_logit = check_number("base_logit", base_logit, low=-30.0)
+        self.base_logit = check_number("base_logit", base_logit, low=-30.0, high=30.0)
         self.max_rows = check_count("max_rows", max_rows, 1)
         self._take_matched(matched)
 
