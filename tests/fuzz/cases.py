@@ -320,8 +320,6 @@ POLICIES: dict[str, dict[str, Any]] = {
     "COIN": {"variant": "coin", "exploration": 0.1},
     "CUCB": {"exploration": 1.0},
     "IMFB": {
-        **{"dim": 3, "exploration": 0.1, "ridge": 0.4, "warmup": 4.0, "decay": 0.25, "init": "random", "base_rate": 0.1},
-    },
         "dim": 3,
         "exploration": 0.1,
         "ridge": 0.4,
