@@ -79,7 +79,7 @@ def _references(graph: Graph, users: np.ndarray) -> dict[str, tuple[Any, Callabl
             slow.LinearReference(graph, lambda i, j, z: np.concatenate([users[i], users[j], z, [1.0]]), 0.1, 0.1, 1.0),
             scored,
         ),
-        "DILinUCB": (slow.DILinUCBReference(graph, users, 0.1, 0.1, 1.0), scored),
+        "DILinUCB": (slow.DILinUCBReference(graph, lambda z: users, 0.1, 0.1, 1.0), scored),
         "DILinUCBOriginal": (slow.ReachabilityReference(graph, users, 0.1, 0.1, 1.0), scored),
     }
 
@@ -95,7 +95,7 @@ def run(quick: bool = False) -> list[dict[str, object]]:
     references = _references(small, few)
     rows: list[dict[str, object]] = []
     names = ("Random", "HighDegree", "COIN", "IMFB", "IMLinUCB", "DILinUCB", "DILinUCBOriginal", "LinUCB", "CUCB")
-    for name in (*names, "Thompson"):
+    for name in (*names, "Thompson", "GammaCounts", "LogisticUCB"):
         policy = getattr(policies, name)()
         policy.bind(graph, users, 0)
         ours = 1e3 * _round_time(policy, product, feedback, 3 if quick else 9)

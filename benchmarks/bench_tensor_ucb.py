@@ -7,11 +7,11 @@ import statistics
 import time
 
 import numpy as np
+from tensorucb.learner.blocks._problem import load
 
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
 from tensorucb.learner import blocks
-from tensorucb.learner.blocks._problem import load
 from tensorucb.oracle import SeedOracle
 from tensorucb.policies.online_tensor_ucb import OnlineTensorUCB
 from tensorucb.policies.tensor_ucb import TensorUCB

@@ -67,6 +67,42 @@ def test_compare_cold_start_shows_who_reaches_newcomers(data, tmp_path, capsys):
     assert (tmp_path / "cold-start.csv").exists()
 
 
+@pytest.mark.slow
+def test_compare_on_several_networks(tmp_path, capsys):
+    sizes = ("--rounds", "3", "--runs", "2", "--validation-rounds", "1", "--json", "--out", str(tmp_path))
+    assert not run("compare", "--synthetic", "digg", "--scale", "0.02", "--networks", "2", *sizes)
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert all("T=3_minus_ours_low" in row for row in rows)
+    assert json.loads((tmp_path / "manifest.json").read_text())["settings"]["networks"] == 2
+
+
+def test_the_truths_prior_changes_the_truth_and_is_in_the_manifest(data, tmp_path, capsys):
+    """Two priors in one output directory: each has its own kept truth, and its own world."""
+    sizes = ("--ablation", "--rounds", "1", "--runs", "1", "--validation-rounds", "1", "--json", "--out", str(tmp_path))
+    checksums = []
+    for option in ((), ("--truth-prior", "1,1"), ("--truth-prior", "1.1,3")):
+        assert not run("compare", "--data", str(data), *option, *sizes)
+        checksums.append(json.loads(capsys.readouterr().out)["environment"]["sha256"])
+    assert checksums[0] == checksums[2] != checksums[1]
+    assert json.loads((tmp_path / "manifest.json").read_text())["settings"]["truth_prior"] == [1.1, 3.0]
+    assert len(list((tmp_path / "cache").glob("truth-*"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--data", "x", "--truth-prior", "0.5,3"), "--truth-prior must be two numbers"),
+        (("--data", "x", "--truth-prior", "2"), "--truth-prior must be two numbers"),
+        (("--synthetic", "digg", "--truth-prior", "1,1"), "--truth-prior is for --data"),
+        (("--data", "x", "--networks", "2"), "--networks is for --synthetic"),
+        (("--synthetic", "digg", "--networks", "20"), "--networks 20 needs as many --runs"),
+    ],
+)
+def test_compare_names_the_option_that_cannot_be(options, named, capsys):
+    assert run("compare", *options) == 2
+    assert named in " ".join(capsys.readouterr().err.replace("│", " ").split())
+
+
 def test_compare_demands_one_source_of_data(capsys):
     assert run("compare") == 2
     assert "--data" in capsys.readouterr().err

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tensorucb.data import make_sandbox
+from tensorucb.errors import InputError
 from tensorucb.experiments import (
     Decisions,
     Environment,
@@ -14,8 +15,10 @@ from tensorucb.experiments import (
     ablations,
     contestants,
     decision_table,
+    paper_policies,
     read_settings,
     run_experiment,
+    split_products,
     tune,
     write_settings,
 )
@@ -60,11 +63,68 @@ def test_table_is_what_its_columns_say(world):
     assert next(iter(rows)) == min(rows, key=lambda name: rows[name]["T=30"])
 
 
+def test_differences_to_ours_are_paired_run_by_run(world):
+    """The interval is Student's for the runs' differences (2.920 at 90 %, 3 runs), not that of either policy."""
+    experiment = run_experiment(world, {"TensorUCB": HighDegree(), "random": Random()}, rounds=12, runs=3)
+    rows = {row["policy"]: row for row in decision_table(experiment)}
+    assert rows["TensorUCB"]["T=10_minus_ours"] == rows["TensorUCB"]["T=10_minus_ours_low"] == 0.0
+    first, second = (np.array([r.regret[:10].mean() for r in experiment.of(p)]) for p in experiment.policies)
+    apart, row = second - first, rows["random"]
+    half = 2.9199856 * apart.std(ddof=1) / np.sqrt(3)
+    found = [row[f"T=10_minus_ours{end}"] for end in ("", "_low", "_high")]
+    np.testing.assert_allclose(found, [apart.mean(), apart.mean() - half, apart.mean() + half])
+
+
+def test_intervals_over_networks_average_the_runs_of_each_network_first(world):
+    experiment = run_experiment(world, {"TensorUCB": HighDegree(), "random": Random()}, rounds=12, runs=4)
+    (row,) = [row for row in decision_table(experiment, networks=2) if row["policy"] == "random"]
+    runs = np.array([r.regret[:10].mean() for r in experiment.of("random")])
+    means = np.array([runs[[0, 2]].mean(), runs[[1, 3]].mean()])
+    half = 6.3137515 * means.std(ddof=1) / np.sqrt(2)
+    np.testing.assert_allclose([row["T=10_low"], row["T=10_high"]], [means.mean() - half, means.mean() + half])
+
+
+def test_runs_take_turns_on_the_networks_and_tuning_has_its_own(world, tmp_path):
+    def network(seed):
+        box = make_sandbox(80, 500, 6, n_topics=3, rng=seed)
+        return Environment.from_sandbox(box, settings=WorldSettings(k=3))
+
+    made = []
+    policies = {"LinUCB": LinUCB(), "Random": Random()}
+    networks = [lambda seed=seed: made.append(seed) or network(seed) for seed in (1, 2)]
+    work = Decisions(world, tmp_path, rounds=3, runs=3, validation_rounds=2, policies=policies, networks=networks)
+    assert set(work.tuning.trials) == {"LinUCB"}
+    assert made == []
+    found = work.comparison
+    assert made == [1, 2]
+    assert [r.run for r in found.of("product-blind oracle")] == [0, 1, 2]
+    for run, seed in ((0, 1), (1, 2), (2, 1)):
+        alone = run_experiment(network(seed), {"Random": Random()}, rounds=3, runs=range(run, run + 1))
+        np.testing.assert_array_equal(found.of("Random")[run].spread, alone.results[0].spread)
+    with pytest.raises(InputError, match="2 networks need as many runs"):
+        Decisions(world, tmp_path, runs=1, networks=networks)
+
+
+def test_baselines_are_tuned_on_products_that_no_run_promotes(tmp_path):
+    box = make_sandbox(60, 400, 20, n_topics=3, rng=3)
+    env = Environment.from_sandbox(box, settings=WorldSettings(k=3))
+    work = Decisions(env, tmp_path, rounds=30, runs=2, policies={"Random": Random()})
+    played = {int(p) for r in work.comparison.results for p in r.product}
+    assert played.isdisjoint(split_products(env)[0].campaign.tolist())
+    assert len(played) > 10
+
+
+def test_the_contestants_are_in_their_best_form_and_the_papers_as_published():
+    best, published = contestants(), paper_policies()
+    assert next(iter(best)) == next(iter(published)) == "TensorUCB"
+    assert {"DILinUCB (original)", "LogisticUCB", "GammaCounts"} == set(best) - set(published)
+    for name in ("LinUCB", "IMLinUCB", "DILinUCB"):
+        assert (best[name].matched, published[name].matched) == (True, False)
+
+
 def test_our_defaults_are_not_tuned_and_the_baselines_are(world, tmp_path):
     policies = {name: policy for name, policy in contestants().items() if name in ("TensorUCB", "LinUCB", "Random")}
-    work = Decisions(
-        world, tmp_path, rounds=4, runs=2, validation_rounds=3, explorations=(0.1, 1.0), ranks=(2,), policies=policies
-    )
+    work = Decisions(world, tmp_path, rounds=4, runs=2, validation_rounds=3, policies=policies)
     assert set(work.tuning.trials) == {"LinUCB"}
     assert work.tuning.policies["TensorUCB"].settings() == policies["TensorUCB"].settings()
     assert work.comparison.policies == ("TensorUCB", "LinUCB", "Random", "product-blind oracle")

@@ -31,14 +31,19 @@ def test_sampled_keeps_users_features_and_truth_together(sandbox):
 def work(sandbox, tmp_path_factory):
     env = Environment.from_sandbox(sandbox, settings=WorldSettings(k=3))
     policies = {"TensorUCB (paper)": TensorUCB.paper(), "LinUCB": LinUCB(), "Random": Random()}
-    effort = Effort(4, 2, 3, (0.1, 1.0), (1, 2), (1, 2, 3), 2)
-    return Reproduction(env, tmp_path_factory.mktemp("out"), effort=effort, policies=policies)
+    effort = Effort(4, 2, 3, 2, (1, 2, 3), 2)
+    grids = {"TensorUCB (paper)": {"exploration": (0.1, 1.0), "rank": (1, 2)}}
+    return Reproduction(env, tmp_path_factory.mktemp("out"), effort=effort, policies=policies, grids=grids)
 
 
 def test_every_policy_that_can_is_tuned(work):
-    assert {label: len(trials) for label, trials in work.tuning.trials.items()} == {
-        "TensorUCB (paper)": 4,
-        "LinUCB": 2,
+    tried = {
+        label: {name: {trial.arguments[name] for trial in trials} for name in trials[0].arguments}
+        for label, trials in work.tuning.trials.items()
+    }
+    assert tried == {
+        "TensorUCB (paper)": {"exploration": {0.1, 1.0}, "rank": {1, 2}},
+        "LinUCB": {"exploration": {0.01, 0.1}, "prior_variance": {0.01, 0.1}},
     }
 
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import csv
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
+from tensorucb.data import make_sandbox
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.experiments import (
     ETA,
@@ -12,18 +14,19 @@ from tensorucb.experiments import (
     Environment,
     RunFiles,
     WorldSettings,
-    default_grid,
     product_sequence,
     read_settings,
     run_experiment,
     run_policy,
+    split_products,
     tune,
     write_manifest,
     write_regret,
     write_timings,
 )
 from tensorucb.experiments._files import code_digest, write_csv
-from tensorucb.policies import BasePolicy, HighDegree, LinUCB, Random
+from tensorucb.experiments._tuning import VALIDATION_RUN, _search
+from tensorucb.policies import BasePolicy, Grid, HighDegree, LinUCB, Random
 
 
 class Spy(BasePolicy):
@@ -161,23 +164,94 @@ def test_table_summarises_each_policy(world):
 
 def test_tuning_keeps_the_best_on_common_rounds(world, tmp_path):
     class Tunable(Spy):
-        tunable = ("shift",)
+        tunable: ClassVar[Grid] = {"shift": [0, 10, 20]}
 
     policies = {"Tunable": Tunable(), "Random": Random()}
-    grids = {"Tunable": {"shift": [0, 10, 20]}}
-    found = tune(world, policies, rounds=5, grids=grids, directory=tmp_path)
+    found = tune(world, policies, rounds=5, directory=tmp_path)
     regrets = {trial.arguments["shift"]: trial.regret for trial in found.trials["Tunable"]}
     assert set(regrets) == {0, 10, 20}
     assert found.policies["Tunable"].shift == min(regrets, key=regrets.get)  # type: ignore[attr-defined, arg-type]
     assert isinstance(found.policies["Random"], Random)
     assert sum(chosen for *_, chosen in found.rows()) == 1
-    again = tune(world, policies, rounds=5, grids=grids, directory=tmp_path)
+    again = tune(world, policies, rounds=5, directory=tmp_path)
     assert again.rows() == found.rows()
 
 
-def test_default_grid_is_the_papers():
-    assert default_grid(LinUCB()) == {"exploration": (1e-3, 1e-2, 1e-1, 1.0)}
-    assert default_grid(Random()) == {}
+GRID = {"x": (0.1, 0.3, 1.0), "n": (1, 2, 4), "kind": ("left", "right")}
+
+
+def valley(best):
+    """Regret that grows with the distance from the best arguments, in factors."""
+
+    def regret(arguments):
+        if arguments["x"] > 50.0:
+            raise InputError("x must be at most 50.")
+        apart = abs(np.log(arguments["x"] / best["x"])) + abs(np.log(arguments["n"] / best["n"]))
+        return apart + 0.5 * (arguments["kind"] != best["kind"])
+
+    return regret
+
+
+@pytest.mark.parametrize(
+    ("best", "extended"),
+    [
+        ({"x": 0.3, "n": 2, "kind": "right"}, set()),
+        ({"x": 9.0, "n": 2, "kind": "left"}, {3.33, 11.1, 37.0}),
+        ({"x": 1e4, "n": 1, "kind": "left"}, {3.33, 11.1, 37.0}),
+        ({"x": 0.01, "n": 9, "kind": "right"}, {0.0333, 0.0111, 0.0037, 8}),
+    ],
+)
+def test_every_argument_is_searched_and_grids_are_extended_at_their_edges(best, extended):
+    """The best values are found up to the steps of the grid, where its extensions reach that far."""
+    trials = _search(valley(best), GRID, {"x": 1.0, "n": 1, "kind": "left"}, extend=True)
+    chosen = min(trials, key=lambda trial: trial.regret).arguments
+    values = {value for trial in trials for value in trial.arguments.values()}
+    assert values - {v for grid in GRID.values() for v in grid} == extended
+    assert chosen["x"] == min((v for v in values if isinstance(v, float)), key=lambda x: abs(np.log(x / best["x"])))
+    assert abs(np.log(chosen["n"] / best["n"])) < 0.4
+    assert chosen["kind"] == best["kind"]
+    settings = [repr(trial.arguments) for trial in trials]
+    assert len(set(settings)) == len(settings)
+
+
+def test_an_extension_stops_where_the_policy_says_no():
+    best = {"x": 1e3, "n": 1, "kind": "left"}
+    trials = _search(valley(best), {**GRID, "x": (2, 20), "n": (1,)}, {**best, "x": 2}, extend=True)
+    assert {trial.arguments["x"] for trial in trials} == {2, 20}
+
+
+def test_equals_at_the_edge_are_not_followed():
+    """COIN's smaller candidates may play the same rounds: nothing is to be gained beyond them."""
+    trials = _search(lambda arguments: max(arguments["x"], 1.0), {"x": (0.1, 0.5, 2.0)}, {"x": 0.5}, extend=True)
+    assert [trial.arguments["x"] for trial in trials] == [0.1, 0.5, 2.0]
+
+
+def test_grids_of_the_caller_are_taken_as_they_are(world):
+    grid = {"exploration": [1.0, 3.0], "prior_variance": [0.5]}
+    found = tune(world, {"LinUCB": LinUCB()}, rounds=2, grids={"LinUCB": grid})
+    assert {trial.arguments["exploration"] for trial in found.trials["LinUCB"]} == {1.0, 3.0}
+    assert found.policies["LinUCB"].prior_variance == 0.5  # type: ignore[attr-defined]
+
+
+def test_products_for_tuning_are_never_played_later(sandbox):
+    env = Environment.from_sandbox(sandbox, settings=WorldSettings(k=3))
+    assert [part.campaign.size for part in split_products(env)] == [8, 8]
+    many = make_sandbox(60, 400, 23, n_topics=4, rng=0)
+    tuned, compared = split_products(Environment.from_sandbox(many, campaign=np.arange(1, 23)))
+    assert tuned.campaign.tolist() == [1, 6, 11, 16, 21]
+    assert sorted([*tuned.campaign, *compared.campaign]) == list(range(1, 23))
+    assert (
+        product_sequence(env, 50, run=0, seed=0).tolist()
+        != product_sequence(env, 50, run=VALIDATION_RUN, seed=0).tolist()
+    )
+
+
+def test_runs_by_number_are_those_of_the_whole_experiment(world):
+    whole = run_experiment(world, {"Random": Random()}, rounds=3, runs=4)
+    part = run_experiment(world, {"Random": Random()}, rounds=3, runs=range(1, 4, 2))
+    assert [r.run for r in part.results] == [1, 3]
+    for result in part.results:
+        np.testing.assert_array_equal(result.spread, whole.results[result.run].spread)
 
 
 def test_grids_from_toml(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reference.features import matched_columns
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.features import UserProfile, past_influence, past_response, user_profile
 from tensorucb.graph import Graph
@@ -106,6 +107,37 @@ def test_the_matrix_holds_everything():
     np.testing.assert_array_equal(some.credit, users.credit[::2])
     with pytest.raises(ValueError, match="read-only"):
         matrix[0, 0] = 1.0
+
+
+@pytest.mark.parametrize("product", [[0.2, 0.5, 0.3], [2.0, 0.0, 0.0], [-1.0, 3.0, 1.0], [0.0, 0.0, 0.0]])
+def test_matched_columns_are_the_past_on_items_like_the_product(product):
+    rng = np.random.default_rng(3)
+    taste, credit = rng.poisson(2, (20, 3)), rng.random((20, 3))
+    profile = UserProfile(rng.normal(size=(20, 2)), taste, credit, rng.random((20, 3)) * 9, rng.random((20, 4)))
+    np.testing.assert_allclose(profile.matched(product), matched_columns(profile, product), atol=1e-12)
+
+
+def test_totals_leave_out_coordinates_and_topics():
+    rng = np.random.default_rng(4)
+    profile = UserProfile(rng.normal(size=(9, 2)), rng.poisson(3, (9, 3)), *rng.random((2, 9, 3)), rng.random((9, 4)))
+    matrix, totals = profile.matrix(), profile.totals()
+    np.testing.assert_array_equal(totals, matrix[:, [4, 5, 6, 10]])
+    bare = UserProfile(profile.features)
+    assert bare.matched([1.0, 0.0]).shape == (9, 0)
+    np.testing.assert_array_equal(bare.totals(), profile.features)
+    taste_alone = UserProfile(profile.features, profile.taste)
+    np.testing.assert_allclose(taste_alone.matched([1.0, 0.0, 0.0])[:, 0], profile.matched([1.0, 0.0, 0.0])[:, 1])
+
+
+def test_constant_pasts_are_no_information():
+    profile = UserProfile(np.ones((4, 1)), np.ones((4, 2)), np.zeros((4, 2)), np.zeros((4, 2)))
+    np.testing.assert_array_equal(profile.matched([0.3, 0.7]), np.zeros((4, 2)))
+
+
+def test_a_product_with_other_topics_is_refused():
+    profile = UserProfile(np.ones((4, 1)), np.ones((4, 2)))
+    with pytest.raises(ShapeError, match="knows 2 topics"):
+        profile.matched([0.3, 0.3, 0.4])
 
 
 @pytest.mark.parametrize(

@@ -319,14 +319,26 @@ def _(w: World) -> Case:
 POLICIES: dict[str, dict[str, Any]] = {
     "COIN": {"variant": "coin", "exploration": 0.1},
     "CUCB": {"exploration": 1.0},
-    "IMFB": {"dim": 3, "exploration": 0.1, "ridge": 0.4, "warmup": 4.0, "decay": 0.25, "init": "random"},
-    "DILinUCB": {"exploration": 0.1, "noise_variance": 0.1, "prior_variance": 1.0},
+    "IMFB": {
+        "dim": 3,
+        "exploration": 0.1,
+        "ridge": 0.4,
+        "warmup": 4.0,
+        "decay": 0.25,
+        "init": "random",
+        "base_rate": 0.1,
+    },
+    "DILinUCB": {"exploration": 0.1, "noise_variance": 0.1, "prior_variance": 1.0, "matched": True},
     "DILinUCBOriginal": {
         **{"exploration": 0.1, "noise_variance": 0.1, "prior_variance": 1.0, "candidates": 5, "max_targets": 50},
     },
     "HighDegree": {},
-    "IMLinUCB": {"exploration": 0.1, "noise_variance": 0.1, "prior_variance": 1.0},
-    "LinUCB": {"exploration": 0.1, "noise_variance": 0.1, "prior_variance": 1.0, "constant": True},
+    "GammaCounts": {"exploration": 0.1, "exploration_kind": "ucb", "base_rate": 0.1, "prior_trials": 4.0},
+    "IMLinUCB": {"exploration": 0.1, "noise_variance": 0.1, "prior_variance": 1.0, "matched": True},
+    "LinUCB": {"exploration": 0.1, "noise_variance": 0.1, "prior_variance": 1.0, "constant": True, "matched": True},
+    "LogisticUCB": {
+        **{"exploration": 0.1, "prior_variance": 0.1, "base_logit": -3.0, "max_rows": 1000, "matched": True},
+    },
     "OnlineTensorUCB": {
         **{"rank": 2, "exploration": 0.1, "exploration_kind": "ucb", "projection": "sigmoid"},
         **{"likelihood": "logistic", "posterior": "factorised", "second_moments": "mean_field"},
@@ -335,10 +347,9 @@ POLICIES: dict[str, dict[str, Any]] = {
     },
     "Random": {},
     "TensorUCB": {
-        **{"rank": 2, "exploration": 1.0, "exploration_kind": "ucb", "base_logit": -3.0, "effect_deviation": 0.25},
-        "max_rows": 1000,
+        **{"rank": 2, "exploration": 1.0, "exploration_kind": "ucb", "base_logit": -3.0, "max_rows": 1000},
     },
-    "Thompson": {"exploration": 1.0, "prior_successes": 1.0, "prior_failures": 1.0, "by_cell": False},
+    "Thompson": {"exploration": 1.0, "base_rate": 0.1, "prior_trials": 4.0, "by_cell": False},
     "ForgetOnDrift": {"policy": policies.LinUCB(), "run_length": 2000.0, "warm_up": 3, "memory": 10},
 }
 

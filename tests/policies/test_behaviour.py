@@ -102,7 +102,7 @@ def test_linear_policies_recover_a_truth_of_their_own_kind(name):
     assert np.abs(policy.score(z) - truth).mean() < 0.05
 
 
-@pytest.mark.parametrize("name", ["CUCB", "Thompson"])
+@pytest.mark.parametrize("name", ["CUCB", "Thompson", "GammaCounts"])
 def test_count_policies_find_the_good_hubs(name, hub_graph):
     """Half the hubs are worthless; after 150 rounds the last seeds reach 80 % of the best."""
     truth = np.where(hub_graph.sources % 2 == 0, 0.02, 0.5)
@@ -128,7 +128,7 @@ def test_inverses_stay_symmetric_and_positive_definite(updates):
 
 def test_thompson_with_little_exploration_is_nearly_its_mean():
     graph = Graph.from_edges([0, 0, 1], [1, 2, 2])
-    policy = policies.Thompson(exploration=1e-6)
+    policy = policies.Thompson(exploration=1e-6, base_rate=0.5, prior_trials=2.0)
     policy.bind(graph, None, 0)
     policy.update([1.0], [0, 0, 0], [1.0, 1.0, 0.0])
     np.testing.assert_allclose(policy.score([1.0]), [3 / 5, 0.5, 0.5], atol=5e-3)

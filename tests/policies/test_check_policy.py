@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tensorucb import policies
+from tensorucb.features import UserProfile
 from tensorucb.policies import BasePolicy, Policy, PolicyState, check_policy
 
 POLICIES = {
@@ -27,6 +28,10 @@ POLICIES = {
     "linucb, no constant": partial(policies.LinUCB, constant=False),
     "cucb": policies.CUCB,
     "thompson": policies.Thompson,
+    "gamma counts": policies.GammaCounts,
+    "gamma counts, drawn": partial(policies.GammaCounts, exploration_kind="thompson", exploration=1.0),
+    "logistic": policies.LogisticUCB,
+    "logistic, short memory": partial(policies.LogisticUCB, max_rows=20),
     "thompson by cell": partial(policies.Thompson, by_cell=True, exploration=0.1),
 }
 
@@ -35,6 +40,21 @@ POLICIES = {
 @pytest.mark.parametrize("modes", [1, 2])
 def test_every_policy_passes(factory, modes):
     check_policy(factory, modes=modes)
+
+
+@pytest.mark.parametrize("factory", [policies.LinUCB, policies.IMLinUCB, policies.DILinUCB, policies.LogisticUCB])
+@pytest.mark.parametrize("modes", [1, 2])
+def test_policies_on_matched_features_pass(factory, modes):
+    class OnAProfile(factory):
+        """Bound to a profile with a past on the world's three topics."""
+
+        uses_product = True
+
+        def bind(self, graph, users, rng=None):
+            past = np.random.default_rng(0).random((3, len(users), 3)) if users is not None else None
+            super().bind(graph, users if past is None else UserProfile(users, *past), rng)
+
+    check_policy(OnAProfile, modes=modes)
 
 
 def test_tensor_ucb_passes():
@@ -51,12 +71,12 @@ def test_models_of_features_rescore_edges_they_never_saw(factory):
 
 
 @pytest.mark.parametrize("factory", POLICIES.values(), ids=POLICIES.keys())
-@pytest.mark.parametrize("exploration", [1e-3, 1e-2, 1e-1, 1.0])
-def test_the_tunable_parameter_is_an_argument_of_the_constructor(factory, exploration):
+def test_every_candidate_of_a_tunable_argument_is_accepted(factory):
     policy = factory()
-    for name in policy.tunable:
-        tuned = type(policy)(**{**policy.settings(), name: exploration})
-        assert tuned.settings()[name] == exploration
+    for name, candidates in policy.tunable.items():
+        assert len(candidates) > 1
+        for value in candidates:
+            assert type(policy)(**{**policy.settings(), name: value}).settings()[name] == value
     assert isinstance(policy, Policy)
 
 

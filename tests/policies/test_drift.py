@@ -256,7 +256,7 @@ def test_it_starts_again_with_the_rounds_since_the_change():
 
 def test_expectations_leave_out_the_bonus():
     world, _ = worlds(0)
-    linear, drawing = LinUCB(exploration=1.0), Thompson(prior_successes=1.0, prior_failures=9.0)
+    linear, drawing = LinUCB(exploration=1.0), Thompson(base_rate=0.1, prior_trials=10.0)
     for policy, mean in ((linear, 0.0), (drawing, 0.1)):
         policy.bind(world.graph, world.users, 0)
         assert np.abs(policy.score(world.products[0]) - mean).max() > 0.1

@@ -7,14 +7,18 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from reference.features import matched_columns
 from reference.policies import (
     CountReference,
     DILinUCBReference,
     IMFBReference,
     LinearReference,
+    LogisticReference,
     ReachabilityReference,
+    SourceReference,
 )
 from tensorucb import policies
+from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
 from tensorucb.policies._check_world import TopK
 
@@ -48,6 +52,14 @@ def rounds(graph):
         )
         for size in sizes
     ]
+
+
+@pytest.fixture(scope="module")
+def profile(users):
+    """The users with a past on the four topics of the products; coordinates that the matched form leaves out."""
+    rng = np.random.default_rng(8)
+    past = rng.poisson(2, (NODES, 4)), rng.random((NODES, 4)), rng.random((NODES, 4)) * 6
+    return UserProfile(users, *past, rng.random((NODES, 2)))
 
 
 def follow(policy, reference, rounds, score=None):
@@ -90,11 +102,138 @@ def test_linucb_takes_further_modes(graph, users, rounds):
     assert follow(policy, reference, wider) < TOLERANCE
 
 
+def test_a_profile_gives_linucb_the_past_for_each_product(graph, profile, rounds):
+    policy = policies.LinUCB(exploration=0.3)
+    policy.bind(graph, profile, 0)
+
+    def feature(i, j, z):
+        m = matched_columns(profile, z)
+        return np.concatenate([profile.totals()[i], m[i], profile.totals()[j], m[j], z, [1.0]])
+
+    assert follow(policy, LinearReference(graph, feature, 0.3, 0.1, 1.0), rounds) < TOLERANCE
+
+
+def test_a_profile_gives_imlinucb_the_past_for_each_product(graph, profile, rounds):
+    policy = policies.IMLinUCB(exploration=0.3)
+    policy.bind(graph, profile, 0)
+
+    def feature(i, j, z):
+        m = matched_columns(profile, z)
+        return np.concatenate([profile.totals()[i] * profile.totals()[j], m[i], m[j]])
+
+    assert follow(policy, LinearReference(graph, feature, 0.3, 0.1, 1.0), rounds) < TOLERANCE
+
+
+def test_a_profile_gives_dilinucb_the_targets_past_for_each_product(graph, profile, rounds):
+    policy = policies.DILinUCB(exploration=0.3)
+    policy.bind(graph, profile, 0)
+    columns = lambda z: np.hstack([profile.totals(), matched_columns(profile, z)])  # noqa: E731
+    reference = DILinUCBReference(graph, columns, 0.3, 0.1, 1.0)
+    assert follow(policy, reference, rounds) < TOLERANCE
+
+
+@pytest.mark.parametrize("name", ["LinUCB", "IMLinUCB", "DILinUCB", "LogisticUCB"])
+def test_without_matched_features_a_profile_is_its_flat_matrix(graph, profile, rounds, name):
+    scores = []
+    for users in (profile, profile.matrix()):
+        policy = getattr(policies, name)(matched=False)
+        policy.bind(graph, users, 0)
+        for product, edges, outcomes in rounds:
+            policy.update(product, edges, outcomes)
+        scores.append(policy.score(rounds[0][0]))
+    np.testing.assert_array_equal(*scores)
+
+
+@pytest.mark.parametrize("described", ["array", "profile"])
+def test_logistic_ucb_is_the_posterior_mode_of_all_rounds(graph, users, profile, rounds, described):
+    """Where the log was just fitted again, to 1e-9; the fifth round (5 rows after 75) is learned on top: to 0.02."""
+    policy = policies.LogisticUCB(exploration=0.5, prior_variance=0.3, base_logit=-2.0)
+    policy.bind(graph, users if described == "array" else profile, 0)
+
+    def feature(i, j, z):
+        nodes = users if described == "array" else np.hstack([profile.totals(), matched_columns(profile, z)])
+        return np.concatenate([nodes[i], nodes[j], z, [1.0]])
+
+    reference = LogisticReference(graph, feature, 0.5, 0.3, -2.0)
+    product, apart = rounds[0][0], []
+    for told in rounds:
+        apart.append(float(np.abs(policy.score(product) - reference.score(product)).max()))
+        policy.update(*told)
+        reference.update(*told)
+    apart.append(float(np.abs(policy.score(product) - reference.score(product)).max()))
+    assert max(apart[:5] + apart[6:]) < TOLERANCE
+    assert TOLERANCE < apart[5] < 0.02
+    assert policy.score(product).std() > 0.01
+
+
+def test_logistic_ucb_keeps_a_bounded_log_and_hardly_forgets(graph, users, rounds):
+    """40 rounds of 25 rows, 300 kept: scores are within 0.02 of those with everything kept."""
+    rng = np.random.default_rng(1)
+    bounded, full = policies.LogisticUCB(max_rows=300), policies.LogisticUCB()
+    for policy in (bounded, full):
+        policy.bind(graph, users, 0)
+    truth = 0.1 + 0.5 * rng.random(graph.n_edges)
+    for t in range(40):
+        edges = rng.integers(0, graph.n_edges, 25)
+        told = (
+            rng.dirichlet(np.ones(4)) if t % 2 else rounds[0][0],
+            edges,
+            (rng.random(25) < truth[edges]).astype(float),
+        )
+        bounded.update(*told)
+        full.update(*told)
+    kept = bounded.state().arrays
+    assert kept["edges"].size <= 1.15 * 300
+    assert len(kept["products"]) < len(full.state().arrays["products"])
+    apart = np.abs(bounded.score(rounds[0][0]) - full.score(rounds[0][0])).max()
+    assert 0.0 < apart < 0.02
+
+
+def test_logistic_ucb_lives_with_features_that_separate_perfectly(graph):
+    """Features of size 100 that tell all outcomes: Newton's full steps would overshoot, the fit stays finite."""
+    users = 100.0 * np.where(np.arange(NODES) % 2, 1.0, -1.0)[:, None]
+    policy = policies.LogisticUCB(exploration=0.0, prior_variance=1.0)
+    policy.bind(graph, users, 0)
+    edges = np.arange(graph.n_edges)
+    outcomes = (graph.sources % 2 == 1).astype(float)
+    for _ in range(3):
+        policy.update([1.0], edges, outcomes)
+    assert ((policy.score([1.0]) > 0.5) == (outcomes > 0.5)).all()
+
+
+@pytest.mark.parametrize("exploration", [0.0, 0.7])
+def test_gamma_counts(graph, rounds, exploration):
+    policy = policies.GammaCounts(exploration=exploration, base_rate=0.05, prior_trials=4.0)
+    policy.bind(graph, None, 0)
+    reference = SourceReference(graph, 0.05, 4.0)
+    assert follow(policy, reference, rounds, score=lambda z: reference.score(exploration)) < TOLERANCE
+    np.testing.assert_allclose(policy.mean(rounds[0][0]), reference.score(0.0), atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("exploration", [1.0, 0.2])
+def test_gamma_counts_draws_from_the_gamma_posterior(graph, rounds, exploration):
+    """Mean of 4000 draws within 6 standard errors, variance within a quarter, for sources with little clipping."""
+    draws = 4000
+    policy = policies.GammaCounts(exploration=exploration, exploration_kind="thompson", prior_trials=40.0)
+    policy.bind(graph, None, 0)
+    for product, edges, outcomes in rounds:
+        policy.update(product, edges, outcomes)
+    nothing, samples = np.empty(0, dtype=np.int64), []
+    for _ in range(draws):
+        samples.append(policy.score(rounds[0][0]))
+        policy.update(rounds[0][0], nothing, [])
+    arrays = policy.state().arrays
+    mean = (arrays["shape"] / arrays["trials"])[graph.sources]
+    variance = exploration * (arrays["shape"] / arrays["trials"] ** 2)[graph.sources]
+    assert (np.abs(np.mean(samples, axis=0) - mean) < 6 * np.sqrt(variance / draws)).all()
+    np.testing.assert_allclose(np.var(samples, axis=0), variance, rtol=0.25)
+
+
 @pytest.mark.parametrize("exploration", [0.0, 0.5])
 def test_dilinucb(graph, users, rounds, exploration):
     policy = policies.DILinUCB(exploration=exploration, noise_variance=0.2, prior_variance=0.7)
     policy.bind(graph, users, 0)
-    reference = DILinUCBReference(graph, users, exploration, 0.2, 0.7)
+    reference = DILinUCBReference(graph, lambda z: users, exploration, 0.2, 0.7)
     assert follow(policy, reference, rounds) < TOLERANCE
 
 
@@ -105,6 +244,24 @@ def test_imfb(graph, rounds, warmup, decay):
     start = policy.state().arrays
     reference = IMFBReference(graph, start["theta"], start["beta"], 0.05, 0.4, warmup, decay)
     assert follow(policy, reference, rounds) < TOLERANCE
+
+
+@pytest.mark.parametrize(("dim", "base_rate"), [(2, 0.25), (10, 0.03), (30, 0.1)])
+def test_imfb_starts_at_the_base_rate(dim, base_rate):
+    """The mean of 6,000 edges' start is within 3 % of the base rate; ¼ is uniform on [0, 1/√dim]."""
+    rng = np.random.default_rng(0)
+    big = Graph.from_edges(rng.integers(0, 900, 6000), rng.integers(0, 900, 6000), self_loops="drop")
+    policy = policies.IMFB(dim=dim, base_rate=base_rate, exploration=0.0, warmup=0.0)
+    policy.bind(big, None, 1)
+    assert policy.score([1.0]).mean() == pytest.approx(base_rate, rel=0.03)
+    if base_rate == 0.25:
+        assert 0.95 < policy.state().arrays["theta"].max() * dim**0.5 <= 1.0
+
+
+def test_the_candidates_of_coin_are_different_policies():
+    """Within 200 rounds, the number of trials that D(t) asks for differs between any two candidates."""
+    asked = [tuple(int(np.ceil(c * t**0.4)) for t in range(1, 201)) for c in policies.COIN.tunable["exploration"]]
+    assert len(set(asked)) == len(asked)
 
 
 def test_cucb(graph, rounds):
@@ -160,9 +317,9 @@ def test_coin_explores_uniformly(graph):
 
 def test_thompson_draws_from_the_beta_posterior(graph, rounds):
     """Counts exactly; mean and variance of 4000 draws within 6 standard errors, for exploration 1 and 0.2."""
-    a, b, draws = 1.5, 3.0, 4000
+    a, b, draws = 1.5, 3.0, 4000  # base rate 1/3 and 4.5 trials
     for exploration in (1.0, 0.2):
-        policy = policies.Thompson(exploration=exploration, prior_successes=a, prior_failures=b, by_cell=True)
+        policy = policies.Thompson(exploration=exploration, base_rate=1 / 3, prior_trials=4.5, by_cell=True)
         reference = CountReference(graph, cell=lambda z: int(np.argmax(z)))
         policy.bind(graph, None, 0)
         for product, edges, outcomes in rounds:

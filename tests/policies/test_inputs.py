@@ -71,6 +71,12 @@ def test_numbers(value):
         lambda: policies.DILinUCBOriginal(candidates=0),
         lambda: policies.Thompson(exploration=0.0),
         lambda: policies.Thompson(by_cell="yes"),
+        lambda: policies.Thompson(base_rate=1.0),
+        lambda: policies.Thompson(prior_trials=0.0),
+        lambda: policies.IMFB(base_rate=0.0),
+        lambda: policies.GammaCounts(exploration_kind="greedy"),
+        lambda: policies.LogisticUCB(prior_variance=0.0),
+        lambda: policies.LinUCB(matched=1),
         lambda: policies.CUCB(exploration=np.nan),
     ],
 )

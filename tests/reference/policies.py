@@ -34,6 +34,8 @@ class LinearReference:
 
 
 class DILinUCBReference:
+    """``users(z)`` gives the users' features for a product."""
+
     def __init__(self, graph, users, c, noise, prior):
         self.edges = list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
         self.users, self.c, self.noise, self.prior = users, c, noise, prior
@@ -42,20 +44,69 @@ class DILinUCBReference:
     def update(self, z, edges, outcomes):
         for e, y in zip(edges, outcomes, strict=True):
             i, j = self.edges[e]
-            self.history[i].append((self.users[j], y))
+            self.history[i].append((self.users(z)[j], y))
 
     def score(self, z):
-        d, result = self.users.shape[1], []
+        users, result = self.users(z), []
+        d = users.shape[1]
         for i, j in self.edges:
             M = (
                 np.eye(d) / self.prior
                 + sum((np.outer(x, x) for x, _ in self.history[i]), np.zeros((d, d))) / self.noise
             )
             b = sum((y * x for x, y in self.history[i]), np.zeros(d))
-            x = self.users[j]
+            x = users[j]
             mean = x @ np.linalg.solve(M, b) / self.noise
             result.append(clip(mean + self.c * math.sqrt(x @ np.linalg.solve(M, x))))
         return np.array(result)
+
+
+class LogisticReference:
+    """All outcomes so far, fitted again from nothing by reweighted least squares."""
+
+    def __init__(self, graph, feature, c, prior_variance, base_logit):
+        self.edges = list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
+        self.feature, self.c, self.prior_variance, self.base_logit = feature, c, prior_variance, base_logit
+        self.history = []
+
+    def update(self, z, edges, outcomes):
+        self.history += [(self.feature(*self.edges[e], z), y) for e, y in zip(edges, outcomes, strict=True)]
+
+    def posterior(self, d):
+        mean, precision = np.zeros(d), np.eye(d) / self.prior_variance
+        mean[-1], precision[-1, -1] = self.base_logit, 1.0 / 4.0
+        theta, H = mean, precision
+        for _ in range(60 if self.history else 0):
+            H, b = precision.copy(), precision @ mean
+            for x, y in self.history:
+                p = 1.0 / (1.0 + math.exp(-x @ theta))
+                weight = p * (1.0 - p)
+                H += weight * np.outer(x, x)
+                b += x * (weight * (x @ theta) + y - p)
+            theta = np.linalg.solve(H, b)
+        return theta, H
+
+    def score(self, z):
+        rows = [self.feature(i, j, z) for i, j in self.edges]
+        theta, H = self.posterior(rows[0].size)
+        logits = [x @ theta + self.c * math.sqrt(x @ np.linalg.solve(H, x)) for x in rows]
+        return np.array([1.0 / (1.0 + math.exp(-logit)) for logit in logits])
+
+
+class SourceReference:
+    """Responses and trials of each source's out-edges."""
+
+    def __init__(self, graph, base_rate, trials):
+        self.sources = graph.sources.tolist()
+        self.A, self.B = [[value] * graph.n_nodes for value in (base_rate * trials, trials)]
+
+    def update(self, z, edges, outcomes):
+        for e, y in zip(edges, outcomes, strict=True):
+            self.A[self.sources[e]] += y
+            self.B[self.sources[e]] += 1
+
+    def score(self, c):
+        return np.array([min(1.0, (self.A[i] + c * math.sqrt(self.A[i])) / self.B[i]) for i in self.sources])
 
 
 class IMFBReference:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from tensorucb.cli._options import MANY, finite
@@ -17,7 +18,18 @@ if TYPE_CHECKING:
     from tensorucb.experiments import Environment, WorldSettings
     from tensorucb.graph import Graph
 
-__all__ = ["PRODUCT_EFFECT", "MinActions", "Preparation", "ProductEffect", "Scale", "Synthetic", "World", "load_world"]
+__all__ = [
+    "PRODUCT_EFFECT",
+    "MinActions",
+    "Preparation",
+    "ProductEffect",
+    "Scale",
+    "Synthetic",
+    "TruthPrior",
+    "World",
+    "load_world",
+    "parse_truth_prior",
+]
 
 _DAY = 86_400.0
 
@@ -39,6 +51,15 @@ ProductEffect = Annotated[
 ]
 Scale = Annotated[
     float, typer.Option(min=0.001, max=1e6, help="Factor on the size of the generated network.", callback=finite)
+]
+TruthPrior = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B",
+        help="Beta prior of the truth that is fitted to the log: A − 1 extra successes and B − 1 failures of each edge "
+        "and topic.",
+        show_default="1.1,3",
+    ),
 ]
 
 
@@ -96,13 +117,20 @@ class World:
         """The network."""
         return self.content.graph
 
-    def environment(self, settings: WorldSettings, cache: Path, tell: Callable[[str], None]) -> Environment:
+    def environment(
+        self,
+        settings: WorldSettings,
+        cache: Path,
+        tell: Callable[[str], None],
+        truth_prior: tuple[float, float] | None = None,
+    ) -> Environment:
         """The world with its truth; features and truth of a data set are kept in ``cache``."""
         from tensorucb.data import Dataset
         from tensorucb.experiments import Environment, environment_from_dataset
 
         if isinstance(self.content, Dataset):
-            return environment_from_dataset(self.content, settings=settings, cache=cache, tell=tell)
+            prior: dict[str, Any] = {} if truth_prior is None else {"truth_prior": truth_prior}
+            return environment_from_dataset(self.content, settings=settings, cache=cache, tell=tell, **prior)
         return Environment.from_sandbox(self.content, settings=settings, name=self.name)
 
 
@@ -113,8 +141,10 @@ def load_world(
     seed: int,
     preparation: Preparation,
     product_effect: float = PRODUCT_EFFECT,
+    *,
+    network: int = 0,
 ) -> World:
-    """Read and prepare the data set, or generate the network."""
+    """Read and prepare the data set, or generate the network; ``network`` numbers further draws of the generator."""
     if (data is None) == (synthetic is None):
         raise typer.BadParameter("give either --data DIR or --synthetic digg|flixster.")
     if data is not None:
@@ -132,4 +162,20 @@ def load_world(
 
     make = digg_like if synthetic is Synthetic.digg else flixster_like
     about = {"generator": make.__name__, "scale": scale, "seed": seed, "product_effect": product_effect}
-    return World(f"{synthetic.value}-like", make(scale, rng=seed, product_effect=product_effect), about)
+    rng = np.random.default_rng([seed, network]) if network else seed
+    return World(f"{synthetic.value}-like", make(scale, rng=rng, product_effect=product_effect), about)
+
+
+def parse_truth_prior(text: str | None) -> tuple[float, float] | None:
+    """``"1.1,3"`` as two numbers."""
+    if text is None:
+        return None
+    try:
+        alpha, beta = (float(part) for part in text.split(","))
+        if not (1.0 <= alpha < float("inf") and 1.0 <= beta < float("inf")):
+            raise ValueError
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"--truth-prior must be two numbers of at least 1 with a comma between, such as 1.1,3; got {text!r}."
+        ) from error
+    return alpha, beta

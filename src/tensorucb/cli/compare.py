@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tensorucb.cli._options import MANY, Json, Seed
 from tensorucb.cli._output import check_output_directory, emit_json, print_table, say, shown
 from tensorucb.cli._progress import Progress
-from tensorucb.cli._world import PRODUCT_EFFECT, MinActions, Preparation, ProductEffect, Scale, Synthetic, load_world
+from tensorucb.cli._world import (
+    PRODUCT_EFFECT,
+    MinActions,
+    Preparation,
+    ProductEffect,
+    Scale,
+    Synthetic,
+    TruthPrior,
+    load_world,
+    parse_truth_prior,
+)
 from tensorucb.cli.reproduce import Feedback, Objective
+
+if TYPE_CHECKING:
+    from tensorucb.experiments import Environment
 
 __all__ = ["compare"]
 
@@ -22,7 +36,16 @@ def compare(
     synthetic: Annotated[Synthetic | None, typer.Option(help="A generated network instead of --data.")] = None,
     scale: Scale = 1.0,
     product_effect: ProductEffect = PRODUCT_EFFECT,
+    networks: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Number of generated networks on which the runs take turns; with more than one, settings are tuned on "
+            "yet another network, and intervals are over networks.",
+        ),
+    ] = 1,
     min_actions: MinActions = 0,
+    truth_prior: TruthPrior = None,
     ablation: Annotated[
         bool, typer.Option("--ablation", help="Compare our defaults with one idea off at a time instead.")
     ] = False,
@@ -46,33 +69,46 @@ def compare(
 ) -> None:
     """Play a long campaign with our defaults, untouched, and with every baseline, tuned on validation rounds.
 
-    A killed command goes on where it stopped.
+    Validation rounds have their own products (every fifth) and coins. A killed command goes on where it stopped.
     """
     check_output_directory(out)
+    prior = parse_truth_prior(truth_prior)
+    if prior is not None and data is None:
+        raise typer.BadParameter("--truth-prior is for --data; a generated network has its own truth.")
+    if networks > 1 and (synthetic is None or cold_start):
+        raise typer.BadParameter("--networks is for --synthetic, and not for --cold-start.")
+    if networks > runs:
+        raise typer.BadParameter(f"--networks {networks} needs as many --runs; got {runs}.")
     with Progress("compare") as progress:
         from tensorucb import plots
-        from tensorucb.experiments import Decisions, WorldSettings, decision_table, write_manifest
+        from tensorucb.experiments import Decisions, WorldSettings, write_manifest
 
         world = load_world(data, synthetic, scale, seed, Preparation(min_actions), product_effect)
         rules = WorldSettings(objective=objective.value, feedback=feedback.value, seed=seed)
-        environment = world.environment(rules, out / "cache", progress.note)
+        environment = world.environment(rules, out / "cache", progress.note, prior)
+
+        def another(number: int) -> Environment:
+            drawn = load_world(data, synthetic, scale, seed, Preparation(), product_effect, network=number)
+            return drawn.environment(rules, out / "cache", lambda line: None)
+
         described = environment.describe()
+        size: Any = {"rounds": rounds, "runs": runs, "validation_rounds": validation_rounds}
         write_manifest(
             out / "manifest.json",
             command=["tensorucb", *sys.argv[1:]],
             seed=seed,
             environment=described,
-            settings={"rounds": rounds, "runs": runs, "validation_rounds": validation_rounds, "ablation": ablation},
+            settings={**size, "ablation": ablation, "networks": networks, "truth_prior": prior},
             data=world.about,
         )
-        size: Any = {"rounds": rounds, "runs": runs, "validation_rounds": validation_rounds, "seed": seed}
-        work = Decisions(environment, out, **size, report=progress)
+        drawn = [partial(another, n) for n in range(1, networks + 1)] if networks > 1 else []
+        work = Decisions(environment, out, **size, seed=seed, networks=drawn, report=progress)
         if cold_start:
             rows = work.arrival
         else:
             experiment = work.ablation if ablation else work.comparison
             plots.save_figure(plots.regret_curves(experiment), out, "ablation" if ablation else "decisions")
-            rows = decision_table(experiment)
+            rows = work.table(experiment)
     _show(rows, described, json=json, out=out)
 
 

@@ -49,7 +49,8 @@ def tune(
         from tensorucb import experiments
         from tensorucb.data import read_dataset
 
-        contestants = experiments.paper_policies()
+        # In the form in which `reproduce --settings` uses them.
+        contestants = {**experiments.contestants(), **experiments.paper_policies()}
         wanted = policy or ["TensorUCB"]
         unknown = [name for name in wanted if name not in contestants]
         if unknown:

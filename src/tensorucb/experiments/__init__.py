@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tensorucb.experiments._ablations import Ablated, ablations
 from tensorucb.experiments._cold_start import Arrival, cold_start
+from tensorucb.experiments._contestants import contestants, paper_policies
 from tensorucb.experiments._dataset import environment_from_dataset
-from tensorucb.experiments._decisions import Decisions, contestants, decision_table
+from tensorucb.experiments._decisions import Decisions, decision_table
 from tensorucb.experiments._environment import Environment, Optimum, WorldSettings
 from tensorucb.experiments._explain import Follower, SeedReason, explain_seeds
 from tensorucb.experiments._feature_choice import FeatureChoice, choose_features, feature_sets
@@ -17,7 +18,7 @@ from tensorucb.experiments._files import (
     write_regret,
     write_timings,
 )
-from tensorucb.experiments._paper import Effort, Reproduction, paper_policies, sampled
+from tensorucb.experiments._paper import Effort, Reproduction, sampled
 from tensorucb.experiments._references import ProductBlind
 from tensorucb.experiments._regret import (
     ETA,
@@ -36,20 +37,16 @@ from tensorucb.experiments._runner import (
 )
 from tensorucb.experiments._summary import Interval, mean_interval
 from tensorucb.experiments._tuning import (
-    EXPLORATION_GRID,
-    RANK_GRID,
     Trial,
     Tuning,
-    default_grid,
     read_settings,
+    split_products,
     tune,
     write_settings,
 )
 
 __all__ = [
     "ETA",
-    "EXPLORATION_GRID",
-    "RANK_GRID",
     "REGRET_COLUMNS",
     "Ablated",
     "Arrival",
@@ -75,7 +72,6 @@ __all__ = [
     "cold_start",
     "contestants",
     "decision_table",
-    "default_grid",
     "environment_from_dataset",
     "explain_seeds",
     "exploration_condition",
@@ -90,6 +86,7 @@ __all__ = [
     "run_policy",
     "sampled",
     "scaled_regret",
+    "split_products",
     "tune",
     "write_csv",
     "write_manifest",

@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike
 from tensorucb.errors import InputError
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
-from tensorucb.learner import blocks
+from tensorucb.learner import response
 from tensorucb.policies import OnlineTensorUCB, Policy, TensorUCB
 from tensorucb.rng import RngLike
 
 __all__ = ["Ablated", "ablations"]
 
-_OFF = 1e-3
+_OFF = 1e-6
 _NEVER = float(np.finfo(np.float32).max)
 
 
@@ -27,7 +27,7 @@ class Ablated(TensorUCB):
     Parameters
     ----------
     changes
-        Constants of `tensorucb.learner.blocks.BlockSettings` and their values.
+        Constants of `tensorucb.learner.response.ResponseSettings` and their values.
     withheld
         ``"taste"`` and ``"influence"``: parts of a `UserProfile` that the policy does not get to see.
     """
@@ -52,7 +52,7 @@ class Ablated(TensorUCB):
             users = UserProfile(**parts)
         super().bind(graph, users, rng)
 
-    def _model(self) -> blocks.BlockSettings:
+    def _model(self) -> response.ResponseSettings:
         return replace(super()._model(), **self.changes)  # type: ignore[arg-type]
 
 
@@ -62,16 +62,19 @@ def ablations() -> dict[str, Policy]:
         "TensorUCB": TensorUCB(),
         "no exploration": TensorUCB(exploration_kind="greedy"),
         "Thompson sampling instead of optimism": TensorUCB(exploration_kind="thompson"),
-        "no interactions (rank 3)": TensorUCB(rank=3),
-        "no effects per source": Ablated({"product_deviation": _OFF, "source_deviation": _OFF}),
-        "effects per source blind to the product": Ablated({"product_deviation": _OFF}),
-        "no effects per target": Ablated({"target_variance": _OFF**2}),
-        "features do not respond to products": Ablated({"response_variance": _OFF**2, "variance_weight": _NEVER}),
-        "wide main effects": Ablated({"main_variance": 0.25}),
-        "variances not learned": Ablated({"deviation_weight": _NEVER, "variance_weight": _NEVER}),
+        "no effects per source": Ablated(_no_own_effects()),
+        "effects per source blind to the product": Ablated({"own_response_variance": _OFF}),
+        "no effects per target": Ablated({"offset_variance": _OFF}),
+        "features do not respond to products": Ablated({"response_variance": _OFF, "variance_weight": _NEVER}),
+        "products have no main effect": Ablated({"context_variance": _OFF, "variance_weight": _NEVER}),
+        "variances not learned": Ablated({"unit_weight": _NEVER, "variance_weight": _NEVER}),
         "no trust in past influence": Ablated({"trust": 0.0}),
         "no past influence": Ablated(withheld=("influence",)),
         "no past tastes": Ablated(withheld=("taste",)),
         "no past at all": Ablated(withheld=("influence", "taste")),
         "sample by sample (OnlineTensorUCB)": OnlineTensorUCB(),
     }
+
+
+def _no_own_effects() -> dict[str, float]:
+    return {"own_variance": _OFF, "own_response_variance": _OFF, "unit_weight": _NEVER}

@@ -34,6 +34,7 @@ def environment_from_dataset(
     dim: int = 10,
     n_topics: int = 10,
     topics_from: Literal["all", "held_out"] = "all",
+    truth_prior: tuple[float, float] = (1.1, 3.0),
     cache: str | Path | None = None,
     threads: int | None = None,
     tell: Callable[[str], None] | None = None,
@@ -49,6 +50,9 @@ def environment_from_dataset(
     topics_from
         Items that the topics are learned from: all (one set of mixtures is then the products' features and the
         truth's), or only those held out.
+    truth_prior
+        Beta prior of the truth's probabilities, see :func:`tensorucb.truth.fit_topic_aware_ic`. It decides what edges
+        with few trials are like, so results worth quoting should hold under several.
     cache
         Directory in which features and truth are kept for the next time.
     tell
@@ -98,10 +102,17 @@ def environment_from_dataset(
     users = UserProfile(features_and_constant, taste, credit, exposure, coordinates)
     edge_topics = keep(
         "truth",
-        {**topics, "window": dataset.window},
+        {**topics, "window": dataset.window, "prior": list(truth_prior)},
         lambda: (
             fit_topic_aware_ic(
-                graph, log.users, log.items, log.times, mixtures, window=dataset.window, threads=threads
+                graph,
+                log.users,
+                log.items,
+                log.times,
+                mixtures,
+                window=dataset.window,
+                prior=truth_prior,
+                threads=threads,
             ).model.edge_topics
         ),
     )

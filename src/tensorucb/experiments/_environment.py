@@ -179,6 +179,19 @@ class Environment:
             threads=self.threads,
         )
 
+    def with_campaign(self, products: ArrayLike, name: str | None = None) -> Environment:
+        """The same world, whose rounds draw from other products."""
+        return Environment(
+            self.graph,
+            self.users,
+            self.products,
+            self.probabilities,
+            settings=self.settings,
+            campaign=products,
+            name=name or self.name,
+            threads=self.threads,
+        )
+
     def oracle(self, rng: np.random.Generator) -> SeedOracle:
         """The oracle that every policy is given."""
         from tensorucb.oracle import SeedOracle

@@ -16,24 +16,17 @@ from numpy.typing import NDArray
 
 from tensorucb.checks import check_count
 from tensorucb.experiments._arguments import check_environment, check_seed
+from tensorucb.experiments._contestants import paper_policies
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._files import write_csv, write_regret, write_timings
 from tensorucb.experiments._network import NetworkTables
 from tensorucb.experiments._regret import exploration_condition, regret_bound
 from tensorucb.experiments._runner import Experiment, Report, run_experiment, run_policy
-from tensorucb.experiments._tuning import (
-    EXPLORATION_GRID,
-    RANK_GRID,
-    Tuning,
-    check_labels,
-    default_grid,
-    tune,
-    with_arguments,
-)
+from tensorucb.experiments._tuning import Tuning, check_labels, split_products, tune, with_arguments
 from tensorucb.features import UserProfile
-from tensorucb.policies import Policy
+from tensorucb.policies import Grid, Policy
 
-__all__ = ["Effort", "Reproduction", "paper_policies", "sampled"]
+__all__ = ["Effort", "Reproduction", "sampled"]
 
 Floats = NDArray[np.float64]
 
@@ -42,41 +35,19 @@ _SIZES = (15 / 29, 20 / 29, 25 / 29, 1.0)  # the paper's |V| of about 15, 20, 25
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to compute."""
+    """How much to compute; ``candidates``: at most so many of each argument are tried, and no grid is extended."""
 
     rounds: int = 100
     runs: int = 5
     validation_rounds: int = 50
-    explorations: Sequence[float] = EXPLORATION_GRID
-    tensor_ranks: Sequence[int] = RANK_GRID
+    candidates: int | None = None
     figure_ranks: Sequence[int] = (1, 2, 3, 4, 5, 10, 20)
     runtime_rounds: int = 20
 
     @classmethod
     def quick(cls) -> Effort:
         """A rehearsal: every target, nothing to quote."""
-        return cls(15, 2, 5, (0.1, 1.0), (2, 5), (1, 2, 3, 5), 3)
-
-
-def paper_policies() -> dict[str, Policy]:
-    """The paper's contestants (its Table 3), ours, and those it omits."""
-    from tensorucb import policies as p
-
-    return {
-        "TensorUCB": p.TensorUCB(),
-        "TensorUCB (paper)": p.TensorUCB.paper(),
-        "COIN": p.COIN(),
-        "COIN-HD": p.COIN(variant="hd"),
-        "COIN+": p.COIN(variant="plus"),
-        "IMFB": p.IMFB(),
-        "IMLinUCB": p.IMLinUCB(),
-        "DILinUCB": p.DILinUCB(),
-        "LinUCB": p.LinUCB(),
-        "CUCB": p.CUCB(),
-        "Thompson": p.Thompson(),
-        "HighDegree": p.HighDegree(),
-        "Random": p.Random(),
-    }
+        return cls(15, 2, 5, 2, (1, 2, 3, 5), 3)
 
 
 @dataclass
@@ -106,6 +77,11 @@ class Reproduction:
     def _runs(self) -> Path:
         return self.directory / "runs"
 
+    @cached_property
+    def _split(self) -> tuple[Environment, Environment]:
+        """The world to tune in, and the one to compare in."""
+        return split_products(self.environment)
+
     def __post_init__(self) -> None:
         """Refuse grids of policies that do not take part."""
         check_labels(self.grids, self.policies)
@@ -129,12 +105,13 @@ class Reproduction:
     def tuning(self) -> Tuning:
         """Hyper-parameters of every policy, from the same validation rounds."""
         effort = self.effort
-        limits: dict[str, Sequence[Any]] = {"exploration": effort.explorations, "rank": effort.tensor_ranks}
-        grids = {
-            label: {name: limits[name] for name in default_grid(policy)} for label, policy in self.policies.items()
-        }
+        grids: dict[str, Grid] = {}
+        if effort.candidates is not None:
+            grids = {
+                p: _thinned(getattr(policy, "tunable", {}), effort.candidates) for p, policy in self.policies.items()
+            }
         found = tune(
-            self.environment,
+            self._split[0],
             self.policies,
             rounds=effort.validation_rounds,
             seed=self.seed,
@@ -149,7 +126,7 @@ class Reproduction:
     def regret(self) -> Experiment:
         """fig-regret: average scaled regret of every policy over rounds."""
         experiment = run_experiment(
-            self.environment,
+            self._split[1],
             self.tuning.policies,
             rounds=self.effort.rounds,
             runs=self.effort.runs,
@@ -166,8 +143,9 @@ class Reproduction:
     @cached_property
     def rank(self) -> dict[str, Experiment]:
         """fig-rank: regret by rank on a single product; tensor policy -> an experiment with labels ``R = …``."""
-        number = np.random.default_rng([self.seed, 31]).integers(self.environment.campaign.size)
-        single = _single_product(self.environment, int(self.environment.campaign[number]))
+        world = self._split[1]
+        product = int(world.campaign[np.random.default_rng([self.seed, 31]).integers(world.campaign.size)])
+        single = world.with_campaign([product], f"{world.name}, product {product}")
         found = {}
         for label, policy in self.tuning.policies.items():
             if "rank" not in getattr(policy, "tunable", ()):
@@ -270,17 +248,9 @@ class Reproduction:
         return lambda done, total, what: report(done, total, f"{stage}: {what}")
 
 
-def _single_product(environment: Environment, product: int) -> Environment:
-    return Environment(
-        environment.graph,
-        environment.users,
-        environment.products,
-        environment.probabilities,
-        settings=environment.settings,
-        campaign=[product],
-        name=f"{environment.name}, product {product}",
-        threads=environment.threads,
-    )
+def _thinned(grid: Grid, size: int) -> Grid:
+    """The candidates in the middle, at most ``size`` of each argument."""
+    return {name: values[max(0, len(values) - size) // 2 :][:size] for name, values in grid.items()}
 
 
 def _rows(users: Any, keep: Any) -> Any:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.experiments._environment import Environment
 from tensorucb.graph import Graph
-from tensorucb.policies import Oracle, PolicyState, Product
+from tensorucb.policies import Grid, Oracle, PolicyState, Product
 from tensorucb.rng import RngLike
 
 __all__ = ["ProductBlind"]
@@ -26,7 +26,7 @@ class ProductBlind:
     """
 
     name = "product-blind oracle"
-    tunable: tuple[str, ...] = ()
+    tunable: ClassVar[Grid] = {}
 
     def __init__(self, environment: Environment) -> None:
         mean = np.zeros(environment.graph.n_edges)

@@ -203,7 +203,7 @@ def run_experiment(
     policies: Mapping[str, Policy],
     *,
     rounds: int,
-    runs: int = 5,
+    runs: int | range = 5,
     seed: int = 0,
     directory: str | Path | None = None,
     report: Report | None = None,
@@ -214,6 +214,8 @@ def run_experiment(
     ----------
     policies
         Label -> policy. A policy is bound anew for each run.
+    runs
+        Number of runs, or a range of run numbers: a run's products and coins follow from its number.
     directory
         Where finished runs are kept, one file each. The same call with the same directory takes up where a
         killed one stopped, and ends with the same bytes. A kept run is used only if everything that it depends on
@@ -228,10 +230,11 @@ def run_experiment(
 
     check_environment(environment)
     check_policies(policies)
-    rounds, runs, seed = check_rounds("rounds", rounds), check_rounds("runs", runs), check_seed("seed", seed)
+    numbers = runs if isinstance(runs, range) and len(runs) else range(check_rounds("runs", runs))
+    rounds, seed = check_rounds("rounds", rounds), check_seed("seed", seed)
     check_report("report", report)
     files = None if directory is None else RunFiles(directory, environment, rounds=rounds, seed=seed)
-    total, done = len(policies) * runs * rounds, 0
+    total, done = len(policies) * len(numbers) * rounds, 0
     results: list[RunResult] = []
 
     def step(label: str) -> None:
@@ -241,7 +244,7 @@ def run_experiment(
             report(done, total, label)
 
     # Run by run rather than policy by policy: an interrupted experiment compares all policies already.
-    for run in range(runs):
+    for run in numbers:
         for label, policy in policies.items():
             found = files.read(label, policy, run) if files else None
             if found is None:

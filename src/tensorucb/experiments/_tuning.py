@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any
 
-from tensorucb.checks import check_count, check_mapping, check_sequence, shown
+import numpy as np
+
+from tensorucb.checks import check_mapping, check_sequence, shown
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.experiments._arguments import (
     check_environment,
@@ -20,31 +21,29 @@ from tensorucb.experiments._arguments import (
     check_seed,
 )
 from tensorucb.experiments._environment import Environment
-from tensorucb.experiments._runner import Report, run_policy
-from tensorucb.policies import Policy
-from tensorucb.policies._base import check_policy_object
+from tensorucb.experiments._runner import Report, policy_settings, run_policy
+from tensorucb.policies import Grid, Policy
 
 __all__ = [
-    "EXPLORATION_GRID",
-    "RANK_GRID",
     "VALIDATION_RUN",
     "Trial",
     "Tuning",
     "check_labels",
-    "default_grid",
     "read_settings",
+    "split_products",
     "tune",
+    "with_arguments",
     "write_settings",
 ]
 
-EXPLORATION_GRID = (1e-3, 1e-2, 1e-1, 1.0)
-"""The paper's candidates for c."""
-RANK_GRID = (1, 2, 5, 10, 20, 50)
-"""Candidates for R in the paper's range 1..50."""
 VALIDATION_RUN = 1_000_000
 """Number of the run whose products and coins settings are tried on; no experiment has that many."""
 
-Grid = Mapping[str, Sequence[Any]]
+# Every fifth product of a campaign is for tuning, if it has enough of them to be split.
+_TUNE_EVERY, _FEWEST_PRODUCTS = 5, 10
+_SWEEPS, _EXTENSIONS = 3, 3
+# Of whole numbers, which are sizes (rank, dimension): time and memory grow with them.
+_SIZE_EXTENSIONS = 1
 
 
 @dataclass(frozen=True)
@@ -82,15 +81,17 @@ def _setting(arguments: Mapping[str, Any]) -> str:
     )
 
 
-def default_grid(policy: Policy, *, ranks: Sequence[int] = RANK_GRID) -> dict[str, Sequence[Any]]:
-    """The paper's grid for what a policy lets be tuned: c, and R where there is one."""
-    check_policy_object("policy", policy)
-    ranks = check_sequence("ranks", ranks, "a list of ranks")
-    for rank in ranks:
-        check_count("ranks", rank, 1, 1000)
-    tunable: Sequence[str] = getattr(policy, "tunable", ())
-    known: dict[str, Sequence[Any]] = {"exploration": EXPLORATION_GRID, "rank": tuple(ranks)}
-    return {name: known[name] for name in tunable if name in known}
+def split_products(environment: Environment) -> tuple[Environment, Environment]:
+    """The world with the products on which settings are tuned, and with those on which policies are compared.
+
+    Every fifth product of the campaign is for tuning. With fewer than ten products both are the whole campaign; coins
+    and the order of products differ in any case (:data:`VALIDATION_RUN`).
+    """
+    campaign = environment.campaign
+    if campaign.size < _FEWEST_PRODUCTS:
+        return environment, environment
+    ours = np.arange(campaign.size) % _TUNE_EVERY == 0
+    return environment.with_campaign(campaign[ours]), environment.with_campaign(campaign[~ours])
 
 
 def tune(
@@ -100,22 +101,23 @@ def tune(
     rounds: int = 50,
     seed: int = 0,
     grids: Mapping[str, Grid] | None = None,
-    ranks: Sequence[int] = RANK_GRID,
     directory: str | Path | None = None,
     report: Report | None = None,
 ) -> Tuning:
-    """Try every setting of every policy's grid on the same rounds, and keep the best of each.
+    """Choose the settings of every policy on the same rounds.
+
+    The arguments are searched one after the other, each with the others at their best so far, until a sweep over all
+    of them changes nothing (three at most). If the best candidate of a policy's own grid is the smallest or the largest
+    number, the grid is extended by the factor between its last two, three times at most (whole numbers once).
 
     Parameters
     ----------
     rounds
-        Validation rounds, 50 in the paper. Their products and coins are the same for all settings of all
-        policies, and are not those of the experiment's runs.
+        Validation rounds, 50 in the paper. Their coins and the order of products are the same for all settings of all
+        policies, and are not those of the experiment's runs. :func:`split_products` keeps the products apart as well.
     grids
-        Label -> argument -> candidates; :func:`default_grid` where a label is missing. An empty grid keeps the
-        policy as it is.
-    ranks
-        Candidates for R in the default grids.
+        Label -> argument -> candidates, which are taken as they are; the policy's ``tunable`` where a label is missing.
+        An empty grid keeps the policy as it is.
     directory
         Where finished trials are kept, so that a killed search goes on.
     """
@@ -125,38 +127,98 @@ def tune(
     check_policies(policies)
     rounds, seed = check_rounds("rounds", rounds), check_seed("seed", seed)
     check_report("report", report)
-    grids = {} if grids is None else check_mapping("grids", grids, "a mapping of labels to grids")
-    for label, grid in grids.items():
+    given = {} if grids is None else check_mapping("grids", grids, "a mapping of labels to grids")
+    for label, grid in given.items():
         for name, values in check_mapping(f"grids[{shown(label)}]", grid, "a mapping of arguments to values").items():
             check_sequence(f"grids[{shown(label)}][{shown(name)}]", values, "a list of values to try")
-    check_labels(grids, policies)
-    chosen = {label: grids.get(label, default_grid(policy, ranks=ranks)) for label, policy in policies.items()}
-    combinations = {label: list(product(*grid.values())) for label, grid in chosen.items()}
-    total = rounds * sum(len(c) for c in combinations.values() if len(c) > 1)
+    check_labels(given, policies)
+    chosen: dict[str, Grid] = {p: given.get(p, getattr(policy, "tunable", {})) for p, policy in policies.items()}
     files = None if directory is None else RunFiles(directory, environment, rounds=rounds, seed=seed)
+    left = {label: rounds * sum(map(len, grid.values())) for label, grid in chosen.items()}
     done = 0
     kept: dict[str, Policy] = {}
     trials: dict[str, Sequence[Trial]] = {}
     for label, policy in policies.items():
-        if len(combinations[label]) == 1:
-            kept[label] = with_arguments(policy, dict(zip(chosen[label], combinations[label][0], strict=True)))
-            continue
-        tried = []
-        for values in combinations[label]:
-            arguments = dict(zip(chosen[label], values, strict=True))
+        left.pop(label)
+
+        def regret(arguments: Mapping[str, Any], label: str = label, policy: Policy = policy) -> float:
+            nonlocal done
             candidate = with_arguments(policy, arguments)
             result = files.read(label, candidate, VALIDATION_RUN) if files else None
             if result is None:
                 result = run_policy(environment, candidate, rounds=rounds, run=VALIDATION_RUN, seed=seed, label=label)
                 if files:
                     files.write(result, candidate)
-            tried.append(Trial(arguments, float(result.average_regret[-1])))
             done += rounds
             if report is not None:
-                report(done, total, f"{label} {_setting(arguments)}")
-        trials[label] = tried
-        kept[label] = with_arguments(policy, best(tried).arguments)
+                report(done, done + sum(left.values()), f"{label} {_setting(arguments)}")
+            return float(result.average_regret[-1])
+
+        grid = chosen[label]
+        if all(len(values) == 1 for values in grid.values()):
+            kept[label] = with_arguments(policy, {name: values[0] for name, values in grid.items()})
+            continue
+        trials[label] = _search(regret, grid, _start(policy, grid), extend=label not in given)
+        kept[label] = with_arguments(policy, best(trials[label]).arguments)
     return Tuning(kept, trials)
+
+
+def _start(policy: Policy, grid: Grid) -> dict[str, Any]:
+    """The policy's own arguments where they are candidates, else the middle one."""
+    own = policy_settings(policy)["arguments"]
+    return {n: own[n] if own.get(n) in values else values[len(values) // 2] for n, values in grid.items()}
+
+
+def _search(
+    regret: Callable[[Mapping[str, Any]], float], grid: Grid, start: Mapping[str, Any], *, extend: bool
+) -> list[Trial]:
+    """Everything tried, no setting twice; see :func:`tune`."""
+    tried: dict[str, Trial] = {}
+    current, candidates = dict(start), {name: list(values) for name, values in grid.items()}
+    extensions = {
+        name: (_SIZE_EXTENSIONS if isinstance(values[0], int) else _EXTENSIONS) if extend else 0
+        for name, values in grid.items()
+    }
+
+    def at(name: str, value: Any) -> float:
+        arguments = {**current, name: value}
+        key = repr(arguments)
+        if key not in tried:
+            tried[key] = Trial(arguments, regret(arguments))
+        return tried[key].regret
+
+    for _ in range(_SWEEPS):
+        before = dict(current)
+        for name, values in candidates.items():
+            found = [at(name, value) for value in values]
+            while extensions[name] and (more := _beyond(values, found)) is not None:
+                extensions[name] -= 1
+                try:
+                    found.append(at(name, more))
+                except InputError:  # The policy does not take it.
+                    extensions[name] = 0
+                    break
+                values.append(more)
+            current[name] = values[int(np.argmin(found))]
+        if current == before:
+            break
+    return list(tried.values())
+
+
+def _beyond(values: Sequence[Any], regrets: Sequence[float]) -> Any:
+    """The candidate to try next if the best so far is at an edge of the grid; None if there is none."""
+    numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    if not numbers or len(values) < 2:
+        return None
+    order = np.argsort(values)
+    for edge, inner in ((order[0], order[1]), (order[-1], order[-2])):
+        # Strictly better: where equals meet the edge, nothing is to be gained beyond it.
+        if regrets[edge] == min(regrets) < regrets[inner] and values[edge] > 0 and values[inner] > 0:
+            more = values[edge] * values[edge] / values[inner]
+            whole = isinstance(values[edge], int)
+            more = max(1, round(more)) if whole else float(f"{more:.3g}")
+            return None if more in values else more
+    return None
 
 
 def check_labels(grids: Mapping[str, Any], policies: Iterable[str]) -> None:

@@ -27,8 +27,9 @@ _SMOOTHING = 2.0
 class UserProfile:
     """Users by row: features, and optionally their past actions and influence on items with topics.
 
-    Pass it to `Policy.bind` or an environment in place of an (n, d) array. Most policies see :meth:`matrix`, all of it
-    as one flat array; `TensorUCB` takes the parts. It counts as an array-like, so NumPy functions take it as well.
+    Pass it to `Policy.bind` or an environment in place of an (n, d) array. `TensorUCB` takes the parts; the linear and
+    logistic baselines take :meth:`totals` and, for the product of each round, :meth:`matched`; other policies see
+    :meth:`matrix`, all of it as one flat array. It counts as an array-like, so NumPy functions take it as well.
 
     Parameters
     ----------
@@ -104,25 +105,110 @@ class UserProfile:
         """
         return self._flat
 
+    def totals(self) -> F64:
+        """What is known of users whatever the product, ``(n, d)``, read-only.
+
+        Features as they are, then log(1 + actions) and the log ratio of credit to what was expected, over all topics.
+        Coordinates are left out.
+        """
+        return self._totals
+
+    def matched(self, product: ArrayLike) -> F64:
+        """The users' past on items like one product: influence and taste, as far as they are there, ``(n, m)``.
+
+        Influence is the log ratio of credit to what was expected, both weighted by the product's topics. Taste is
+        log(1 + actions) by topic, beyond what the user's activity predicts, weighted in the same way. A feature below 0
+        counts as 0, and the weights are scaled to sum to 1. Columns have standard deviation ½ over products of one
+        topic, so that a column means the same for every product. Without a past there is no column.
+
+        Parameters
+        ----------
+        product
+            ``(k,)`` features of the product: its share of each topic.
+        """
+        weights = self.topic_weights(product)
+        columns = []
+        if self.credit is not None:
+            mean, deviation = self._influence_scale
+            ratio = _log_ratio(self.credit @ weights, self._expected @ weights)
+            columns.append(_HALF * (ratio - mean) / deviation)
+        if self.taste is not None:
+            columns.append(self._preference @ weights)
+        return np.column_stack(columns) if columns else np.zeros((self.n, 0))
+
+    def topic_weights(self, product: ArrayLike) -> F64:
+        """A product's features as weights of topics, which sum to 1; an error if it has another number of topics."""
+        shares = np.maximum(check_array("product", product, ("k",)), 0.0)
+        if self.k is not None and shares.shape != (self.k,):
+            raise ShapeError(
+                f"the users' profile knows {self.k} topics, so a product (or its first vector) must have {self.k} "
+                f"features; got shape {shares.shape}. Describe past items and products alike."
+            )
+        total = float(shares.sum())
+        return shares / total if total > 0.0 else np.full(shares.size, 1.0 / max(shares.size, 1))
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """:meth:`matrix`, for functions that take arrays."""
         flat: NDArray[Any] = self._flat.astype(dtype or np.float64, copy=bool(copy))
         return flat
 
     @cached_property
+    def _expected(self) -> F64:
+        """Credit that a user of average influence would have earned, by topic."""
+        assert self.credit is not None
+        assert self.exposure is not None
+        return np.asarray(self.exposure * (float(self.credit.sum()) / max(float(self.exposure.sum()), 1e-9)))
+
+    @cached_property
+    def _influence_scale(self) -> tuple[float, float]:
+        """Mean and deviation of the log ratio over users and topics."""
+        assert self.credit is not None
+        ratio = _log_ratio(self.credit, self._expected)
+        return float(ratio.mean()), float(ratio.std()) or 1.0
+
+    @cached_property
+    def _preference(self) -> F64:
+        """Log actions by topic beyond what activity predicts, with mean 0 and deviation ½ over users and topics."""
+        assert self.taste is not None
+        activity, liking = np.log1p(self.taste.sum(axis=1, keepdims=True)), np.log1p(self.taste)
+        beyond = liking - activity * (liking.mean(axis=0) / max(float(activity.mean()), 1e-9))
+        return np.asarray(_HALF * (beyond - beyond.mean()) / (float(beyond.std()) or 1.0))
+
+    @cached_property
+    def _activity(self) -> F64:
+        assert self.taste is not None
+        return _HALF * standardise(np.log1p(self.taste.sum(axis=1, keepdims=True)))
+
+    @cached_property
+    def _influence(self) -> F64:
+        assert self.credit is not None
+        totals = (part.sum(axis=1, keepdims=True) for part in (self.credit, self._expected))
+        return _HALF * standardise(_log_ratio(*totals))
+
+    @cached_property
+    def _totals(self) -> F64:
+        blocks = [self.features]
+        if self.taste is not None:
+            blocks.append(self._activity)
+        if self.credit is not None:
+            blocks.append(self._influence)
+        return _read_only(np.hstack(blocks))
+
+    @cached_property
     def _flat(self) -> F64:
         blocks = [part for part in (self.coordinates, self.features) if part is not None]
         if self.taste is not None:
-            blocks.append(_HALF * standardise(np.log1p(self.taste.sum(axis=1, keepdims=True))))
-            blocks.append(standardise(np.log1p(self.taste)) * float(self.taste.shape[1] ** -0.5))
-        if self.credit is not None and self.exposure is not None:
-            expected = self.exposure * (float(self.credit.sum()) / max(float(self.exposure.sum()), 1e-9))
-            overall = _log_ratio(self.credit.sum(axis=1, keepdims=True), expected.sum(axis=1, keepdims=True))
-            blocks.append(_HALF * standardise(overall))
-            blocks.append(standardise(_log_ratio(self.credit, expected)) * float(self.credit.shape[1] ** -0.5))
-        flat: F64 = np.ascontiguousarray(np.hstack(blocks))
-        flat.setflags(write=False)
-        return flat
+            blocks += [self._activity, standardise(np.log1p(self.taste)) * float(self.taste.shape[1] ** -0.5)]
+        if self.credit is not None:
+            by_topic = standardise(_log_ratio(self.credit, self._expected))
+            blocks += [self._influence, by_topic * float(self.credit.shape[1] ** -0.5)]
+        return _read_only(np.hstack(blocks))
+
+
+def _read_only(matrix: F64) -> F64:
+    result = np.ascontiguousarray(matrix)
+    result.setflags(write=False)
+    return result
 
 
 def _log_ratio(credit: F64, expected: F64) -> F64:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from tensorucb.policies._base import BasePolicy, Oracle, Policy, PolicyState, Product
+from tensorucb.policies._base import BasePolicy, Grid, Oracle, Policy, PolicyState, Product
 
 if TYPE_CHECKING:
     from tensorucb.policies.beliefs import expected_probabilities as expected_probabilities
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from tensorucb.policies.drift import DriftAlarm as DriftAlarm
     from tensorucb.policies.drift import DriftState as DriftState
     from tensorucb.policies.drift import ForgetOnDrift as ForgetOnDrift
+    from tensorucb.policies.gamma_counts import GammaCounts as GammaCounts
     from tensorucb.policies.high_degree import HighDegree as HighDegree
     from tensorucb.policies.imfb import IMFB as IMFB
     from tensorucb.policies.imlinucb import IMLinUCB as IMLinUCB
     from tensorucb.policies.linucb import LinUCB as LinUCB
+    from tensorucb.policies.logistic_ucb import LogisticUCB as LogisticUCB
     from tensorucb.policies.online_tensor_ucb import OnlineTensorUCB as OnlineTensorUCB
     from tensorucb.policies.random import Random as Random
     from tensorucb.policies.tensor_ucb import TensorUCB as TensorUCB
@@ -36,9 +38,11 @@ _EXPORTS: dict[str, str] = {
     "IMFB": "imfb",
     "DILinUCB": "dilinucb",
     "DILinUCBOriginal": "dilinucb_original",
+    "GammaCounts": "gamma_counts",
     "HighDegree": "high_degree",
     "IMLinUCB": "imlinucb",
     "LinUCB": "linucb",
+    "LogisticUCB": "logistic_ucb",
     "OnlineTensorUCB": "online_tensor_ucb",
     "Random": "random",
     "TensorUCB": "tensor_ucb",
@@ -57,9 +61,12 @@ __all__ = [
     "DriftAlarm",
     "DriftState",
     "ForgetOnDrift",
+    "GammaCounts",
+    "Grid",
     "HighDegree",
     "IMLinUCB",
     "LinUCB",
+    "LogisticUCB",
     "OnlineTensorUCB",
     "Oracle",
     "Policy",

@@ -28,6 +28,11 @@ __all__ = ["BasePolicy", "Oracle", "Policy", "PolicyState", "Product"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Product = ArrayLike | Sequence[ArrayLike]
+Grid = Mapping[str, Sequence[Any]]
+"""Argument -> candidates."""
+
+EXPLORATIONS = (1e-3, 1e-2, 1e-1, 1.0)
+"""The paper's candidates for c."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +116,9 @@ class BasePolicy:
     shares_parameters
         Whether what is learned of some edges moves the scores of others; True lets `check_policy` demand it.
     tunable
-        Constructor arguments an experiment may tune; the first plays the role of the paper's c.
+        Constructor arguments that experiments may tune, and the candidates of each, in increasing order if they are
+        numbers; the first argument plays the role of the paper's c. If the best of three numbers or more is the first
+        or the last, `tensorucb.experiments.tune` goes on in that direction.
     """
 
     name: str = "policy"
@@ -119,7 +126,7 @@ class BasePolicy:
     uses_product: bool = False
     pure: ClassVar[bool] = True
     shares_parameters: bool = False
-    tunable: ClassVar[tuple[str, ...]] = ("exploration",)
+    tunable: ClassVar[Grid] = {"exploration": EXPLORATIONS}
 
     _graph: Graph | None = None
     _users: Floats | None = None

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.policies._base import BasePolicy, Floats, Ints
+from tensorucb.policies._base import BasePolicy, Floats, Grid, Ints
 
 __all__ = ["PooledRatePolicy"]
 
@@ -18,7 +18,7 @@ _PRIOR_SUCCESSES, _PRIOR_TRIALS = 1.0, 20.0
 class PooledRatePolicy(BasePolicy):
     """Scores every edge with the success rate of all edges seen so far: ``(1 + Σy) / (20 + N)``."""
 
-    tunable: ClassVar[tuple[str, ...]] = ()
+    tunable: ClassVar[Grid] = {}
 
     def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
         return {"totals": np.array([_PRIOR_SUCCESSES, _PRIOR_TRIALS])}

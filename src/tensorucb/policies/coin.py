@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.checks import check_choice, check_number
-from tensorucb.policies._base import BasePolicy, Floats, Ints, Oracle
+from tensorucb.policies._base import BasePolicy, Floats, Grid, Ints, Oracle
 
 __all__ = ["COIN"]
 
@@ -25,6 +25,8 @@ class COIN(BasePolicy):
     With at least K such users, K of them are seeded; with fewer, all of them, and the oracle adds the rest from the
     other users on ``n/N`` (0 where untried).
 
+    Published: c as below, and as many cells as the authors' partition has. Added: c is tuned.
+
     Parameters
     ----------
     variant
@@ -35,6 +37,8 @@ class COIN(BasePolicy):
     """
 
     uses_product = True
+    # Trials are whole numbers: up to 0.1, every c asks for one trial of each edge for 300 rounds. 0 never explores.
+    tunable: ClassVar[Grid] = {"exploration": (0.0, 0.1, 0.3, 1.0)}
 
     def __init__(self, *, variant: str = "coin", exploration: float | None = None) -> None:
         self.variant = check_choice("variant", variant, _VARIANTS)

@@ -17,6 +17,8 @@ __all__ = ["CUCB"]
 class CUCB(BasePolicy):
     """``p = min(1, n/N + c√(3 ln t / 2N))`` per edge, 1 where untried; t counts rounds from 1.
 
+    Published: c = 1. Added: c, which is tuned. It has no prior: an untried edge counts as certain.
+
     Parameters
     ----------
     exploration

@@ -27,6 +27,8 @@ class DILinUCBOriginal(BasePolicy):
     The target features are the users' features as given to `bind`; the original takes Laplacian eigenvectors of
     the graph (`tensorucb.features.laplacian_eigenmap`). The regulariser is the plain ridge ``I/τ``, as in the
     original's DILinUCB; the Laplacian penalty ``Σ‖θ_u − θ_v‖²`` between neighbours of its L-variant is not used.
+    Added: c is tuned. Of a `UserProfile` it takes the flat matrix, since features that change with the product would
+    give every round a G of its own.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorucb.checks import check_count, check_number
 from tensorucb.errors import InputError, ShapeError, StateError
 from tensorucb.graph import Graph
-from tensorucb.policies._base import Oracle, Policy, PolicyState, Product
+from tensorucb.policies._base import Grid, Oracle, Policy, PolicyState, Product
 from tensorucb.policies._inputs import as_modes, as_observations
 from tensorucb.policies.beliefs import expected_probabilities
 from tensorucb.rng import RngLike, as_generator, stream_key
@@ -171,7 +171,7 @@ class ForgetOnDrift:
         Rounds kept for starting again.
     """
 
-    tunable: ClassVar[tuple[str, ...]] = ()
+    tunable: ClassVar[Grid] = {}
 
     def __init__(self, policy: Policy, *, run_length: float = 2000.0, warm_up: int = 20, memory: int = 200) -> None:
         if not isinstance(policy, Policy):

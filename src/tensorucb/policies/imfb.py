@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.checks import check_choice, check_count, check_number, check_share
-from tensorucb.policies._base import BasePolicy, Floats, Ints
+from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Floats, Grid, Ints
 
 __all__ = ["IMFB"]
 
@@ -20,6 +20,9 @@ class IMFB(BasePolicy):
     For every observed edge in order: ``A_i += β_j β_jᵀ, b_i += y β_j, θ_i = A_i⁻¹ b_i``, then
     ``C_j += θ_i θ_iᵀ, d_j += y θ_i, β_j = C_j⁻¹ d_j``. The score is
     ``clip(θ_i·β_j + α‖β_j‖_{A_i⁻¹} + α‖θ_i‖_{C_j⁻¹} + κ qᵗ)`` with t = 1 in the first round.
+
+    Published: θ and β start uniform on [0, 1/√dim], so that every edge starts near ¼. Added: the start is scaled to a
+    base rate. dim and the base rate are tuned beside α.
 
     Parameters
     ----------
@@ -34,11 +37,14 @@ class IMFB(BasePolicy):
     decay
         q, by which the bonus shrinks each round.
     init
-        ``"random"``: θ and β start uniform on [0, 1/√dim], as prior means (``b = λθ``, ``d = λβ``).
+        ``"random"``: θ and β start uniform on [0, s/√dim], as prior means (``b = λθ``, ``d = λβ``).
         ``"zero"``: at zero, where both gradients vanish, so that nothing is ever learned; kept to show it.
+    base_rate
+        Mean of θ_i·β_j at the start, s²/4; ¼ is the published form.
     """
 
     name = "IMFB"
+    tunable: ClassVar[Grid] = {"exploration": EXPLORATIONS, "dim": (2, 5, 10, 20), "base_rate": (0.01, 0.03, 0.1)}
 
     def __init__(
         self,
@@ -49,6 +55,7 @@ class IMFB(BasePolicy):
         warmup: float = 4.0,
         decay: float = 0.25,
         init: str = "random",
+        base_rate: float = 0.03,
     ) -> None:
         self.dim = check_count("dim", dim, 1, 1000)
         self.exploration = check_number("exploration", exploration)
@@ -56,6 +63,7 @@ class IMFB(BasePolicy):
         self.warmup = check_number("warmup", warmup)
         self.decay = check_share("decay", decay)
         self.init = check_choice("init", init, ("random", "zero"))
+        self.base_rate = check_share("base_rate", base_rate, zero=False, one=False)
 
     def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
         shape = (self.graph.n_nodes, self.dim)
@@ -63,7 +71,7 @@ class IMFB(BasePolicy):
             draw = partial(np.zeros, shape)
         else:
             generator = self._generator("start")
-            draw = partial(generator.uniform, 0.0, self.dim**-0.5, size=shape)
+            draw = partial(generator.uniform, 0.0, 2.0 * (self.base_rate / self.dim) ** 0.5, size=shape)
         inverse = np.broadcast_to(np.eye(self.dim) / self.ridge, (shape[0], self.dim, self.dim))
         return {"theta": draw(), "beta": draw(), "A_inverse": inverse.copy(), "C_inverse": inverse.copy()}
 

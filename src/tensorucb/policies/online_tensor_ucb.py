@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +22,7 @@ from tensorucb.learner import (
     state_to_arrays,
     update,
 )
-from tensorucb.policies._base import BasePolicy, Floats, Ints
+from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Floats, Grid, Ints
 from tensorucb.rng import RngLike
 from tensorucb.threads import map_chunks, single_threaded_blas, thread_count
 
@@ -82,7 +82,7 @@ class OnlineTensorUCB(BasePolicy):
     name = "OnlineTensorUCB"
     needs_users = True
     uses_product = True
-    tunable = ("exploration", "rank")
+    tunable: ClassVar[Grid] = {"exploration": EXPLORATIONS, "rank": (1, 2, 5, 10, 20, 50)}
 
     def __init__(
         self,

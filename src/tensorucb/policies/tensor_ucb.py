@@ -1,8 +1,7 @@
-"""`TensorUCB`: our default policy, a logistic tensor with node effects and optimism about sources."""
+"""`TensorUCB`: our default policy, a hierarchical logistic model with optimism about sources."""
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +12,7 @@ from tensorucb.checks import check_choice, check_count, check_number
 from tensorucb.errors import ShapeError
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
-from tensorucb.learner import blocks
+from tensorucb.learner import response
 from tensorucb.policies._base import BasePolicy, Floats, Ints, Product
 from tensorucb.policies.online_tensor_ucb import OnlineTensorUCB
 from tensorucb.rng import RngLike
@@ -24,72 +23,78 @@ __all__ = ["TensorUCB"]
 _KINDS = ("ucb", "thompson", "greedy")
 # exp of more would leave the range of numbers; the probability is 1 long before.
 _LARGEST_BONUS = 30.0
-# A source differs from others of its features less than it differs between products.
-_CONSTANT = 0.6
 
 
 class TensorUCB(BasePolicy):
-    """Contextual influence maximisation by a logistic tensor with node effects, fitted by blocks.
+    """Our default policy: a hierarchical logistic model of who responds to whom, in which context.
 
-    ``logit p_ij(z) = Σ_r (A_r·s_i)(B_r·t_j) Π_l (C^l_r·(z_l, 1)) + zᵀM s_i + d_i·(z, 1) + b_j + g·m_j(z)``: the paper's
-    tensor on features with a constant, the response ``M s_i`` to products that a source's features let expect, a vector
-    ``d_i`` of its own response beyond that, an offset ``b_j`` of each target and its past taste ``m_j(z)``. Prior
-    variances of main effects, of M and of d_i are learned. All parameters are refitted to all rounds from time to time
-    (each block by Newton's method, exact given the others); between refits ``d_i`` of the sources seen follow by a
-    Kalman step.
+    ``logit p_ij(x) = a(x) + α·s_i(x) + xᵀM s_i + d_i·(1, x) + γ·t_j + b_j + g·m_j(x)``: how the context x (product,
+    strategy, …) changes the base rate, with interactions between its modes; what a source's features predict, also in
+    this context; each source's own effect and own response beyond that; the target's features, its own readiness and
+    its past taste. Prior variances of all groups of weights are learned. All parameters are refitted to the rounds kept
+    from time to time; between refits ``d_i`` of the sources seen follow by a Kalman step. ``docs/model.md`` explains
+    the whole model on one page.
 
-    Whom to seed depends on the total response of a source to the product, so that exploration is about sources: the
-    deviation of a source's logit, times ``exploration``, is added to the logits of its out-edges.
+    Seeds are chosen by the total response of a source to the context, so exploration is about sources: the deviation of
+    a source's logit, times ``exploration``, is added to the logits of its out-edges.
 
-    Users are an (n, d) array, or a `UserProfile` with the past by topic, whose k must be the size of the product's
+    Users are an (n, d) array, or a `UserProfile` with the past by topic, whose k must be the size of the context's
     first vector: past influence and taste for the product then count from the first round on. Degrees are added. A
     profile's coordinates in the network are left out.
 
-    The other choices of the paper's family live in `OnlineTensorUCB`, which `TensorUCB.paper` returns: ``projection``
-    (sigmoid or clip), the kind of variance explored, likelihood, posterior, second moments and forgetting.
+    The paper's own model and its variants live in `OnlineTensorUCB`, which `TensorUCB.paper` returns.
 
     Parameters
     ----------
     rank
-        R. Three ranks hold the base rate and main effects of products, sources and targets; more hold interactions.
+        Largest number of weights of an interaction between two modes of the context; a larger interaction is learned
+        in a basis of the first ``rank`` contexts told.
     exploration
         c, the number of standard deviations added.
     exploration_kind
-        ``"ucb"``. ``"thompson"``: c deviations times a normal draw for each source, anew for each round told and each
-        product. ``"greedy"``: no exploration.
+        ``"ucb"``. ``"thompson"``: c deviations times a normal draw for each source, drawn again for each round told and
+        each product. ``"greedy"``: no exploration.
     base_logit
         Logit of every edge at the start; −3 is a probability of 4.7 %.
-    effect_deviation
-        Prior standard deviation τ of d_i for each product feature; for its constant 0.6 times that. Both are learned
-        on the way, and bound the deviations that are explored.
     max_rows
-        Observed edges kept for refits. Older ones are absorbed into Gaussian priors, so that work and memory stay.
+        Observed edges kept for refits. Older ones are absorbed into Gaussian priors, so that time and memory per round
+        stay bounded.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tensorucb as tu
+    >>> from tensorucb.data import make_sandbox
+    >>> box = make_sandbox(100, 800, 5, rng=0)
+    >>> policy = tu.TensorUCB()
+    >>> policy.bind(box.graph, box.users, rng=0)
+    >>> edges = box.graph.out_edges(np.array([3, 7]))
+    >>> policy.update(box.products[0], edges, np.zeros(edges.size))
+    >>> policy.score(box.products[0]).shape
+    (800,)
     """
 
     name = "TensorUCB"
     needs_users = True
     uses_product = True
     shares_parameters = True
-    tunable = ("exploration", "rank")
 
-    _state: blocks.BlockState | None = None
+    _state: response.ResponseState | None = None
     _topics: int | None = None
 
     def __init__(
         self,
-        rank: int = 5,
-        exploration: float = 1.0,
+        rank: int = 100,
+        exploration: float = 0.3,
         *,
         exploration_kind: str = "ucb",
         base_logit: float = -3.0,
-        effect_deviation: float = 0.25,
         max_rows: int = 400_000,
     ) -> None:
         self.rank = check_count("rank", rank, 1, 1000)
         self.exploration = check_number("exploration", exploration)
         self.exploration_kind = check_choice("exploration_kind", exploration_kind, _KINDS)
         self.base_logit = check_number("base_logit", base_logit, low=-30.0, high=30.0)
-        self.effect_deviation = check_number("effect_deviation", effect_deviation, strict=True, high=100.0)
         self.max_rows = check_count("max_rows", max_rows, 1)
 
     @classmethod
@@ -121,7 +126,7 @@ class TensorUCB(BasePolicy):
         profile = users if isinstance(users, UserProfile) else UserProfile(self.users)
         degrees = np.log1p(np.column_stack([graph.out_degree, graph.in_degree]).astype(np.float64))
         columns = np.hstack([degrees, profile.features])
-        self._nodes = blocks.node_features(columns, profile.taste, profile.credit, profile.exposure)
+        self._nodes = response.node_features(columns, profile.taste, profile.credit, profile.exposure)
         self._topics, self._state = profile.k, None
 
     def mean(self, product: Product) -> Floats:
@@ -131,19 +136,8 @@ class TensorUCB(BasePolicy):
 
     # -- the model --
 
-    def _model(self) -> blocks.BlockSettings:
-        deviation = self.effect_deviation
-        return blocks.BlockSettings(
-            rank=self.rank,
-            base_logit=self.base_logit,
-            product_deviation=deviation,
-            source_deviation=_CONSTANT * deviation,
-            max_rows=self.max_rows,
-        )
-
-    def _begin(self, key: int, vectors: tuple[Floats, ...]) -> blocks.BlockState:
-        generator = np.random.default_rng([key, zlib.crc32(b"start")])
-        return blocks.start(self._model(), self._nodes, vectors, generator)
+    def _model(self) -> response.ResponseSettings:
+        return response.ResponseSettings(rank=self.rank, base_logit=self.base_logit, max_rows=self.max_rows)
 
     def _modes(self, product: Product) -> tuple[Floats, ...]:
         modes = super()._modes(product)
@@ -154,24 +148,22 @@ class TensorUCB(BasePolicy):
             )
         return modes
 
-    def _knowledge(self, modes: tuple[Floats, ...]) -> blocks.BlockState:
-        """What is known now; before the first round, the start for products like this one."""
-        return self._begin(self._key, modes) if self._state is None else self._state
+    def _knowledge(self, modes: tuple[Floats, ...]) -> response.ResponseState:
+        """What is known now; before the first round, the start for contexts like this one."""
+        return response.start(self._model(), self._nodes, modes) if self._state is None else self._state
 
     def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
         state = self._knowledge(modes)
-        product = blocks.scaled_product(state.scales, modes)
         sources, targets = self.graph.sources[edges].astype(np.int64), self.graph.targets[edges]
-        record = blocks.make_round(product, sources, targets, outcomes)
+        record = response.make_round(state.context.scaled(modes), sources, targets, outcomes)
         with single_threaded_blas():
-            self._state = blocks.learn(self._model(), self._nodes, state, record)
+            self._state = response.learn(self._model(), self._nodes, state, record)
 
-    def _scores(self, modes: tuple[Floats, ...], *, deviations: bool) -> blocks.Scores:
+    def _scores(self, modes: tuple[Floats, ...], *, deviations: bool) -> response.Scores:
         state = self._knowledge(modes)
-        product = blocks.scaled_product(state.scales, modes)
         edges = self.graph.out_offsets, self.graph.targets
         with single_threaded_blas():
-            return blocks.score(self._nodes, state, product, *edges, deviations=deviations)
+            return response.score(self._nodes, state, state.context.scaled(modes), *edges, deviations=deviations)
 
     def _score(self, modes: tuple[Floats, ...]) -> Floats:
         explores = self.exploration_kind != "greedy" and self.exploration > 0.0
@@ -182,16 +174,16 @@ class TensorUCB(BasePolicy):
         if self.exploration_kind == "thompson":
             bonus = bonus * self._generator("thompson", modes).normal(size=bonus.size)
         bonus = np.clip(bonus, -_LARGEST_BONUS, _LARGEST_BONUS)
-        return blocks.raised(scores.probabilities, self.graph.out_offsets, bonus)
+        return response.raised(scores.probabilities, self.graph.out_offsets, bonus)
 
     # -- state --
 
     def _saved(self) -> Mapping[str, NDArray[Any]]:
-        return {} if self._state is None else blocks.state_to_arrays(self._state)
+        return {} if self._state is None else response.state_to_arrays(self._state)
 
     def _load(self, key: int, dims: tuple[int, ...] | None, arrays: Mapping[str, NDArray[Any]]) -> None:
         if dims is None or not arrays:
             self._state = None
             return
-        fresh = self._begin(key, tuple(np.zeros(size) for size in dims))
-        self._state = blocks.state_from_arrays(fresh, arrays)
+        fresh = response.start(self._model(), self._nodes, tuple(np.zeros(size) for size in dims))
+        self._state = response.state_from_arrays(fresh, arrays)

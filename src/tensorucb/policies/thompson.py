@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.checks import check_flag, check_number
-from tensorucb.policies._base import BasePolicy, Floats, Ints
+from tensorucb.checks import check_flag, check_number, check_share
+from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Floats, Grid, Ints
 
 __all__ = ["Thompson"]
 
 
 class Thompson(BasePolicy):
-    """``p_e ~ Beta((a + Σy)/c, (b + Σ(1 − y))/c)``, anew after every update.
+    """``p_e ~ Beta((a + Σy)/c, (b + Σ(1 − y))/c)``, again after every update.
+
+    Published: Beta(1, 1), a prior mean of ½, from which rare responses take many trials per edge to recover. Added: a
+    prior around a base rate, and c.
 
     Parameters
     ----------
     exploration
         c, which multiplies the posterior's variance and keeps its mean; 1 is plain Thompson sampling.
-    prior_successes
-        a, the successes of each edge before the start.
-    prior_failures
-        b, the failures of each edge before the start.
+    base_rate, prior_trials
+        ``a/(a + b)`` and ``a + b``: the rate of every edge before the start, and how many trials it counts for;
+        ½ and 2 are the published form.
     by_cell
         Keep counts apart for each product cell (the product's dominant entry), as COIN does.
 
@@ -33,18 +35,23 @@ class Thompson(BasePolicy):
     """
 
     name = "Thompson"
+    tunable: ClassVar[Grid] = {
+        "exploration": EXPLORATIONS,
+        "base_rate": (0.01, 0.03, 0.1),
+        "prior_trials": (1.0, 4.0, 16.0),
+    }
 
     def __init__(
         self,
         *,
         exploration: float = 1.0,
-        prior_successes: float = 1.0,
-        prior_failures: float = 1.0,
+        base_rate: float = 0.03,
+        prior_trials: float = 4.0,
         by_cell: bool = False,
     ) -> None:
         self.exploration = check_number("exploration", exploration, strict=True)
-        self.prior_successes = check_number("prior_successes", prior_successes, strict=True)
-        self.prior_failures = check_number("prior_failures", prior_failures, strict=True)
+        self.base_rate = check_share("base_rate", base_rate, zero=False, one=False)
+        self.prior_trials = check_number("prior_trials", prior_trials, strict=True)
         self.by_cell = self.uses_product = check_flag("by_cell", by_cell)
 
     def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
@@ -60,8 +67,8 @@ class Thompson(BasePolicy):
         cell, successes, failures = self._cell(modes), 0.0, 0.0
         if self._arrays:
             successes, failures = self._arrays["successes"][cell], self._arrays["failures"][cell]
-        a = (self.prior_successes + successes) / self.exploration
-        b = (self.prior_failures + failures) / self.exploration
+        a = (self.base_rate * self.prior_trials + successes) / self.exploration
+        b = ((1.0 - self.base_rate) * self.prior_trials + failures) / self.exploration
         return self._generator("score").beta(a, b, size=self.graph.n_edges)
 
     def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:

@@ -92,14 +92,14 @@ def add_node_bounds(order, owners, others, vectors, P, c, out):  # type: ignore[
 
 
 @numba.njit(**KERNEL)
-def add_product_bounds(sources, targets, features, P, c, out):  # type: ignore[no-untyped-def]
-    """``out[e] += c·√(xᵀ P x)`` with ``x = x_i ⊙ x_j`` and one P for all edges."""
-    d = features.shape[1]
+def add_product_bounds(sources, targets, left, right, P, c, out):  # type: ignore[no-untyped-def]
+    """``out[e] += c·√(xᵀ P x)`` with ``x = left[i] ⊙ right[j]`` and one P for all edges."""
+    d = left.shape[1]
     g, x = np.empty(d), np.empty(d)
     for e in range(sources.size):
         i, j = sources[e], targets[e]
         for a in range(d):
-            x[a] = features[i, a] * features[j, a]
+            x[a] = left[i, a] * right[j, a]
         s = _gain(P, x, g)
         out[e] += c * math.sqrt(max(s, 0.0))
 

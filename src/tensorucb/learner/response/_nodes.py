@@ -16,7 +16,7 @@ I64 = NDArray[np.int64]
 _SMOOTHING = 2.0
 # A heavy tail must not let one feature of one user outweigh everything.
 _LARGEST = 8.0
-# Weights of features times product features: more features than fit are replaced by their leading axes.
+# Weights of features times context features: more features than fit are replaced by their leading axes.
 _MOST_CROSSINGS = 400
 
 
@@ -27,9 +27,9 @@ class NodeFeatures:
     Attributes
     ----------
     source
-        ``(n, d_s)``: features, past influence, zeros where columns depend on the product, and a constant.
+        ``(n, d_s)``: features, past influence, then zeros in the columns that depend on the product.
     target
-        ``(n, d_t)``: features, past influence and a constant.
+        ``(n, d_t)``: features and past influence.
     credit, exposure, influence
         ``(n, k)`` past credit, ``(n, k)`` credit to be expected, ``(n,)`` the log of their ratio; or None.
     preference
@@ -48,7 +48,7 @@ class NodeFeatures:
 
     @property
     def slots(self) -> int:
-        """Number of product-dependent columns of a source, which stand before its constant."""
+        """Number of product-dependent columns of a source, which stand last."""
         return (self.credit is not None) + (self.preference is not None)
 
     @property
@@ -57,15 +57,15 @@ class NodeFeatures:
         return int(self.source.shape[0])
 
     def crossed(self, k: int, rows: I64 | slice = slice(None)) -> F64:
-        """``(n, c)`` features that respond to each of k product features: all, or as many leading axes as can be."""
-        d, features = len(self.axes), self.target[rows, :-1]
+        """``(n, c)`` features that respond to each of k context features: all, or as many leading axes as can be."""
+        d, features = len(self.axes), self.target[rows]
         width = min(d, max(1, _MOST_CROSSINGS // k))
         return features if width == d else features @ self.axes[:, :width]
 
     def sources(self, mix: F64) -> F64:
         """``(n, d_s)`` features of all sources for one product with mixture ``mix``."""
         X = self.source.copy()
-        column = X.shape[1] - 1 - self.slots
+        column = X.shape[1] - self.slots
         if self.credit is not None and self.exposure is not None and self.influence is not None:
             X[:, column] = _ratio(self.credit @ mix, self.exposure @ mix) - self.influence
             column += 1
@@ -76,7 +76,7 @@ class NodeFeatures:
     def pulls(self, sources: I64, mixes: F64) -> F64:
         """``(q, d_s)`` features of some sources, each for its own mixture."""
         X = self.source[sources]
-        column = X.shape[1] - 1 - self.slots
+        column = X.shape[1] - self.slots
         if self.credit is not None and self.exposure is not None and self.influence is not None:
             credit = np.einsum("qk,qk->q", self.credit[sources], mixes)
             expected = np.einsum("qk,qk->q", self.exposure[sources], mixes)
@@ -112,12 +112,12 @@ def node_features(users: F64, taste: F64 | None, credit: F64 | None, exposure: F
         expected = exposure * (float(credit.sum()) / max(float(exposure.sum()), 1e-9))
         influence = _ratio(credit.sum(axis=1), expected.sum(axis=1))
         columns.append(_standard(influence[:, None]))
-    X, one = _distinct(np.hstack(columns)), np.ones((len(users), 1))
+    X = _distinct(np.hstack(columns))
     axes = np.linalg.eigh(X.T @ X)[1][:, ::-1]
     slots = np.zeros((len(users), (taste is not None) + (influence is not None)))
     return NodeFeatures(
-        source=np.hstack([X, slots, one]),
-        target=np.hstack([X, one]),
+        source=np.hstack([X, slots]),
+        target=X,
         credit=None if influence is None else credit,
         exposure=expected,
         influence=influence,

@@ -1,0 +1,77 @@
+"""`GammaCounts`: one response rate per source, the bar that every model has to clear."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.checks import check_choice, check_number, check_share
+from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Floats, Grid, Ints, Product
+
+__all__ = ["GammaCounts"]
+
+_KINDS = ("ucb", "thompson")
+
+
+class GammaCounts(BasePolicy):
+    """A Gamma–Poisson rate of responses per out-edge for each source; blind to products, targets and features.
+
+    ``λ_i ~ Gamma(A_i, B_i)`` with ``A_i = a + Σy`` and ``B_i = b + N`` over the source's out-edges observed so far, and
+    every out-edge has ``p_ij = min(1, λ_i)``: the mean ``A_i/B_i`` plus c deviations ``√A_i/B_i``, or a draw.
+
+    Published: nowhere in this form; it is the smallest policy that learns whom to seed.
+
+    Parameters
+    ----------
+    exploration
+        c. With draws, the factor on the posterior's variance; 1 is plain Thompson sampling.
+    exploration_kind
+        ``"ucb"``: the mean plus c deviations. ``"thompson"``: a draw per source, again after every update.
+    base_rate, prior_trials
+        ``a/b`` and ``b``: the rate of every source before the start, and how many trials it counts for.
+    """
+
+    name = "GammaCounts"
+    tunable: ClassVar[Grid] = {
+        "exploration": EXPLORATIONS,
+        "exploration_kind": _KINDS,
+        "base_rate": (0.01, 0.03, 0.1),
+        "prior_trials": (3.0, 10.0, 30.0),
+    }
+
+    def __init__(
+        self,
+        *,
+        exploration: float = 0.1,
+        exploration_kind: str = "ucb",
+        base_rate: float = 0.03,
+        prior_trials: float = 10.0,
+    ) -> None:
+        self.exploration = check_number("exploration", exploration)
+        self.exploration_kind = check_choice("exploration_kind", exploration_kind, _KINDS)
+        self.base_rate = check_share("base_rate", base_rate, zero=False, one=False)
+        self.prior_trials = check_number("prior_trials", prior_trials, strict=True)
+
+    def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
+        n = self.graph.n_nodes
+        return {"shape": np.full(n, self.base_rate * self.prior_trials), "trials": np.full(n, self.prior_trials)}
+
+    def mean(self, product: Product) -> Floats:
+        """The believed probability of every edge, without exploration."""
+        self._modes(product)
+        return self._of_edges(self._arrays["shape"] / self._arrays["trials"])
+
+    def _of_edges(self, rates: Floats) -> Floats:
+        return np.asarray(np.minimum(rates, 1.0)[self.graph.sources])
+
+    def _score(self, modes: tuple[Floats, ...]) -> Floats:
+        shape, trials, c = self._arrays["shape"], self._arrays["trials"], self.exploration
+        if self.exploration_kind == "thompson" and c > 0.0:
+            return self._of_edges(self._generator("score").gamma(shape / c) * c / trials)
+        return self._of_edges((shape + c * np.sqrt(shape)) / trials)
+
+    def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
+        np.add.at(self._arrays["shape"], self.graph.sources[edges], outcomes)
+        np.add.at(self._arrays["trials"], self.graph.sources[edges], 1.0)

@@ -1,0 +1,195 @@
+"""`LogisticUCB`: logistic regression on main effects, refitted to the log (after Filippi et al. 2010)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from tensorucb.checks import check_count, check_number
+from tensorucb.errors import InputError
+from tensorucb.policies import _main_effects
+from tensorucb.policies._base import EXPLORATIONS, Floats, Grid, Ints
+from tensorucb.policies._feature_policy import FeaturePolicy
+from tensorucb.threads import single_threaded_blas
+
+__all__ = ["LogisticUCB"]
+
+# The base rate is soon known from the data, so its prior is wide.
+_CONSTANT_VARIANCE = 4.0
+# Refit when the number of rows has grown by this factor: the time for all refits stays near that of the last one.
+_GROWTH = 1.15
+_STEPS, _TOLERANCE = 30, 1e-10
+
+
+class LogisticUCB(FeaturePolicy):
+    """Logistic regression on ``x = (x_i, x_j, z, …, 1)``, the features of `LinUCB`, and optimism in the logit.
+
+    ``θ`` maximises ``Σ [y x·θ − log(1 + exp x·θ)] − ½(θ − μ)ᵀΛ(θ − μ)`` by Newton's method. At the maximum the Laplace
+    covariance is ``P = (Λ + Σ p(1 − p) x xᵀ)⁻¹``, and ``p_ij = 1/(1 + exp(−x·θ − c√(xᵀPx)))``. Each round is learned
+    with the last posterior as its prior; whenever the log has grown by 15 %, all of it is fitted again.
+
+    Published: GLM-UCB, with the same model on fixed features. Added: a Gaussian prior around a base rate, and from a
+    `UserProfile` the past influence and taste of source and target for this very product (`UserProfile.matched`).
+
+    Parameters
+    ----------
+    exploration
+        c, the number of standard deviations added to a logit.
+    prior_variance
+        Prior variance of every weight but the constant's.
+    base_logit
+        Prior mean of the constant: the logit of every edge at the start; −3 is a probability of 4.7 %.
+    max_rows
+        Observed edges kept for refits. Of more, the older half becomes part of the prior (by its Laplace
+        approximation), so that time and memory per round stay bounded.
+    matched
+        False: of a `UserProfile`, use the flat matrix.
+    """
+
+    name = "LogisticUCB"
+    uses_product = True
+    tunable: ClassVar[Grid] = {"exploration": EXPLORATIONS, "prior_variance": (0.01, 0.1, 1.0)}
+
+    def __init__(
+        self,
+        *,
+        exploration: float = 0.1,
+        prior_variance: float = 0.1,
+        base_logit: float = -3.0,
+        max_rows: int = 200_000,
+        matched: bool = True,
+    ) -> None:
+        self.exploration = check_number("exploration", exploration)
+        self.prior_variance = check_number("prior_variance", prior_variance, strict=True)
+        self.base_logit = check_number("base_logit", base_logit, low=-30.0, high=30.0)
+        self.max_rows = check_count("max_rows", max_rows, 1)
+        self._take_matched(matched)
+
+    def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
+        """θ and its precision; μ and Λ, what is known apart from the log; and the log."""
+        if dims is None:
+            return {}
+        mean = np.zeros(2 * (self.users.shape[1] + self._n_matched) + sum(dims) + 1)
+        mean[-1] = self.base_logit
+        precision = np.diag(np.append(np.full(mean.size - 1, 1.0 / self.prior_variance), 1.0 / _CONSTANT_VARIANCE))
+        nothing: Ints = np.empty(0, dtype=np.int64)
+        return {
+            "theta": mean,
+            "precision": precision,
+            "prior_mean": mean.copy(),
+            "prior_precision": precision.copy(),
+            "fitted_rows": np.zeros(1, dtype=np.int64),
+            "edges": nothing,
+            "outcomes": np.empty(0),
+            "products": np.empty((0, sum(dims))),
+            "product_of": nothing.copy(),
+        }
+
+    def _score(self, modes: tuple[Floats, ...]) -> Floats:
+        arrays = self._arrays or self._initial(tuple(mode.size for mode in modes))
+        with single_threaded_blas():
+            covariance = np.linalg.inv(arrays["precision"])
+        context = np.append(np.concatenate(modes), 1.0)
+        logits, variance = _main_effects.moments(self.graph, self._nodes(modes), context, arrays["theta"], covariance)
+        return np.asarray(expit(logits + self.exploration * np.sqrt(variance)))
+
+    def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
+        arrays = self._arrays
+        with single_threaded_blas():
+            rows = self._rows(modes, edges)
+            arrays["theta"], arrays["precision"] = fit(rows, outcomes, arrays["theta"], arrays["precision"])
+            self._keep(modes, edges, outcomes)
+            if arrays["edges"].size >= _GROWTH * arrays["fitted_rows"][0]:
+                self._refit()
+
+    def _rows(self, modes: tuple[Floats, ...], edges: Ints) -> Floats:
+        context = np.append(np.concatenate(modes), 1.0)
+        return _main_effects.edge_rows(self.graph, self._nodes(modes), context, edges)
+
+    def _keep(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
+        """Add a round to the log; a product is stored once."""
+        arrays, product = self._arrays, np.concatenate(modes)
+        known = np.flatnonzero((arrays["products"] == product).all(axis=1))
+        if known.size == 0:
+            arrays["products"] = np.vstack([arrays["products"], product])
+        number = int(known[0]) if known.size else len(arrays["products"]) - 1
+        arrays["edges"] = np.append(arrays["edges"], edges)
+        arrays["outcomes"] = np.append(arrays["outcomes"], outcomes)
+        arrays["product_of"] = np.append(arrays["product_of"], np.full(edges.size, number))
+
+    def _logged(self) -> Floats:
+        """X of every row of the log."""
+        arrays, cuts = self._arrays, np.cumsum(self._dims or ())[:-1]
+        rows = np.empty((arrays["edges"].size, arrays["theta"].size))
+        for number, product in enumerate(arrays["products"]):
+            here = np.flatnonzero(arrays["product_of"] == number)
+            rows[here] = self._rows(tuple(np.split(product, cuts)), arrays["edges"][here])
+        return rows
+
+    def _refit(self) -> None:
+        arrays, rows = self._arrays, self._logged()
+        mean, precision, start = arrays["prior_mean"], arrays["prior_precision"], arrays["theta"]
+        theta, arrays["precision"] = fit(rows, arrays["outcomes"], mean, precision, start)
+        arrays["theta"] = theta
+        if len(rows) > self.max_rows:
+            old = slice(0, len(rows) - self.max_rows // 2)
+            slope, curvature = derivatives(rows[old], arrays["outcomes"][old], theta, mean, precision)
+            arrays["prior_mean"] = theta + np.linalg.solve(curvature, slope)
+            arrays["prior_precision"] = curvature
+            for name in ("edges", "outcomes", "product_of"):
+                arrays[name] = arrays[name][old.stop :].copy()
+            used, arrays["product_of"] = np.unique(arrays["product_of"], return_inverse=True)
+            arrays["products"] = arrays["products"][used]
+        arrays["fitted_rows"][0] = arrays["edges"].size
+
+    def _load(self, key: int, dims: tuple[int, ...] | None, arrays: Mapping[str, NDArray[Any]]) -> None:
+        expected = self._initial(dims)
+        sizes = {name: len(np.atleast_1d(arrays[name])) for name in ("edges", "products") if name in arrays}
+        for name in ("edges", "outcomes", "product_of"):
+            if name in expected:
+                expected[name] = np.resize(expected[name], sizes.get("edges", 0))
+        if "products" in expected:
+            expected["products"] = np.zeros((sizes.get("products", 0), expected["products"].shape[1]))
+        found = self._matching(expected, arrays)
+        for name, limit in (("edges", self.graph.n_edges), ("product_of", sizes.get("products", 0))):
+            if name in found and found[name].size and not 0 <= found[name].min() <= found[name].max() < limit:
+                raise InputError(f"the state of {self.name} is malformed: {name} must lie in 0..{limit - 1}.")
+        self._arrays = found
+
+
+def derivatives(
+    rows: Floats, outcomes: Floats, theta: Floats, mean: Floats, precision: Floats
+) -> tuple[Floats, Floats]:
+    """Gradient and negative Hessian of the log posterior at θ."""
+    p = expit(rows @ theta)
+    slope = rows.T @ (outcomes - p) - precision @ (theta - mean)
+    return slope, precision + (rows.T * (p * (1.0 - p))) @ rows
+
+
+def fit(
+    rows: Floats, outcomes: Floats, mean: Floats, precision: Floats, start: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """The mode of the posterior under the prior N(mean, precision⁻¹), and the precision there."""
+
+    def value(at: Floats) -> float:
+        logits, apart = rows @ at, at - mean
+        return float(outcomes @ logits - np.logaddexp(0.0, logits).sum() - 0.5 * apart @ precision @ apart)
+
+    theta = mean if start is None else start
+    best = value(theta)
+    for _ in range(_STEPS):
+        slope, curvature = derivatives(rows, outcomes, theta, mean, precision)
+        step = np.linalg.solve(curvature, slope)
+        close = slope @ step <= _TOLERANCE * max(1.0, abs(best))
+        # A full step may overshoot; a small enough one never does. Close to the maximum there is only rounding.
+        while not close and (reached := value(theta + step)) < best:
+            step /= 2.0
+        theta = theta + step
+        if close:
+            break
+        best = reached
+    return theta, derivatives(rows, outcomes, theta, mean, precision)[1]
