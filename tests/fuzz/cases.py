@@ -677,7 +677,7 @@ simple(
     experiments.tune,
     lambda w: {
         **{"environment": w.environment, "policies": {"CUCB": policies.CUCB()}, "rounds": 2, "seed": 0},
-        **{"grids": {"CUCB": {"exploration": [0.1, 1.0]}}, "ranks": (1, 2), "directory": None, "report": None},
+        **{"grids": {"CUCB": {"exploration": [0.1, 1.0]}}, "directory": None, "report": None},
     },
     writes=True,
 )
@@ -728,7 +728,6 @@ CASES["experiments.Experiment.final"] = lambda w: Case(
     w.experiment.final, {"policy": "Random", "last": 1, "level": 0.9}
 )
 CASES["experiments.Experiment.table"] = lambda w: Case(w.experiment.table, {"level": 0.9})
-simple("experiments.default_grid", experiments.default_grid, lambda w: {"policy": policies.CUCB(), "ranks": (1, 2)})
 simple("experiments.sampled", experiments.sampled, lambda w: {"environment": w.environment, "size": 8, "seed": 0})
 
 # -- plots --

@@ -8,7 +8,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from tensorucb.cli._options import MANY, finite
@@ -158,6 +157,8 @@ def load_world(
     assert synthetic is not None
     if preparation != Preparation():
         raise typer.BadParameter("--min-actions, --products and --window are for --data; a generated network has none.")
+    import numpy as np
+
     from tensorucb.data import digg_like, flixster_like
 
     make = digg_like if synthetic is Synthetic.digg else flixster_like

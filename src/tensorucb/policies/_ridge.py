@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tensorucb.threads import single_threaded_blas
 
-__all__ = ["blank", "posterior", "with_batch"]
+__all__ = ["blank", "covariance_of", "posterior", "with_batch"]
 
 Floats = NDArray[np.float64]
 
@@ -25,15 +25,20 @@ def with_batch(
         return precision + features.T @ features / noise_variance, moment + features.T @ outcomes
 
 
+def covariance_of(precision: Floats) -> Floats:
+    """The inverse of a precision matrix, also where features are so large that the prior is lost in rounding."""
+    try:
+        covariance = np.linalg.inv(precision)
+    except np.linalg.LinAlgError:
+        # Directions below the rounding are known by the rest alone.
+        values, vectors = np.linalg.eigh(precision)
+        floor = values[-1] * np.finfo(np.float64).eps * values.size
+        covariance = (vectors / np.maximum(values, floor)) @ vectors.T
+    return np.asarray((covariance + covariance.T) / 2.0)
+
+
 def posterior(precision: Floats, moment: Floats, noise_variance: float) -> tuple[Floats, Floats]:
     """Coefficients ``θ = M⁻¹B/σ²`` and covariance ``M⁻¹``."""
     with single_threaded_blas():
-        try:
-            covariance = np.linalg.inv(precision)
-        except np.linalg.LinAlgError:
-            # Features so large that the prior is lost in rounding; directions below it are known by the rest alone.
-            values, vectors = np.linalg.eigh(precision)
-            floor = values[-1] * np.finfo(np.float64).eps * values.size
-            covariance = (vectors / np.maximum(values, floor)) @ vectors.T
-        covariance = (covariance + covariance.T) / 2.0
+        covariance = covariance_of(precision)
         return covariance @ moment / noise_variance, covariance

@@ -14,6 +14,7 @@ from tensorucb.errors import InputError
 from tensorucb.policies import _main_effects
 from tensorucb.policies._base import EXPLORATIONS, Floats, Grid, Ints
 from tensorucb.policies._feature_policy import FeaturePolicy
+from tensorucb.policies._ridge import covariance_of
 from tensorucb.threads import single_threaded_blas
 
 __all__ = ["LogisticUCB"]
@@ -92,7 +93,7 @@ class LogisticUCB(FeaturePolicy):
     def _score(self, modes: tuple[Floats, ...]) -> Floats:
         arrays = self._arrays or self._initial(tuple(mode.size for mode in modes))
         with single_threaded_blas():
-            covariance = np.linalg.inv(arrays["precision"])
+            covariance = covariance_of(arrays["precision"])
         context = np.append(np.concatenate(modes), 1.0)
         logits, variance = _main_effects.moments(self.graph, self._nodes(modes), context, arrays["theta"], covariance)
         return np.asarray(expit(logits + self.exploration * np.sqrt(variance)))
@@ -138,7 +139,7 @@ class LogisticUCB(FeaturePolicy):
         if len(rows) > self.max_rows:
             old = slice(0, len(rows) - self.max_rows // 2)
             slope, curvature = derivatives(rows[old], arrays["outcomes"][old], theta, mean, precision)
-            arrays["prior_mean"] = theta + np.linalg.solve(curvature, slope)
+            arrays["prior_mean"] = theta + covariance_of(curvature) @ slope
             arrays["prior_precision"] = curvature
             for name in ("edges", "outcomes", "product_of"):
                 arrays[name] = arrays[name][old.stop :].copy()
@@ -183,7 +184,7 @@ def fit(
     best = value(theta)
     for _ in range(_STEPS):
         slope, curvature = derivatives(rows, outcomes, theta, mean, precision)
-        step = np.linalg.solve(curvature, slope)
+        step = covariance_of(curvature) @ slope
         close = slope @ step <= _TOLERANCE * max(1.0, abs(best))
         # A full step may overshoot; a small enough one never does. Close to the maximum there is only rounding.
         while not close and (reached := value(theta + step)) < best:
