@@ -77,7 +77,10 @@ def test_json_on_a_pipe_beside_the_bar_on_a_terminal(tmp_path):
     assert ended.code == 0, ended.text
     assert json.loads(ended.stdout)["results"][0]["policy"] == "TensorUCB"
     assert ended.drawn
-    assert "".join(ended.lines).strip() == ""
+    # Nothing stays but the note that the paper's form, as it comes, does not converge.
+    assert re.fullmatch(
+        r"(tensorucb demo: the paper's update did not reach .* features help\.)?", " ".join(ended.lines).strip()
+    )
 
 
 def test_without_a_terminal_progress_is_plain_lines(tmp_path):

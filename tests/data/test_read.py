@@ -224,7 +224,7 @@ def test_a_million_votes_read_in_seconds(tmp_path: Path) -> None:
 def test_deeply_nested_json_is_an_error(tmp_path):
     (tmp_path / "edges.csv").write_text("source,target\n1,2\n")
     (tmp_path / "dataset.json").write_text("[" * 100_000)
-    with pytest.raises(FileFormatError, match=r"dataset.json is not readable"):
+    with pytest.raises(FileFormatError, match=r"dataset.json' is not readable"):
         read_dataset(tmp_path)
 
 

@@ -66,7 +66,7 @@ _NOT_FUZZED = {
     "diffusion": {"Cascade", "Spread"},
     "features": {"Eigenmap", "FeatureKind", "TopicModel", "VoteLog"},
     "oracle": {"Selection"},
-    "policies": {"BasePolicy", "DriftState", "Grid", "Oracle", "Policy", "PolicyState", "Product"},
+    "policies": {"BasePolicy", "DriftState", "FixedPointWarning", "Grid", "Oracle", "Policy", "PolicyState", "Product"},
     "truth": {"Activations", "TopicAwareFit"},
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.learner import TensorRegression, state_from_arrays
 from tensorucb.policies.check import check_policy
-from tensorucb.policies.online_tensor_ucb import OnlineTensorUCB
+from tensorucb.policies.online_tensor_ucb import FixedPointWarning, OnlineTensorUCB
 from tensorucb.policies.tensor_ucb import TensorUCB
 
 
@@ -174,3 +175,21 @@ def test_it_learns():
 def test_bad_settings_are_refused(options, message):
     with pytest.raises(InputError, match=message):
         OnlineTensorUCB(**options)
+
+
+def test_an_update_that_does_not_converge_says_so():
+    graph, users, rng = network()
+    policy = TensorUCB.paper(rank=10)
+    policy.bind(graph, 30.0 * users, 1)
+    with pytest.warns(FixedPointWarning, match="did not reach its fixed point"):
+        policy.update(rng.random(3), np.arange(120), rng.integers(0, 2, 120))
+
+
+def test_an_update_that_converges_is_silent():
+    graph, users, rng = network()
+    policy = TensorUCB.paper(rank=1)
+    policy.bind(graph, 0.1 * users, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(5):
+            policy.update(rng.random(3), np.arange(60), rng.integers(0, 2, 60))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 import threading
 import time
+import warnings
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from tensorucb.cli._output import on_terminal, one_line, say, terminal_width
 
@@ -34,16 +36,19 @@ class Progress:
         self._lines = 0
         self._lock = threading.Lock()
         self._stop = threading.Event()
+        self._show = warnings.showwarning
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
+        self._show, warnings.showwarning = warnings.showwarning, self._warn
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.set()
+        warnings.showwarning = self._show
         with self._lock:
             if self._terminal:
                 self._draw("")
@@ -65,10 +70,19 @@ class Progress:
 
     def note(self, line: str) -> None:
         """A line about what begins now, which stays."""
+        self._stay(f"{line} ...")
+
+    def _warn(self, message: Warning | str, *_: Any, **__: Any) -> None:
+        """A warning as a line that stays, in place of Python's two with a file and its source."""
+        self._stay(f"tensorucb {self._name}: {message}")
+
+    def _stay(self, line: str) -> None:
         with self._lock:
+            line = one_line(line)
             if self._terminal:
                 self._draw("")
-            say(one_line(f"{line} ..."), err=True)
+                line = textwrap.fill(line, terminal_width(sys.stderr))
+            say(line, err=True)
 
     def _run(self) -> None:
         interval = _DRAWN if self._terminal else _PRINTED

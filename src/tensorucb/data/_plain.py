@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from tensorucb.checks import check_flag, check_path, check_text, shown
+from tensorucb.checks import check_flag, check_path, check_text, shown, shown_path
 from tensorucb.data._assemble import assemble
 from tensorucb.data._dataset import Dataset
 from tensorucb.data._report import FIRST_LINES, FileReport, LeftOut, refuse
@@ -118,7 +118,9 @@ def _meta(path: Path | None) -> tuple[str | None, float | None, bool]:
         meta: Any = json.loads(path.read_text(encoding="utf-8"))
         name, window = meta.get("name"), meta.get("window")
     except (OSError, ValueError, AttributeError, RecursionError) as error:
-        raise FileFormatError(f"{path.name} is not readable ({shown(error)}). Mend or delete it.") from error
+        raise FileFormatError(
+            f"{shown_path(path.name)} is not readable ({shown(error)}). Mend or delete it."
+        ) from error
     try:
         return (
             None if name is None else check_text("name", name),

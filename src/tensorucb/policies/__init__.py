@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tensorucb.policies.imlinucb import IMLinUCB as IMLinUCB
     from tensorucb.policies.linucb import LinUCB as LinUCB
     from tensorucb.policies.logistic_ucb import LogisticUCB as LogisticUCB
+    from tensorucb.policies.online_tensor_ucb import FixedPointWarning as FixedPointWarning
     from tensorucb.policies.online_tensor_ucb import OnlineTensorUCB as OnlineTensorUCB
     from tensorucb.policies.random import Random as Random
     from tensorucb.policies.tensor_ucb import TensorUCB as TensorUCB
@@ -43,6 +44,7 @@ _EXPORTS: dict[str, str] = {
     "IMLinUCB": "imlinucb",
     "LinUCB": "linucb",
     "LogisticUCB": "logistic_ucb",
+    "FixedPointWarning": "online_tensor_ucb",
     "OnlineTensorUCB": "online_tensor_ucb",
     "Random": "random",
     "TensorUCB": "tensor_ucb",
@@ -60,6 +62,7 @@ __all__ = [
     "DILinUCBOriginal",
     "DriftAlarm",
     "DriftState",
+    "FixedPointWarning",
     "ForgetOnDrift",
     "GammaCounts",
     "Grid",

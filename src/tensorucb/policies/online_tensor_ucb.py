@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -26,7 +27,7 @@ from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Floats, Grid, Int
 from tensorucb.rng import RngLike
 from tensorucb.threads import map_chunks, single_threaded_blas, thread_count
 
-__all__ = ["OnlineTensorUCB"]
+__all__ = ["FixedPointWarning", "OnlineTensorUCB"]
 
 _CHOICES = {
     "exploration_kind": ("ucb", "variance", "thompson", "greedy"),
@@ -39,6 +40,15 @@ _CHOICES = {
 }
 _FLAT_SCALE = 0.1
 _CHUNK = 1 << 16
+# The same words each time, so that Python shows them once.
+_UNCONVERGED = (
+    "the paper's update did not reach its fixed point for some outcomes within 100 sweeps; they were learned as far as "
+    "it got. Smaller features help."
+)
+
+
+class FixedPointWarning(RuntimeWarning):
+    """Some outcomes were learned without reaching the fixed point that the paper's update asks for."""
 
 
 class OnlineTensorUCB(BasePolicy):
@@ -176,7 +186,9 @@ class OnlineTensorUCB(BasePolicy):
         shared = [self._with_constant(np.tile(mode, (edges.size, 1))) for mode in modes]
         features = [self._features[sources], self._features[targets], *shared]
         groups = (sources, targets) if self.node_intercepts else None
-        state, _ = update(model, self._knowledge(model), features, outcomes, groups)
+        state, report = update(model, self._knowledge(model), features, outcomes, groups)
+        if report.unconverged:
+            warnings.warn(_UNCONVERGED, FixedPointWarning, stacklevel=3)
         self._arrays = state_to_arrays(state)
         self._cached = (self._arrays, state)
 
