@@ -1,4 +1,4 @@
-"""Does the model learn a fourth and a fifth mode of the context, and how products differ in popularity?
+"""Does the model learn a fourth and a fifth mode of the context, and that products differ in popularity: two tables.
 
     python -m studies.modes
 
