@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tensorucb.graph import Graph
     from tensorucb.learner import TensorRegression
-    from tensorucb.oracle import SeedOracle, Selection, select_seeds
+    from tensorucb.oracle import PairSelection, SeedOracle, Selection, select_pairs, select_seeds
     from tensorucb.policies import OnlineTensorUCB, TensorUCB
     from tensorucb.store.campaigns import (
         copy_campaign,
@@ -24,6 +24,7 @@ __version__ = "0.1.0"
 _EXPORTS: dict[str, str] = {
     "Graph": "tensorucb.graph",
     "OnlineTensorUCB": "tensorucb.policies",
+    "PairSelection": "tensorucb.oracle",
     "SeedOracle": "tensorucb.oracle",
     "Selection": "tensorucb.oracle",
     "TensorRegression": "tensorucb.learner",
@@ -33,6 +34,7 @@ _EXPORTS: dict[str, str] = {
     "delete_campaign": "tensorucb.store.campaigns",
     "list_campaigns": "tensorucb.store.campaigns",
     "load_campaign": "tensorucb.store.campaigns",
+    "select_pairs": "tensorucb.oracle",
     "select_seeds": "tensorucb.oracle",
 }
 _ROOMS: frozenset[str] = frozenset(
@@ -57,6 +59,7 @@ _ROOMS: frozenset[str] = frozenset(
 __all__ = [
     "Graph",
     "OnlineTensorUCB",
+    "PairSelection",
     "SeedOracle",
     "Selection",
     "TensorRegression",
@@ -66,6 +69,7 @@ __all__ = [
     "delete_campaign",
     "list_campaigns",
     "load_campaign",
+    "select_pairs",
     "select_seeds",
 ]
 

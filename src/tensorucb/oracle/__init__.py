@@ -1,8 +1,9 @@
-"""Choosing seeds: RR-set oracles with certificates, the exact direct objective, and constraints."""
+"""Choosing seeds, or users with a strategy each: RR-set oracles with certificates, the exact direct objective."""
 
 from __future__ import annotations
 
-from tensorucb.oracle._result import Selection
+from tensorucb.oracle._pairs import select_pairs
+from tensorucb.oracle._result import PairSelection, Selection
 from tensorucb.oracle._select import SeedOracle, select_seeds
 
-__all__ = ["SeedOracle", "Selection", "select_seeds"]
+__all__ = ["PairSelection", "SeedOracle", "Selection", "select_pairs", "select_seeds"]

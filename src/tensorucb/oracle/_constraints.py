@@ -7,6 +7,8 @@ k seeds           1 - 1/e                                     sum of the k large
 group quotas      1/2 (a matroid)                             heaviest admissible set of marginals
 budget            (1 - 1/e)/2, better of greedy and single    fractional knapsack of marginals
 budget and k      (1 - 1/√e)/2, the same                      the lesser of knapsack and k largest
+budget, quotas    1/5, best of greedy by gain over several    the two together, relaxed
+                  least gains per cost
 ================  ==========================================  =========================================
 
 Candidates, exclusions and must-includes keep the factor of the constraint they come with: after the forced seeds the
@@ -17,6 +19,20 @@ is admissible. So when greedy by gain per ``w`` meets its first node that does n
 has ``w > 1``, hence at least ``1 - exp(-1/2)`` of the best; the better of greedy and of the best single node
 has half of that. Without ``k``, ``w_i = c_i/B``, an admissible set has ``w <= 1``, and the same steps give ``(1
 - 1/e)/2``.
+
+Quotas may have two nested levels (one strategy per user within so many users per group, both within ``k`` seeds). Such
+sets are the independent sets of a laminar matroid, so greedy keeps ``1/2``.
+
+For a budget B and quotas together value for money alone can go wrong without limit: the cheap strategy of a user blocks
+the dear one that is worth far more. Instead, for each least density ρ of a grid, greedy by gain takes what gains at
+least ρ for each unit of its cost and still fits; the best of these runs is kept (Badanidiyuru and Vondrák, SODA 2014,
+with exact greedy in place of falling gain thresholds). Let O be the best admissible set, and ρ on the grid with ``ρ <=
+f(O)/(2B) < 5/4 ρ``. Either some element e that had room and density ρ found no money in this run. Then the seeds S of
+that moment and e have ``f(S + e) > ρB``, so S or e alone has more than ``ρB/2 > f(O)/5``; S only grows afterwards, and
+the run with ρ = 0 starts with the best single element. Or no element did. Then each element of O that S lacks is below
+ρ at the end, all of these together adding at most ρB to S, or its place was taken by elements with gains at least as
+large as its own, a different one of S for each, together at most f(S). So ``f(O) <= f(S) + f(S) + ρB`` and ``f(S) >=
+f(O)/4``.
 """
 
 from __future__ import annotations
@@ -39,6 +55,9 @@ from tensorucb.oracle._bounds import log_binomial
 __all__ = ["Problem", "make_problem"]
 
 Rows = NDArray[np.int64]
+QUOTAS = (0.5, "1/2")
+QUOTAS_AND_BUDGET = (0.2, "1/5")
+_DENSITY_STEP = 1.25
 
 
 @dataclass(frozen=True)
@@ -52,19 +71,60 @@ class Problem:
     factor: float
     rule: str
     values: NDArray[np.float64] | None = None
-    groups: NDArray[np.int64] | None = None
+    groups: NDArray[np.int64] | None = None  # (levels, n), the narrowest level first: numbers of places in ``room``
     room: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     costs: NDArray[np.float64] | None = None
     weights: NDArray[np.float64] = field(default_factory=lambda: np.empty(0, dtype=np.float64))
     budget: float = math.inf
+    # Where nodes stand for pairs: what direct gains count for each node, and the least that choosing a node is worth.
+    worth: NDArray[np.float64] | None = None
+    own: NDArray[np.float64] | None = None
 
     def best_sum(self, nodes: Rows, marginals: NDArray[Any]) -> float:
-        """The most that the marginals of an admissible set of ``nodes`` can add up to."""
-        if self.costs is not None:
-            return min(_knapsack(marginals, self.costs[nodes], self.budget), _largest(marginals, self.picks))
-        if self.groups is not None:
-            return _matroid(marginals, self.groups[nodes], self.room, self.picks)
-        return _largest(marginals, self.picks)
+        """The most that the marginals of an admissible set of ``nodes`` can add up to, or a bound on it."""
+        if self.costs is None:
+            return self._heaviest(nodes, marginals)
+        money = _knapsack(marginals, self.costs[nodes], self.budget)
+        return min(money, self._heaviest(nodes, marginals))
+
+    def _heaviest(self, nodes: Rows, marginals: NDArray[Any]) -> float:
+        """The largest sum of marginals within the quotas and the number of picks."""
+        if self.groups is None:
+            return _largest(marginals, self.picks)
+        order = np.argsort(-marginals, kind="stable")
+        return float(marginals[self.first_in_room(nodes, order)[: self.picks]].sum())
+
+    def first_in_room(self, nodes: Rows, order: Rows) -> Rows:
+        """What greedy takes of ``order`` (positions in ``nodes``, the heaviest first) within the quotas.
+
+        Level by level is exact for nested levels. Say that an admissible set holds an element which the narrowest level
+        drops. That element's group has as many heavier ones as it has room for, so one of them is not in the set. Put
+        it in instead: its groups are the same on every level, so the set stays admissible and gets no lighter. Hence
+        some heaviest set consists of kept elements, for which this level is no limit any more.
+        """
+        assert self.groups is not None
+        for level in self.groups:
+            order = _first_in_room(order, level[nodes[order]], self.room)
+        return order
+
+    def thresholds(self, nodes: Rows, marginals: NDArray[Any]) -> list[float]:
+        """Least gains per cost to try: 0, and a grid from what the best single node has to what no choice exceeds."""
+        assert self.groups is not None
+        single = float(marginals[(self.room[self.groups[:, nodes]] > 0).all(axis=0)].max(initial=0))
+        if single <= 0.0 or self.budget <= 0.0:
+            return [0.0]
+        steps = int(math.log(max(1.0, self.best_sum(nodes, marginals) / single)) / math.log(_DENSITY_STEP))
+        return [0.0] + [single / (2.0 * self.budget) * _DENSITY_STEP**i for i in range(steps + 1)]
+
+    def direct_worth(self) -> NDArray[np.float64]:
+        """What direct gains count for each node, as an array of its own."""
+        worth = self.values if self.worth is None else self.worth
+        return np.ones(self.n) if worth is None else worth.copy()
+
+    def taken(self, rows: Rows) -> NDArray[np.int64]:
+        """How many places of ``room`` the ``rows`` take."""
+        assert self.groups is not None
+        return np.bincount(self.groups[:, rows].ravel(), minlength=self.room.size)
 
     def after(self, rows: Rows) -> Problem:
         """What is left to choose once ``rows`` (forced ones included) are taken."""
@@ -72,7 +132,7 @@ class Problem:
         allowed[rows] = 0
         room = self.room
         if self.groups is not None:
-            room = room - np.bincount(self.groups[np.setdiff1d(rows, self.forced)], minlength=room.size)
+            room = room - self.taken(np.setdiff1d(rows, self.forced))
         picks = self.forced.size + self.picks - rows.size
         return replace(self, allowed=allowed, forced=rows, picks=picks, room=room)
 
@@ -104,17 +164,11 @@ def _first_in_room(items: Rows, groups: NDArray[np.int64], room: NDArray[np.int6
     return items[place < room[groups]]
 
 
-def _matroid(marginals: NDArray[Any], groups: NDArray[np.int64], room: NDArray[np.int64], k: int) -> float:
-    # Greedy by weight finds the heaviest independent set of a matroid; this one is a truncated partition matroid.
-    order = np.argsort(-marginals, kind="stable")
-    kept = _first_in_room(order, groups[order], room)
-    return float(marginals[kept[:k]].sum())
-
-
 def _knapsack(marginals: NDArray[Any], costs: NDArray[np.float64], budget: float) -> float:
     fits = (costs <= budget) & (marginals > 0)
     worth, price = marginals[fits].astype(np.float64), costs[fits]
-    order = np.argsort(-worth / price, kind="stable")
+    with np.errstate(divide="ignore", over="ignore"):  # what is free comes first
+        order = np.argsort(-worth / price, kind="stable")
     worth, price = worth[order], price[order]
     spent = np.cumsum(price)
     whole = int(np.searchsorted(spent, budget, side="right"))
@@ -164,8 +218,6 @@ def make_problem(
         raise InputError("costs and budget go together; give both or neither.")
     if (groups is None) != (quotas is None):
         raise InputError("groups and quotas go together; give both or neither.")
-    if costs is not None and groups is not None:
-        raise InputError("a budget and group quotas together are not supported; give one of them.")
     forced = np.empty(0, dtype=np.int64) if must_include is None else must_include
     number = _seed_number(k, optional=costs is not None)
     allowed = _allowed(graph, candidates, exclude, forced)
@@ -181,24 +233,17 @@ def make_problem(
     worth = None if values is None else check_values(graph, values)
     if worth is not None and not worth.sum() > 0.0:
         raise InputError("values are all zero, so every choice is worth the same; give some node a positive value.")
-    if costs is not None and budget is not None:
-        return _priced(graph, number, picks, allowed, forced, worth, check_values(graph, costs, "costs"), budget)
+    problem = Problem(graph.n_nodes, allowed, forced, picks, 1.0 - 1.0 / math.e, "1 - 1/e", worth)
     if groups is not None and quotas is not None:
-        return _grouped(graph, picks, allowed, forced, worth, _labels(groups), quotas)
-    return Problem(graph.n_nodes, allowed, forced, picks, 1.0 - 1.0 / math.e, "1 - 1/e", worth)
+        problem = _grouped(graph, problem, _labels(groups), quotas, full=costs is None)
+    if costs is not None and budget is not None:
+        problem = _priced(graph, problem, number, check_values(graph, costs, "costs"), budget)
+    return problem
 
 
-def _priced(
-    graph: Graph,
-    number: int | None,
-    picks: int,
-    allowed: NDArray[np.uint8],
-    forced: Rows,
-    values: NDArray[np.float64] | None,
-    costs: NDArray[np.float64],
-    budget: float,
-) -> Problem:
+def _priced(graph: Graph, problem: Problem, number: int | None, costs: NDArray[np.float64], budget: float) -> Problem:
     budget = check_number("budget", budget, strict=True)
+    allowed, forced = problem.allowed, problem.forced
     free = np.flatnonzero((costs <= 0.0) & (allowed > 0))
     if free.size:
         raise InputError(f"costs of candidates must be positive; node {graph.ids[free[0]]} has {costs[free[0]]}.")
@@ -211,26 +256,24 @@ def _priced(
     allowed = (allowed.astype(bool) & (costs <= left)).astype(np.uint8)
     if forced.size == 0 and not allowed.any():
         raise InputError(f"no candidate costs at most the budget of {budget:g}; raise it.")
-    picks = min(picks, int(allowed.sum()))
+    picks = min(problem.picks, int(allowed.sum()))
     scale = left if left > 0.0 else 1.0
     weights = costs / scale + (0.0 if number is None else 1.0 / max(1, number - forced.size))
     factor, rule = (
         (0.5 - 0.5 / math.e, "(1 - 1/e)/2") if number is None else (0.5 - 0.5 / math.sqrt(math.e), "(1 - 1/√e)/2")
     )
-    return Problem(
-        graph.n_nodes, allowed, forced, picks, factor, rule, values, costs=costs, weights=weights, budget=left
+    if problem.groups is not None:
+        factor, rule = QUOTAS_AND_BUDGET
+    return replace(
+        problem, allowed=allowed, picks=picks, factor=factor, rule=rule, costs=costs, weights=weights, budget=left
     )
 
 
 def _grouped(
-    graph: Graph,
-    picks: int,
-    allowed: NDArray[np.uint8],
-    forced: Rows,
-    values: NDArray[np.float64] | None,
-    labels: NDArray[Any],
-    quotas: Mapping[Any, int] | int,
+    graph: Graph, problem: Problem, labels: NDArray[Any], quotas: Mapping[Any, int] | int, full: bool
 ) -> Problem:
+    """``full`` if fewer seeds than wanted are an error."""
+    allowed, forced, picks = problem.allowed, problem.forced, problem.picks
     if labels.shape != (graph.n_nodes,):
         raise ShapeError(
             f"groups must hold one label for each of the {graph.n_nodes} nodes (in the order of graph.ids); "
@@ -246,12 +289,13 @@ def _grouped(
             f"must_include names more nodes of group {names[over[0]]!s} than its quota allows; raise the quota."
         )
     most = int(np.minimum(room, np.bincount(codes[allowed > 0], minlength=names.size)).sum())
-    if most < picks:
+    if full and most < picks:
         raise InputError(
             f"{picks + forced.size} seeds are wanted but quotas and candidates admit only {most + forced.size}; "
             "lower k or raise quotas."
         )
-    return Problem(graph.n_nodes, allowed, forced, picks, 0.5, "1/2", values, groups=codes, room=room)
+    factor, rule = QUOTAS
+    return replace(problem, picks=min(picks, most), factor=factor, rule=rule, groups=codes[None, :], room=room)
 
 
 def _labels(groups: ArrayLike) -> NDArray[Any]:

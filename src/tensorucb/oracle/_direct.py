@@ -17,25 +17,22 @@ from tensorucb.oracle.greedy._kernels import direct_gains, direct_take
 from tensorucb.oracle.rr._kernels import count_invalid
 from tensorucb.oracle.rr._sampler import bad_probability
 
-__all__ = ["complete", "direct"]
+__all__ = ["best_alternatives", "complete", "direct"]
 
 _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class _Task:
-    """What a greedy run needs: the graph, its probabilities and the problem.
-
-    ``worth`` is each node's value times the probability that no seed has activated it.
-    """
+    """What a greedy run needs: the graph, its probabilities and the problem."""
 
     graph: Graph
     p: NDArray[np.float64]
     problem: Problem
 
     def worth(self) -> NDArray[np.float64]:
-        values = self.problem.values
-        return np.ones(self.graph.n_nodes) if values is None else values.copy()
+        """Each node's value times the probability that no seed has activated it, to be updated."""
+        return self.problem.direct_worth()
 
     def gains(self, rows: NDArray[np.int64], worth: NDArray[np.float64]) -> NDArray[np.float64]:
         out = np.empty(rows.size, dtype=np.float64)
@@ -62,6 +59,28 @@ def complete(graph: Graph, p: NDArray[np.float64], problem: Problem, rows: NDArr
     return np.concatenate([rows, np.array(chosen, dtype=np.int64)])
 
 
+def best_alternatives(
+    graph: Graph, p: NDArray[np.float64], problem: Problem, choices: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """One node of each row of ``choices``, row by row: that of the largest direct gain, of equal ones the cheaper.
+
+    Under a budget each choice leaves enough for the cheapest node of every row that follows.
+    """
+    task = _Task(graph, p, problem)
+    worth = task.worth()
+    costs = np.zeros(choices.shape) if problem.costs is None else problem.costs[choices]
+    left = problem.budget - float(costs.min(axis=1, initial=np.inf).sum())
+    chosen = np.empty(choices.shape[0], dtype=np.int64)
+    for i, (nodes, cost) in enumerate(zip(choices, costs, strict=True)):
+        extra = cost - cost.min()
+        gains = np.where((extra <= left) | (extra == 0.0), task.gains(nodes, worth), -1.0)
+        best = _first(gains, -cost)
+        chosen[i] = nodes[best]
+        left -= float(extra[best])
+        task.take(int(chosen[i]), worth)
+    return chosen
+
+
 def direct(graph: Graph, p: NDArray[np.float64], problem: Problem) -> Selection:
     """Choose seeds for the direct objective; of equal ones that with the larger out-degree, then the lower row."""
     if count_invalid(p, 0, graph.n_edges):
@@ -74,7 +93,11 @@ def direct(graph: Graph, p: NDArray[np.float64], problem: Problem) -> Selection:
         task.take(row, worth)
     rows = np.flatnonzero(task.problem.allowed)
     first = task.gains(rows, worth)
-    runs = [_greedy(task, rows, first, worth.copy(), start) for start in _starts(problem, rows, first)]
+    if problem.costs is not None and problem.groups is not None:
+        grid = problem.thresholds(rows, first)
+        runs = [_greedy(task, rows, first, worth.copy(), density=density) for density in grid]
+    else:
+        runs = [_greedy(task, rows, first, worth.copy(), start) for start in _starts(problem, rows, first)]
     chosen, gains, left = max(runs, key=lambda run: sum(run[1]))
     base = sum(forced_gains)
     spread = base + sum(gains)
@@ -102,42 +125,54 @@ def _starts(problem: Problem, rows: NDArray[np.int64], first: NDArray[np.float64
     return [-1, int(np.argmax(first))] if problem.costs is not None and rows.size else [-1]
 
 
-def _first(score: NDArray[np.float64], degree: NDArray[np.int64]) -> int:
-    """The largest score; of those equal up to the rounding of sums the largest out-degree, then the lowest row."""
+def _first(score: NDArray[np.float64], preference: NDArray[np.int64] | NDArray[np.float64]) -> int:
+    """The largest score; of those equal up to the rounding of sums the most preferred, then the lowest row."""
     equal = np.flatnonzero(score >= score.max() - _ROUNDING * abs(score.max()))
-    return int(equal[np.argmax(degree[equal])])
+    return int(equal[np.argmax(preference[equal])])
 
 
 def _greedy(
-    task: _Task, rows: NDArray[np.int64], first: NDArray[np.float64], worth: NDArray[np.float64], start: int
+    task: _Task,
+    rows: NDArray[np.int64],
+    first: NDArray[np.float64],
+    worth: NDArray[np.float64],
+    start: int = -1,
+    density: float | None = None,
 ) -> tuple[list[int], list[float], NDArray[np.float64]]:
-    """Lazy greedy: a stale gain is an upper bound, so only the node on top is computed again."""
+    """Lazy greedy: a stale gain is an upper bound, so only the node on top is computed again.
+
+    By gain or, under a budget, by gain per weight; with ``density`` by gain among those that gain so much for each unit
+    of their cost, of equal ones the cheaper.
+    """
     problem = task.problem
     stale = first.copy()
     fresh = np.zeros(rows.size, dtype=np.int64)
-    degree = task.graph.out_degree[rows]
-    weight = problem.weights[rows] if problem.costs is not None else None
+    cost = problem.costs[rows] if problem.costs is not None else None
+    weight = problem.weights[rows] if cost is not None and density is None else None
+    least = np.zeros(rows.size) if cost is None or density is None else density * cost
+    preference = task.graph.out_degree[rows] if cost is None or density is None else -cost
+    groups = np.empty((0, rows.size), dtype=np.int64) if problem.groups is None else problem.groups[:, rows]
     room, budget = problem.room.copy(), problem.budget
-    open_ = np.ones(rows.size, dtype=np.bool_) if problem.groups is None else room[problem.groups[rows]] > 0
+    open_ = (room[groups] > 0).all(axis=0) & (first >= least)
     chosen: list[int] = []
     gains: list[float] = []
     while len(chosen) < problem.picks:
         score = np.where(open_, stale if weight is None else stale / weight, -1.0)
-        best = start if start >= 0 and not chosen else _first(score, degree)
-        if not open_[best] or (weight is not None and stale[best] <= 0.0):
+        best = start if start >= 0 and not chosen else _first(score, preference)
+        if not open_[best] or (cost is not None and stale[best] <= 0.0):
             break
         if fresh[best] < len(chosen):
             stale[best] = task.gains(rows[best : best + 1], worth)[0]
             fresh[best] = len(chosen)
+            open_[best] = stale[best] >= least[best]
             continue
         chosen.append(int(rows[best]))
         gains.append(float(stale[best]))
         task.take(int(rows[best]), worth)
         open_[best] = False
-        if problem.groups is not None:
-            room[problem.groups[rows[best]]] -= 1
-            open_ &= room[problem.groups[rows]] > 0
-        if problem.costs is not None:
-            budget -= float(problem.costs[rows[best]])
-            open_ &= problem.costs[rows] <= budget
+        room[groups[:, best]] -= 1
+        open_ &= (room[groups] > 0).all(axis=0)
+        if cost is not None:
+            budget -= float(cost[best])
+            open_ &= cost <= budget
     return chosen, gains, worth

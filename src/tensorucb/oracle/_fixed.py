@@ -26,7 +26,9 @@ def least_share(problem: Problem, total: float) -> float:
     if problem.values is None:
         return max(1, problem.forced.size) / total
     nodes = np.concatenate([problem.forced, np.flatnonzero(problem.allowed)])
-    return max(float(problem.values[nodes].max()) / total, 1e-9)
+    # A pair has the worth of its own user at least; the node that stands for it has no value itself.
+    own = problem.values if problem.own is None else problem.own
+    return max(float(own[nodes].max()) / total, 1e-9)
 
 
 def finish(

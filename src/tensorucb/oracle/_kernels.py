@@ -1,4 +1,4 @@
-"""Confidence bounds of a share of RR sets; see `_bounds`. They are asked for often enough to be worth compiling."""
+"""Confidence bounds of a share of RR sets (see `_bounds`), and the edges of pairs (see `_virtual`)."""
 
 from __future__ import annotations
 
@@ -57,3 +57,26 @@ def share_lower(hits: float, sets: int, a: float) -> float:
 def share_upper(hits: float, sets: int, a: float) -> float:
     """The largest share that ``hits`` of ``sets`` allow at confidence ``1 - exp(-a)``."""
     return float(_upper(float(hits), float(sets), float(a)))
+
+
+@numba.njit(**KERNEL)
+def source_edges(users, out_offsets, targets, p, own, first, at, s_out, t_out, p_out):  # type: ignore[no-untyped-def]
+    """Edges of one source per user and row of ``p``: to ``own + user`` for certain, and to all targets of the user.
+
+    The source of ``users[u]`` and row ``r`` is node ``first + u * rows + r``. Edges are written from position ``at``
+    on; returns the position after the last.
+    """
+    for u in range(users.size):
+        start, stop = out_offsets[users[u]], out_offsets[users[u] + 1]
+        for r in range(p.shape[0]):
+            node = first + u * p.shape[0] + r
+            s_out[at] = node
+            t_out[at] = own + users[u]
+            p_out[at] = 1.0
+            at += 1
+            for e in range(start, stop):
+                s_out[at] = node
+                t_out[at] = targets[e]
+                p_out[at] = p[r, e]
+                at += 1
+    return at

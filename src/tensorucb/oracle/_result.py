@@ -1,4 +1,4 @@
-"""`Selection`: the chosen seeds and what is known about them."""
+"""`Selection` and `PairSelection`: who was chosen and what is known about the choice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Selection"]
+__all__ = ["PairSelection", "Selection"]
 
 
 @dataclass(frozen=True)
@@ -51,3 +51,19 @@ class Selection:
     algorithm: str
     gains: NDArray[np.float64]
     guarantee: str
+
+
+@dataclass(frozen=True)
+class PairSelection(Selection):
+    """Chosen users, each with the strategy to contact the user with; the certificate is about these pairs.
+
+    Attributes
+    ----------
+    strategies
+        The strategy of each seed: row numbers of ``probabilities``.
+    cost
+        What all pairs cost together; None where no costs were given.
+    """
+
+    strategies: NDArray[np.int64]
+    cost: float | None

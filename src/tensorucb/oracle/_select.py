@@ -34,7 +34,8 @@ _BYTES_PER_MEMBER = 12  # stored, reduced to candidates, and inverted
 _KEYS = 8
 
 
-def _settings(epsilon: float, delta: float | None, quality: float, max_memory: float, n: int) -> Settings:
+def check_settings(epsilon: float, delta: float | None, quality: float, max_memory: float, n: int) -> Settings:
+    """Checked settings of every sampling algorithm; ``n`` nodes give the default of ``delta``."""
     epsilon = check_number("epsilon", epsilon, low=1e-4, high=1.0, hint="The usual value is 0.1.")
     delta = 1.0 / max(n, 2) if delta is None else check_share("delta", delta, zero=False, one=False)
     if epsilon == 1.0 or delta < 1e-100:
@@ -44,7 +45,8 @@ def _settings(epsilon: float, delta: float | None, quality: float, max_memory: f
     return Settings(epsilon, delta, quality, int(min(max_memory, 2.0**40)) // _BYTES_PER_MEMBER)
 
 
-def _rows(graph: Graph, ids: ArrayLike | None) -> NDArray[np.int64] | None:
+def optional_rows(graph: Graph, ids: ArrayLike | None) -> NDArray[np.int64] | None:
+    """Rows of these ids, if there are any."""
     return None if ids is None else graph.rows(ids)
 
 
@@ -68,15 +70,29 @@ def _guarantee(problem: Problem, outcome: Outcome, settings: Settings, algorithm
     return f"the seeds reach at least ({wanted}) of the best admissible choice, {confidence}."
 
 
-def _cascade(
+def cascade(
     sampler: Sampler, p: NDArray[np.float64], problem: Problem, settings: Settings, algorithm: str, key: np.uint64
-) -> Outcome:
+) -> Selection:
+    """Choose seeds for the cascade objective."""
     sampler.load(p, problem.values)
     keys = np.random.Generator(np.random.PCG64(int(key))).integers(0, 2**64, _KEYS, dtype=np.uint64)
     try:
-        return _ALGORITHMS[algorithm](sampler, problem, settings, keys)
+        outcome = _ALGORITHMS[algorithm](sampler, problem, settings, keys)
     finally:
         sampler.mark(np.empty(0, dtype=np.int64))
+    total = sampler.total
+    return Selection(
+        sampler.graph.ids[outcome.rows],
+        outcome.rows,
+        total * outcome.share,
+        total * outcome.lower,
+        total * outcome.upper,
+        outcome.lower / outcome.upper if outcome.upper > 0.0 else 1.0,
+        outcome.rr_sets,
+        algorithm,
+        total * outcome.gains,
+        _guarantee(problem, outcome, settings, algorithm),
+    )
 
 
 def select_seeds(
@@ -138,8 +154,8 @@ def select_seeds(
         ``(1 - 1/√e)/2`` with it. Fewer seeds than ``k`` come back if money runs out.
     groups, quotas
         A label for each node, in the order of ``graph.ids``, and the most seeds of each group: a mapping, or
-        one number for all. Groups that the mapping leaves out are not limited. Factor ``1/2``. Not together
-        with a budget.
+        one number for all. Groups that the mapping leaves out are not limited. Factor ``1/2``; together with a
+        budget ``1/5``.
     quality
         ``opim`` goes on sampling until the noise of its choice (the standard errors of the seeds' gains added up, and
         three times that of their whole coverage) is at most ``1 / quality`` of the coverage; 0 stops at the
@@ -162,14 +178,14 @@ def select_seeds(
     check_graph(graph)
     wanted = check_choice("objective", objective, ("cascade", "direct"))
     name = check_choice("algorithm", algorithm, ("opim", "tim", "imm"))
-    settings = _settings(epsilon, delta, quality, max_memory, graph.n_nodes)
+    settings = check_settings(epsilon, delta, quality, max_memory, graph.n_nodes)
     p = check_probabilities(graph, probabilities)
     problem = make_problem(
         graph,
         k,
-        candidates=_rows(graph, candidates),
-        exclude=_rows(graph, exclude),
-        must_include=_rows(graph, must_include),
+        candidates=optional_rows(graph, candidates),
+        exclude=optional_rows(graph, exclude),
+        must_include=optional_rows(graph, must_include),
         values=values,
         costs=costs,
         budget=budget,
@@ -180,24 +196,7 @@ def select_seeds(
         return direct(graph, p, problem)
     key = stream_key(as_generator(rng))
     sampler = Sampler(graph, thread_count(threads))
-    outcome = _cascade(sampler, p, problem, settings, name, key)
-    return _selection(sampler, problem, settings, name, outcome)
-
-
-def _selection(sampler: Sampler, problem: Problem, settings: Settings, name: str, outcome: Outcome) -> Selection:
-    total = sampler.total
-    return Selection(
-        sampler.graph.ids[outcome.rows],
-        outcome.rows,
-        total * outcome.share,
-        total * outcome.lower,
-        total * outcome.upper,
-        outcome.lower / outcome.upper if outcome.upper > 0.0 else 1.0,
-        outcome.rr_sets,
-        name,
-        total * outcome.gains,
-        _guarantee(problem, outcome, settings, name),
-    )
+    return cascade(sampler, p, problem, settings, name, key)
 
 
 class SeedOracle:
@@ -235,7 +234,7 @@ class SeedOracle:
         self.objective = check_choice("objective", objective, ("cascade", "direct"))
         self.algorithm = check_choice("algorithm", algorithm, ("opim", "tim", "imm"))
         self.candidates = _checked_rows(graph, "candidates", candidates)
-        self._settings = _settings(epsilon, delta, quality, max_memory, graph.n_nodes)
+        self._settings = check_settings(epsilon, delta, quality, max_memory, graph.n_nodes)
         self._threads = thread_count(threads)
         self._rng = as_generator(rng)
         self._sampler: Sampler | None = None
@@ -273,8 +272,7 @@ class SeedOracle:
             return direct(self.graph, p, problem)
         if self._sampler is None:
             self._sampler = Sampler(self.graph, self._threads)
-        outcome = _cascade(self._sampler, p, problem, self._settings, self.algorithm, key)
-        return _selection(self._sampler, problem, self._settings, self.algorithm, outcome)
+        return cascade(self._sampler, p, problem, self._settings, self.algorithm, key)
 
 
 def _checked_rows(graph: Graph, name: str, rows: ArrayLike | None) -> NDArray[np.int64] | None:

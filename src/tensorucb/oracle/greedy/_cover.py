@@ -8,7 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.oracle._constraints import Problem
-from tensorucb.oracle.greedy._kernels import direct_take, frequent_nodes, invert, pick, pick_priced, reduce_sets
+from tensorucb.oracle.greedy._kernels import (
+    direct_take,
+    frequent_nodes,
+    invert,
+    pick,
+    pick_dense,
+    pick_priced,
+    reduce_sets,
+)
 from tensorucb.oracle.rr import Collection
 
 __all__ = ["Cover", "greedy_cover"]
@@ -84,15 +92,15 @@ def _unpriced(
     picks = problem.picks - sentinels.size
     wanted = max(1024, 32 * problem.picks) if problem.groups is None else problem.n
     graph, p = collection.sampler.graph, collection.sampler.probabilities
-    left_worth = np.ones(problem.n) if problem.values is None else problem.values.copy()
+    left_worth = problem.direct_worth()
     for row in np.concatenate([problem.forced, sentinels]).tolist():
         direct_take(row, graph.out_offsets, graph.targets, p, left_worth)
     while True:
         view = _reduce(collection, allowed, wanted)
-        group = room = np.empty(0, dtype=np.int64)
+        group, room = np.empty((0, 0), dtype=np.int64), np.empty(0, dtype=np.int64)
         if problem.groups is not None:
-            group = problem.groups[view.nodes]
-            room = problem.room - np.bincount(problem.groups[sentinels], minlength=problem.room.size)
+            group = np.ascontiguousarray(problem.groups[:, view.nodes])
+            room = problem.room - problem.taken(sentinels)
         marginal, worth = view.marginal.copy(), left_worth.copy()
         chosen, gains, left, bound, exact = pick(
             *view.index, marginal, view.floor, picks, problem.picks, group, room, noisy,
@@ -108,19 +116,39 @@ def _unpriced(
 
 
 def _priced(collection: Collection, problem: Problem, allowed: NDArray[np.uint8]) -> Cover:
-    assert problem.costs is not None
     view = _reduce(collection, allowed, problem.n)
+    runs = _by_weight(view, problem) if problem.groups is None else _by_density(view, problem)
+    chosen, gains, marginal = max(runs, key=lambda run: int(run[1].sum()))
+    return _bounded(collection, problem, view, marginal, chosen, gains)
+
+
+_Run = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+
+
+def _by_weight(view: _Reduced, problem: Problem) -> list[_Run]:
+    """Chosen candidates, their gains and all marginals afterwards: from nothing, and from the best single one."""
+    assert problem.costs is not None
     cost, weight = problem.costs[view.nodes], problem.weights[view.nodes]
-    options = []
+    runs = []
     affordable = np.flatnonzero(cost <= problem.budget)
     starts = [-1] if affordable.size == 0 else [-1, int(affordable[np.argmax(view.marginal[affordable])])]
     for first in starts:
         marginal = view.marginal.copy()
-        options.append(
-            (*pick_priced(*view.index, marginal, cost, weight, problem.budget, problem.picks, first), marginal)
-        )
-    chosen, gains, marginal = max(options, key=lambda option: int(option[1].sum()))
-    return _bounded(collection, problem, view, marginal, chosen, gains)
+        runs.append((*pick_priced(*view.index, marginal, cost, weight, problem.budget, problem.picks, first), marginal))
+    return runs
+
+
+def _by_density(view: _Reduced, problem: Problem) -> list[_Run]:
+    """The same for a budget with quotas: once for each least density."""
+    assert problem.costs is not None
+    assert problem.groups is not None
+    cost, group = problem.costs[view.nodes], np.ascontiguousarray(problem.groups[:, view.nodes])
+    runs = []
+    for density in problem.thresholds(view.nodes, view.marginal):
+        marginal, room = view.marginal.copy(), problem.room.copy()
+        picked = pick_dense(*view.index, marginal, cost, problem.budget, problem.picks, group, room, density)
+        runs.append((*picked, marginal))
+    return runs
 
 
 def _bounded(  # the least of the bounds before the first and after the last pick

@@ -178,6 +178,15 @@ def _settle(tied, nodes, out_offsets, targets, p, worth, gain, age, now):  # typ
     return top
 
 
+@numba.njit(inline="always", cache=True)
+def _fits(c, group, room):  # type: ignore[no-untyped-def]
+    """Whether every group of the candidate has room."""
+    fits = True
+    for level in range(group.shape[0]):
+        fits = fits and room[group[level, c]] > 0
+    return fits
+
+
 @numba.njit(**KERNEL)
 def pick(  # type: ignore[no-untyped-def]
     offsets,
@@ -198,7 +207,7 @@ def pick(  # type: ignore[no-untyped-def]
     p,
     worth,
 ):
-    """Greedy: ``picks`` candidates within ``room`` for each ``group`` (if any; consumed), and their gains.
+    """Greedy: ``picks`` candidates within the ``room`` (consumed) of all ``group[:, c]`` (if any), and their gains.
 
     Candidates whose marginals are equal, or with ``noisy`` within the sampling noise of the largest, go by their direct
     gain. With ``noisy`` it ends when the largest marginal is itself within the noise of none. Further returns: an
@@ -214,7 +223,7 @@ def pick(  # type: ignore[no-untyped-def]
     age = np.full(marginal.size, -1)
     bound = top_sum(marginal, floor, bound_picks, heap)
     stride = 1 + picks // 32
-    grouped = group.size > 0
+    grouped = group.shape[0] > 0
     total = found = 0
     left = 0.0
     exact = True
@@ -222,7 +231,7 @@ def pick(  # type: ignore[no-untyped-def]
         best = 0
         if grouped:
             for c in range(marginal.size):
-                if marginal[c] > best and room[group[c]] > 0:
+                if marginal[c] > best and _fits(c, group, room):
                     best = marginal[c]
         else:
             for c in range(marginal.size):
@@ -235,7 +244,7 @@ def pick(  # type: ignore[no-untyped-def]
         least = best - max(NOISE, math.sqrt(best)) if noisy else best
         count = 0
         for c in range(marginal.size):
-            if marginal[c] >= least and (not grouped or room[group[c]] > 0):
+            if marginal[c] >= least and (not grouped or _fits(c, group, room)):
                 tied[count] = c
                 count += 1
         c = _settle(tied[:count], nodes, out_offsets, targets, p, worth, gain, age, found)
@@ -243,8 +252,8 @@ def pick(  # type: ignore[no-untyped-def]
         gains[found] = marginal[c]
         total += marginal[c]
         found += 1
-        if grouped:
-            room[group[c]] -= 1
+        for level in range(group.shape[0]):
+            room[group[level, c]] -= 1
         _take(c, starts, sets, offsets, reduced, covered, marginal)
         direct_take(nodes[c], out_offsets, targets, p, worth)
         if found % stride == 0:
@@ -274,5 +283,38 @@ def pick_priced(offsets, reduced, rows, starts, sets, marginal, cost, weight, bu
         gains[found] = marginal[best]
         budget -= cost[best]
         found += 1
+        _take(best, starts, sets, offsets, reduced, covered, marginal)
+    return chosen[:found], gains[:found]
+
+
+@numba.njit(**KERNEL)
+def pick_dense(  # type: ignore[no-untyped-def]
+    offsets, reduced, rows, starts, sets, marginal, cost, budget, picks, group, room, density
+):
+    """Greedy by marginal among what budget and room allow and what covers at least ``density`` sets for its cost.
+
+    Of equal candidates the cheaper one. ``room`` is consumed.
+    """
+    covered = np.zeros(rows, np.uint8)
+    chosen = np.empty(picks, np.int64)
+    gains = np.zeros(picks, np.int64)
+    found = 0
+    while found < picks:
+        best = -1
+        for c in range(marginal.size):
+            if marginal[c] == 0 or (best >= 0 and marginal[c] < marginal[best]):
+                continue
+            if best >= 0 and marginal[c] == marginal[best] and cost[c] >= cost[best]:
+                continue
+            if cost[c] <= budget and marginal[c] >= density * cost[c] and _fits(c, group, room):
+                best = c
+        if best < 0:
+            break
+        chosen[found] = best
+        gains[found] = marginal[best]
+        budget -= cost[best]
+        found += 1
+        for level in range(group.shape[0]):
+            room[group[level, best]] -= 1
         _take(best, starts, sets, offsets, reduced, covered, marginal)
     return chosen[:found], gains[:found]

@@ -1,0 +1,219 @@
+"""`select_pairs`: whom to contact, and with which strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorucb.checks import check_array, check_choice
+from tensorucb.errors import InputError
+from tensorucb.graph import Graph
+from tensorucb.graph._arguments import check_graph
+from tensorucb.oracle._constraints import QUOTAS, QUOTAS_AND_BUDGET, Problem, make_problem
+from tensorucb.oracle._direct import best_alternatives, direct
+from tensorucb.oracle._result import PairSelection, Selection
+from tensorucb.oracle._select import QUALITY, Objective, cascade, check_settings, optional_rows
+from tensorucb.oracle._virtual import Virtual, make_virtual
+from tensorucb.oracle.rr import Sampler
+from tensorucb.rng import RngLike, as_generator, stream_key
+from tensorucb.threads import thread_count
+
+__all__ = ["select_pairs"]
+
+Table = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+
+def select_pairs(
+    graph: Graph,
+    probabilities: ArrayLike,
+    k: int | None,
+    *,
+    costs: ArrayLike | None = None,
+    budget: float | None = None,
+    objective: Objective = "cascade",
+    spread: ArrayLike | None = None,
+    candidates: ArrayLike | None = None,
+    exclude: ArrayLike | None = None,
+    must_include: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    quotas: Mapping[Any, int] | int | None = None,
+    values: ArrayLike | None = None,
+    epsilon: float = 0.1,
+    delta: float | None = None,
+    algorithm: Literal["opim", "imm"] = "opim",
+    quality: float = QUALITY,
+    max_memory: float = 2.0**31,
+    threads: int | None = None,
+    rng: RngLike = None,
+) -> PairSelection:
+    """Pick users and a strategy for each of them, at most one, whose expected spread is near the largest possible.
+
+    Each (user, strategy) pair becomes a node of a larger graph, from which :func:`select_seeds` would choose, with the
+    further rule that a user has at most one pair. Greedy reaches at least 1/2 of the best choice under this rule, with
+    or without quotas, and 1/5 with a budget; with one strategy, what :func:`select_seeds` reaches. ``ratio`` is what is
+    certified for the pairs returned, and is usually far more.
+
+    Parameters
+    ----------
+    graph
+        The network.
+    probabilities
+        One row per strategy, one column per edge in the graph's edge order: the probability of the edge if its source
+        is contacted with the strategy.
+    k
+        How many users, ``must_include`` among them. With costs and a budget, the most users; None for no limit.
+    costs, budget
+        What contacting each user with each strategy costs, one row per strategy and one column per user in the order
+        of ``graph.ids``, and what all pairs may cost together.
+    objective
+        ``"direct"``: users activated by those contacted, who count as active themselves; computed exactly.
+        ``"cascade"``: whoever is activated passes it on with the probabilities ``spread``. A contacted user passes it
+        on with the strategy's probabilities and, if others reach this user too, once more with ``spread``. So where
+        contacted users reach each other this objective is somewhat above that of one attempt per edge, and the
+        guarantee is about the objective as it is.
+    spread
+        For the cascade, one number per edge: the probability with which a user who was not contacted passes it on.
+        Default: the mean over the strategies.
+    candidates, exclude, must_include
+        User ids: who may be contacted (default all), who may not, and who must be. Each user in ``must_include`` gets
+        the strategy of the largest direct gain that leaves enough money for the rest of them. The guarantee is then
+        against the best choice that holds these pairs.
+    groups, quotas
+        A label for each user, and the most users of each group, as in :func:`select_seeds`.
+    values, epsilon, delta, quality, max_memory, threads, rng
+        As in :func:`select_seeds`.
+    algorithm
+        For the cascade: ``"opim"`` or ``"imm"``.
+
+    Examples
+    --------
+    >>> from tensorucb.graph import Graph
+    >>> graph = Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "ann"])
+    >>> letter, call = [0.1, 0.1, 0.1], [0.9, 0.9, 0.2]
+    >>> prices = [[1.0] * 3, [3.0] * 3]
+    >>> pick = select_pairs(graph, [letter, call], None, costs=prices, budget=4.0, objective="direct")
+    >>> list(zip(pick.seeds.tolist(), pick.strategies.tolist())), pick.cost
+    ([('ann', 1), ('bob', 0)], 4.0)
+    """
+    check_graph(graph)
+    wanted = check_choice("objective", objective, ("cascade", "direct"))
+    name = check_choice("algorithm", algorithm, ("opim", "imm"))
+    settings = check_settings(epsilon, delta, quality, max_memory, graph.n_nodes)
+    hint = "One row per strategy, one column per edge in the graph's edge order (graph.sources, graph.targets)."
+    p = check_array("probabilities", probabilities, ("strategies", graph.n_edges), low=0.0, high=1.0, hint=hint)
+    passed = _spread(graph, p, spread, wanted)
+    prices = _prices(graph, costs, p.shape[0])
+    users = make_problem(
+        graph,
+        k,
+        candidates=optional_rows(graph, candidates),
+        exclude=optional_rows(graph, exclude),
+        must_include=optional_rows(graph, must_include),
+        values=values,
+        # With the cheapest strategies, so that what no choice can pay is refused in terms of users.
+        costs=None if prices is None else np.maximum(prices.min(axis=0), np.finfo(np.float64).tiny),
+        budget=budget,
+        groups=groups,
+        quotas=quotas,
+    )
+    virtual = make_virtual(graph, p, _rows_in_play(users), passed)
+    problem = _pair_problem(virtual, users, prices, budget)
+    if wanted == "direct":
+        found = direct(virtual.graph, virtual.p, problem)
+    else:
+        key = stream_key(as_generator(rng))
+        found = cascade(Sampler(virtual.graph, thread_count(threads)), virtual.p, problem, settings, name, key)
+    return _result(graph, virtual, problem, found)
+
+
+def _spread(graph: Graph, p: Table, spread: ArrayLike | None, objective: str) -> Table | None:
+    if objective == "direct":
+        if spread is not None:
+            raise InputError(
+                "spread= says how users who were not contacted pass it on, which only the cascade counts; "
+                "leave it out or ask for objective='cascade'."
+            )
+        return None
+    if spread is None:
+        return np.asarray(p.mean(axis=0).clip(0.0, 1.0), dtype=np.float64)
+    return check_array("spread", spread, (graph.n_edges,), low=0.0, high=1.0, hint="One number per edge.")
+
+
+def _prices(graph: Graph, costs: ArrayLike | None, strategies: int) -> Table | None:
+    if costs is None:
+        return None
+    hint = "One row per strategy, one column per user in the order of graph.ids."
+    return check_array("costs", costs, (strategies, graph.n_nodes), low=0.0, hint=hint)
+
+
+def _rows_in_play(users: Problem) -> Rows:
+    """Rows of the users who may or must be contacted."""
+    in_play = users.allowed.astype(np.bool_)
+    in_play[users.forced] = True
+    return np.flatnonzero(in_play)
+
+
+def _pair_problem(virtual: Virtual, users: Problem, prices: Table | None, budget: float | None) -> Problem:
+    """The users' problem as one of pairs: at most one pair per user, below the users' own quotas."""
+    n = virtual.graph.n_nodes
+    pairs = virtual.pairs(np.arange(virtual.users.size))
+    worth = np.ones(users.n) if users.values is None else users.values
+    values, own = np.zeros(n), np.zeros(n)
+    values[virtual.counters : virtual.counters + users.n] = worth
+    own[pairs] = worth[virtual.users, None]
+    allowed = np.zeros(n, dtype=np.uint8)
+    allowed[pairs] = users.allowed[virtual.users, None]
+    problem = replace(users, n=n, allowed=allowed, forced=users.forced[:0], values=values, own=own)
+    if virtual.counters:
+        # The values lie two steps away from a pair; for direct gains its followers count as well.
+        problem = replace(problem, worth=values.copy())
+        assert problem.worth is not None
+        problem.worth[: users.n] = worth
+    if prices is not None and budget is not None:
+        costs, weights = np.zeros(n), np.ones(n)
+        costs[pairs] = prices[:, virtual.users].T
+        weights[pairs] = users.weights[virtual.users, None]
+        problem = replace(problem, costs=costs, weights=weights, budget=float(budget))
+    return _forced(_levels(problem, virtual, users, pairs), virtual, users.forced)
+
+
+def _levels(problem: Problem, virtual: Virtual, users: Problem, pairs: Rows) -> Problem:
+    """The quotas of pairs: one per user if there is a choice, and those of the groups."""
+    levels, rooms = [], []
+    # What is free has no value for money, but it has a gain: quotas go by that.
+    if virtual.strategies > 1 or (problem.costs is not None and not problem.costs[pairs].all()):
+        levels.append(np.arange(virtual.users.size))
+        rooms.append(1 - np.isin(virtual.users, users.forced).astype(np.int64))
+    if users.groups is not None:
+        levels.append(sum(room.size for room in rooms) + users.groups[0][virtual.users])
+        rooms.append(users.room)
+    if not levels:
+        return problem
+    groups = np.zeros((len(levels), problem.n), dtype=np.int64)
+    for level, codes in zip(groups, levels, strict=True):
+        level[pairs] = codes[:, None]
+    factor, rule = QUOTAS if problem.costs is None else QUOTAS_AND_BUDGET
+    return replace(problem, groups=groups, room=np.concatenate(rooms), factor=factor, rule=rule)
+
+
+def _forced(problem: Problem, virtual: Virtual, forced: Rows) -> Problem:
+    """The problem after the best pair of each user in ``forced`` was taken, in their order."""
+    pairs = virtual.pairs(np.searchsorted(virtual.users, forced))
+    chosen = best_alternatives(virtual.graph, virtual.p, problem, pairs)
+    allowed, budget = problem.allowed, problem.budget
+    if problem.costs is not None:
+        budget = max(0.0, budget - float(problem.costs[chosen].sum()))
+        allowed = (allowed.astype(np.bool_) & (problem.costs <= budget)).astype(np.uint8)
+    return replace(problem, allowed=allowed, forced=chosen, picks=min(problem.picks, int(allowed.sum())), budget=budget)
+
+
+def _result(graph: Graph, virtual: Virtual, problem: Problem, found: Selection) -> PairSelection:
+    rows, strategies = virtual.split(found.rows)
+    cost = None if problem.costs is None else float(problem.costs[found.rows].sum())
+    fields = {**vars(found), "seeds": graph.ids[rows], "rows": rows}
+    return PairSelection(**fields, strategies=strategies, cost=cost)
