@@ -36,8 +36,24 @@ def tiny(seed: int):
     return graph, p, rng
 
 
-CASES = ["plain", "candidates", "must_include", "values", "quotas", "quotas_forced", "budget", "budget_k"]
-FACTORS = {"quotas": 0.5, "quotas_forced": 0.5, "budget": E1 / 2, "budget_k": 0.5 - 0.5 / math.sqrt(math.e)}
+CASES = [
+    "plain",
+    "candidates",
+    "must_include",
+    "values",
+    "quotas",
+    "quotas_forced",
+    "budget",
+    "budget_k",
+    "budget_quotas",
+]
+FACTORS = {
+    "quotas": 0.5,
+    "quotas_forced": 0.5,
+    "budget": E1 / 2,
+    "budget_k": 0.5 - 0.5 / math.sqrt(math.e),
+    "budget_quotas": 0.2,
+}
 
 
 def case(name: str, graph: Graph, rng):
@@ -65,6 +81,10 @@ def case(name: str, graph: Graph, rng):
     if name.startswith("budget"):
         costs = rng.integers(1, 5, n).astype(float)
         ok = lambda s: sum(costs[i] for i in s) <= 5.0  # noqa: E731
+        if name == "budget_quotas":
+            both = lambda s: ok(s) and sum(i % 2 for i in s) <= 1  # noqa: E731
+            more = {"groups": np.arange(n) % 2, "quotas": {1: 1}}
+            return {"k": None, "costs": costs, "budget": 5.0, **more}, (range(n), range(1, n + 1), both), None
         limit = k if name == "budget_k" else None
         sizes = range(1, (k if limit else n) + 1)
         return {"k": limit, "costs": costs, "budget": 5.0}, (range(n), sizes, ok), None

@@ -82,7 +82,7 @@ def test_wrong_number_of_probabilities():
         ({"k": 3, "groups": [0, 0, 0, 1], "quotas": {0: 3, 2: 1}}, "no node has"),
         ({"k": 2, "groups": [0, 0, 1, 1], "quotas": {0: -1}}, "quota of group 0"),
         ({"k": 2, "groups": [0, 0, 1, 1], "quotas": {0: 1}, "must_include": [0, 1]}, "more nodes of group 0"),
-        ({"k": 1, "groups": ONES, "quotas": 1, "costs": ONES, "budget": 2.0}, "not supported"),
+        ({"k": 1, "groups": ONES, "quotas": 1, "costs": ONES, "budget": 0.5}, "no candidate costs"),
         ({"k": 1, "groups": ONES, "quotas": 1, "algorithm": "tim"}, "neither quotas nor a budget"),
         ({"k": 1, "threads": 0}, "threads"),
         ({"k": "a"}, "k must be"),

@@ -133,8 +133,12 @@ class Problem:
         room = self.room
         if self.groups is not None:
             room = room - self.taken(np.setdiff1d(rows, self.forced))
+        budget = self.budget
+        if self.costs is not None:
+            budget -= float(self.costs[np.setdiff1d(rows, self.forced)].sum())
+            allowed[self.costs > budget] = 0
         picks = self.forced.size + self.picks - rows.size
-        return replace(self, allowed=allowed, forced=rows, picks=picks, room=room)
+        return replace(self, allowed=allowed, forced=rows, picks=picks, room=room, budget=budget)
 
     @property
     def log_count(self) -> float:

@@ -30,7 +30,7 @@ def choose_sentinels(sampler: Sampler, problem: Problem, keys: NDArray[np.uint64
     where a walk covers everything. Nothing about validity hangs on their quality.
     """
     sentinels = np.empty(0, dtype=np.int64)
-    if problem.costs is not None or problem.picks < 2:
+    if problem.picks < 2 or (problem.costs is not None and problem.groups is None):
         return sentinels
     least = CERTAIN
     for i, (walks, key) in enumerate(zip(LOOKS, keys, strict=True)):
@@ -43,5 +43,6 @@ def choose_sentinels(sampler: Sampler, problem: Problem, keys: NDArray[np.uint64
             least = FREQUENT if problem.picks < MANY else FREQUENT_AMONG_MANY
         cover = greedy_cover(look, problem, sentinels)
         worth = int((cover.gains >= least[i]).sum())
-        sentinels = np.concatenate([sentinels, cover.rows[: min(worth, problem.picks // 2 - sentinels.size)]])
+        seeds = problem.picks if problem.costs is None else sentinels.size + cover.rows.size
+        sentinels = np.concatenate([sentinels, cover.rows[: min(worth, seeds // 2 - sentinels.size)]])
     return sentinels

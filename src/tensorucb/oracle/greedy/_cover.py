@@ -77,33 +77,27 @@ def greedy_cover(
     do not tell apart (see `_kernels`), and picks that would add no more than noise are left out, for the caller to fill
     in by direct gain. The bound holds for any order of picks: that of a prefix asks nothing of how it was chosen.
     """
-    allowed = problem.allowed
-    if sentinels.size:
-        allowed = allowed.copy()
-        allowed[sentinels] = 0
+    rest = problem.after(np.concatenate([problem.forced, sentinels])) if sentinels.size else problem
     if problem.costs is not None:
-        return _priced(collection, problem, allowed)
-    return _unpriced(collection, problem, allowed, sentinels, noisy)
+        return _priced(collection, problem, rest)
+    return _unpriced(collection, problem, rest, noisy)
 
 
-def _unpriced(
-    collection: Collection, problem: Problem, allowed: NDArray[np.uint8], sentinels: NDArray[np.int64], noisy: bool
-) -> Cover:
-    picks = problem.picks - sentinels.size
+def _unpriced(collection: Collection, problem: Problem, rest: Problem, noisy: bool) -> Cover:
     wanted = max(1024, 32 * problem.picks) if problem.groups is None else problem.n
     graph, p = collection.sampler.graph, collection.sampler.probabilities
     left_worth = problem.direct_worth()
-    for row in np.concatenate([problem.forced, sentinels]).tolist():
+    for row in rest.forced.tolist():
         direct_take(row, graph.out_offsets, graph.targets, p, left_worth)
     while True:
-        view = _reduce(collection, allowed, wanted)
+        view = _reduce(collection, rest.allowed, wanted)
         group, room = np.empty((0, 0), dtype=np.int64), np.empty(0, dtype=np.int64)
         if problem.groups is not None:
             group = np.ascontiguousarray(problem.groups[:, view.nodes])
-            room = problem.room - problem.taken(sentinels)
+            room = rest.room.copy()
         marginal, worth = view.marginal.copy(), left_worth.copy()
         chosen, gains, left, bound, exact = pick(
-            *view.index, marginal, view.floor, picks, problem.picks, group, room, noisy,
+            *view.index, marginal, view.floor, rest.picks, problem.picks, group, room, noisy,
             view.nodes, graph.out_offsets, graph.targets, p, worth,
         )  # fmt: skip
         if exact or view.floor == 0:
@@ -115,9 +109,9 @@ def _unpriced(
     return Cover(view.nodes[chosen], gains, covered, left, min(collection.sets, collection.base + int(bound)))
 
 
-def _priced(collection: Collection, problem: Problem, allowed: NDArray[np.uint8]) -> Cover:
-    view = _reduce(collection, allowed, problem.n)
-    runs = _by_weight(view, problem) if problem.groups is None else _by_density(view, problem)
+def _priced(collection: Collection, problem: Problem, rest: Problem) -> Cover:
+    view = _reduce(collection, rest.allowed, problem.n)
+    runs = _by_weight(view, rest) if problem.groups is None else _by_density(view, rest)
     chosen, gains, marginal = max(runs, key=lambda run: int(run[1].sum()))
     return _bounded(collection, problem, view, marginal, chosen, gains)
 

@@ -1,0 +1,287 @@
+"""`select_pairs` against brute force over all sets of (user, strategy) pairs, and what every choice must obey."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reference.pairs import CascadePairs, DirectPairs, best_pairs, literal_cascade, pair_sets
+from tensorucb.errors import InputError, ShapeError, UnknownIdError
+from tensorucb.graph import Graph
+from tensorucb.oracle import select_pairs, select_seeds
+
+DELTA = 1e-9  # so that no certificate fails in any number of runs of these tests
+EPSILON = 0.1
+SLACK = 1e-9
+CASES = [
+    "plain",
+    "values",
+    "candidates",
+    "quotas",
+    "must_include",
+    "must_quotas",
+    "budget",
+    "budget_k",
+    "budget_free",
+    "budget_quotas",
+    "budget_must",
+]
+
+
+def tiny(seed: int):
+    """A random graph with strategies that help different users, and what they cost."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(4, 8))
+    edges = [(i, j) for i in range(n) for j in range(n) if i != j]
+    chosen = rng.permutation(len(edges))[: int(rng.integers(4, 9))]
+    graph = Graph.from_edges(*zip(*(edges[c] for c in chosen), strict=True), nodes=np.arange(n))
+    strategies = int(rng.integers(2, 4))
+    p = rng.random((strategies, graph.n_edges)) ** rng.integers(1, 4)
+    p[rng.random(p.shape) < 0.1] = 1.0
+    costs = rng.integers(1, 9, (strategies, n)) / 2.0
+    return graph, p, costs, rng
+
+
+def case(name: str, graph: Graph, costs, rng):
+    """Arguments, and brute force's test of admissibility (without forced pairs)."""
+    n = graph.n_nodes
+    arguments: dict = {"k": int(rng.integers(1, 4))}
+    rules = [lambda pairs: len(pairs) <= arguments["k"]]
+    if name == "values":
+        arguments["values"] = rng.integers(0, 5, n) + (np.arange(n) == 0)
+    if name == "candidates":
+        arguments["candidates"], arguments["exclude"] = np.arange(n - 1), [0]
+        arguments["k"] = min(arguments["k"], n - 2)
+        rules.append(lambda pairs: all(0 < user < n - 1 for user, _ in pairs))
+    if "quotas" in name:
+        groups = np.arange(n) % 2
+        arguments |= {"groups": groups, "quotas": {0: 1, 1: 2}}
+        rules.append(lambda pairs: sum(u % 2 == 0 for u, _ in pairs) <= 1 and sum(u % 2 for u, _ in pairs) <= 2)
+    if "must" in name:
+        arguments["must_include"] = [2]
+    if "budget" in name:
+        if name == "budget_free":
+            costs[0] = 0.0
+        arguments |= {"costs": costs, "budget": 5.0}
+        rules.append(lambda pairs: sum(costs[s, u] for u, s in pairs) <= 5.0)
+        if name not in ("budget_k", "budget_quotas"):
+            arguments["k"] = None
+            rules[0] = lambda pairs: True
+    return arguments, lambda pairs: all(rule(pairs) for rule in rules)
+
+
+def run(seed: int, name: str, objective: str, algorithm: str = "opim"):
+    """One choice and brute force: the pick, what it is worth, and the best that holds its forced pairs."""
+    graph, p, costs, rng = tiny(seed)
+    arguments, admissible = case(name, graph, costs, rng)
+    spread = None if objective == "direct" or seed % 2 else rng.random(graph.n_edges) * 0.5
+    pick = select_pairs(
+        graph, p, objective=objective, algorithm=algorithm, spread=spread, epsilon=EPSILON, delta=DELTA, threads=1,
+        rng=seed, **arguments,
+    )  # fmt: skip
+    values = arguments.get("values")
+    passed = p.mean(axis=0) if spread is None else spread
+    worth = DirectPairs(graph, p, values) if objective == "direct" else CascadePairs(graph, p, passed, values)
+    pairs = tuple(zip(pick.rows.tolist(), pick.strategies.tolist(), strict=True))
+    assert len(set(pick.rows.tolist())) == len(pairs)
+    assert admissible(pairs)
+    forced = pairs[: len(arguments.get("must_include", []))]
+    assert [user for user, _ in forced] == list(arguments.get("must_include", []))
+    most = graph.n_nodes if arguments["k"] is None else arguments["k"]
+    sets = pair_sets(range(graph.n_nodes), p.shape[0], most)
+    best = best_pairs(worth, (s for s in sets if set(forced) <= set(s)), admissible)
+    return pick, worth(pairs), best
+
+
+def factor(name: str) -> float:
+    return 0.2 if "budget" in name else 0.5
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_direct_against_brute_force(name):
+    for seed in range(25):
+        pick, reached, best = run(seed, name, "direct")
+        assert pick.spread == pytest.approx(reached, abs=1e-9)
+        assert pick.lower == pick.spread
+        assert pick.gains.sum() == pytest.approx(reached)
+        assert reached >= factor(name) * best - SLACK
+        assert pick.upper >= best - SLACK
+        assert pick.ratio <= reached / best + SLACK
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_cascade_against_brute_force(name):
+    for seed in range(8):
+        pick, reached, best = run(seed, name, "cascade")
+        assert reached >= (factor(name) - EPSILON) * best - SLACK
+        assert pick.lower <= reached + SLACK
+        assert pick.upper >= best - SLACK
+        assert pick.ratio <= reached / best + SLACK
+
+
+@pytest.mark.parametrize("name", ["plain", "budget"])
+def test_imm_against_brute_force(name):
+    for seed in range(2):
+        pick, reached, best = run(seed, name, "cascade", "imm")
+        assert reached >= (factor(name) - EPSILON) * best - SLACK
+        assert pick.lower <= reached + SLACK
+        assert pick.upper >= best - SLACK
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["direct", "cascade"])
+@pytest.mark.parametrize("name", CASES)
+def test_many_graphs_against_brute_force(name, objective):
+    ratios = []
+    for seed in range(100, 300 if objective == "direct" else 150):
+        pick, reached, best = run(seed, name, objective)
+        assert pick.lower <= reached + SLACK
+        assert pick.upper >= best - SLACK
+        ratios.append(reached / best)
+    assert min(ratios) >= factor(name) - (0.0 if objective == "direct" else EPSILON)
+    assert np.mean(ratios) >= 0.97
+
+
+def test_the_cascade_reference_agrees_with_every_single_outcome():
+    graph = Graph.from_edges([0, 0, 1, 2, 2], [1, 2, 2, 0, 3])
+    p = np.random.default_rng(0).random((2, 5))
+    spread = np.array([0.3, 0.8, 0.5, 0.2, 0.6])
+    for pairs in [((0, 0),), ((0, 1), (2, 0)), ((1, 0), (2, 1))]:
+        assert CascadePairs(graph, p, spread)(pairs) == pytest.approx(literal_cascade(graph, p, spread, pairs))
+
+
+def test_a_cheap_strategy_does_not_block_a_better_dear_one():
+    # Value for money prefers the letter (2 for 1 against 101 for 100), after which no call to the hub is possible.
+    graph = Graph.from_edges([0] * 100, np.arange(1, 101))
+    p = np.stack([np.full(100, 0.01), np.ones(100)])
+    costs = np.stack([np.ones(101), np.full(101, 100.0)])
+    pick = select_pairs(graph, p, None, costs=costs, budget=100.0, objective="direct", candidates=[0])
+    assert (pick.seeds.tolist(), pick.strategies.tolist(), pick.cost) == ([0], [1], 100.0)
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"must_include": [3]}, {"budget": 4.0}, {"groups": np.arange(40) % 3, "quotas": 1}]
+)
+def test_one_strategy_is_the_choice_of_seeds(more):
+    rng = np.random.default_rng(4)
+    graph = Graph.from_edges(rng.integers(0, 20, 200), rng.integers(20, 40, 200), nodes=np.arange(40))
+    p = rng.random(graph.n_edges) * 0.3
+    costs = rng.random(40) + 0.5
+    more = dict(more)
+    k = None if "budget" in more else 3
+    seeds = select_seeds(graph, p, k, objective="direct", **more, **({"costs": costs} if k is None else {}))
+    pairs = select_pairs(graph, [p], k, objective="direct", **more, **({"costs": [costs]} if k is None else {}))
+    assert pairs.rows.tolist() == seeds.rows.tolist()
+    assert pairs.strategies.tolist() == [0] * seeds.rows.size
+    assert (pairs.spread, pairs.upper) == pytest.approx((seeds.spread, seeds.upper))
+    assert pairs.guarantee == seeds.guarantee
+
+
+def test_equal_strategies_go_to_the_cheaper_and_then_to_the_first():
+    graph = Graph.from_edges([0, 0], [1, 2])
+    p = np.full((3, 2), 0.5)
+    costs = np.array([[2.0], [1.0], [1.0]]) * np.ones(3)
+    for objective in ("direct", "cascade"):
+        assert select_pairs(graph, p, 1, objective=objective, rng=0).strategies[0] == 0
+        assert select_pairs(graph, p, 1, costs=costs, budget=3.0, objective="direct").strategies[0] == 1
+
+
+def test_ids_come_back_and_spread_has_a_default():
+    graph = Graph.from_edges(["a", "a", "b"], ["b", "c", "c"])
+    p = np.array([[0.1, 0.1, 0.9], [0.8, 0.7, 0.1]])
+    pick = select_pairs(graph, p, 2, rng=3)
+    assert set(pick.seeds.tolist()) <= {"a", "b", "c"}
+    assert pick.cost is None
+    same = select_pairs(graph, p, 2, spread=p.mean(axis=0), rng=3, threads=2)
+    assert (same.rows.tolist(), same.strategies.tolist(), same.spread) == (
+        pick.rows.tolist(), pick.strategies.tolist(), pick.spread,
+    )  # fmt: skip
+
+
+def test_must_include_leaves_money_for_the_rest():
+    graph = Graph.from_edges([0, 1, 2], [3, 4, 5])
+    p = np.array([[0.1] * 3, [0.9] * 3])
+    costs = np.array([[1.0], [3.0]]) * np.ones(6)
+    pick = select_pairs(graph, p, None, costs=costs, budget=5.0, must_include=[2, 0, 1], objective="direct")
+    assert pick.rows.tolist() == [2, 0, 1]
+    assert pick.strategies.tolist() == [1, 0, 0]
+    assert pick.cost == 5.0
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(["direct", "cascade"]), st.booleans(), st.booleans())
+def test_whatever_comes_out_is_admissible(seed, objective, priced, grouped):
+    graph, p, costs, rng = tiny(seed)
+    n = graph.n_nodes
+    forced, excluded = rng.permutation(n)[:2]
+    more: dict = {"must_include": [forced], "exclude": [excluded], "values": rng.random(n) + 0.01}
+    if priced:
+        more |= {"costs": costs, "budget": float(costs[:, forced].min() + rng.integers(0, 6))}
+    if grouped:
+        more |= {"groups": rng.integers(0, 2, n), "quotas": 2}
+    pick = select_pairs(graph, p, 2, objective=objective, quality=2.0, threads=1, rng=seed, **more)
+    assert pick.rows[0] == forced
+    assert excluded not in pick.rows
+    assert len(pick.rows) <= 2
+    assert np.unique(pick.rows).size == pick.rows.size == pick.strategies.size == pick.gains.size
+    assert 0 <= pick.strategies.min()
+    assert pick.strategies.max() < p.shape[0]
+    assert pick.lower <= pick.spread + SLACK
+    assert pick.spread <= more["values"].sum() + SLACK
+    assert math.isclose(pick.ratio, pick.lower / pick.upper)
+    if priced:
+        assert pick.cost == pytest.approx(costs[pick.strategies, pick.rows].sum())
+        assert pick.cost <= more["budget"] + SLACK
+
+
+GRAPH = Graph.from_edges([0, 0, 1, 2], [1, 2, 3, 3])
+P = np.full((2, 4), 0.5)
+ONES = np.ones((2, 4))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"probabilities": P[0]}, "One row per strategy"),
+        ({"probabilities": P[:, :3]}, "One row per strategy"),
+        ({"probabilities": P[:0]}, "probabilities must have shape"),
+        ({"probabilities": np.where(np.eye(2, 4), np.nan, P)}, "probabilities must be"),
+        ({"probabilities": P + 1.0}, "probabilities must be"),
+        ({"probabilities": "a"}, "probabilities must be"),
+        ({"costs": ONES}, "go together"),
+        ({"budget": 1.0}, "go together"),
+        ({"costs": ONES[0], "budget": 1.0}, "costs must have shape"),
+        ({"costs": -ONES, "budget": 1.0}, "costs must be numbers of at least 0"),
+        ({"costs": ONES * np.nan, "budget": 1.0}, "costs must be"),
+        ({"costs": ONES, "budget": 0.5}, "no candidate costs"),
+        ({"costs": ONES, "budget": -1.0}, "budget must be"),
+        ({"costs": ONES, "budget": 1.0, "k": 2, "must_include": [0, 1]}, "more than the budget"),
+        ({"spread": np.full(3, 0.5)}, "spread must have shape"),
+        ({"spread": np.full(4, 1.5)}, "spread must be"),
+        ({"spread": np.full(4, 0.5), "objective": "direct"}, "objective='cascade'"),
+        ({"k": None}, "k must be"),
+        ({"k": 5}, "only 4 nodes"),
+        ({"k": 3, "groups": [0, 0, 0, 0], "quotas": 2}, "admit only 2"),
+        ({"must_include": [1], "exclude": [1]}, "excluded"),
+        ({"objective": "reach"}, "objective must be 'cascade' or 'direct'"),
+        ({"algorithm": "tim"}, "algorithm must be 'opim' or 'imm'"),
+        ({"values": np.zeros(4)}, "all zero"),
+    ],
+)
+def test_impossible_requests_are_refused(arguments, message):
+    arguments = {"probabilities": P, "k": 1, **arguments}
+    with pytest.raises(InputError, match=message):
+        select_pairs(GRAPH, **arguments)
+
+
+def test_shapes_and_ids():
+    with pytest.raises(ShapeError):
+        select_pairs(GRAPH, P, 1, groups=[1], quotas=1)
+    with pytest.raises(UnknownIdError):
+        select_pairs(GRAPH, P, 1, candidates=[77])
+    with pytest.raises(InputError, match="graph must be"):
+        select_pairs("g", P, 1)
