@@ -26,7 +26,8 @@ sets are the independent sets of a laminar matroid, so greedy keeps ``1/2``.
 For a budget B and quotas together value for money alone can go wrong without limit: the cheap strategy of a user blocks
 the dear one that is worth far more. Instead, for each least density ρ of a grid, greedy by gain takes what gains at
 least ρ for each unit of its cost and still fits; the best of these runs is kept (Badanidiyuru and Vondrák, SODA 2014,
-with exact greedy in place of falling gain thresholds). Let O be the best admissible set, and ρ on the grid with ``ρ <=
+with exact greedy in place of falling gain thresholds). When nothing of density ρ is left a run goes on with lower ones,
+which can only add. Let O be the best admissible set, and ρ on the grid with ``ρ <=
 f(O)/(2B) < 5/4 ρ``. Either some element e that had room and density ρ found no money in this run. Then the seeds S of
 that moment and e have ``f(S + e) > ρB``, so S or e alone has more than ``ρB/2 > f(O)/5``; S only grows afterwards, and
 the run with ρ = 0 starts with the best single element. Or no element did. Then each element of O that S lacks is below
@@ -108,13 +109,20 @@ class Problem:
         return order
 
     def thresholds(self, nodes: Rows, marginals: NDArray[Any]) -> list[float]:
-        """Least gains per cost to try: 0, and a grid from what the best single node has to what no choice exceeds."""
+        """Least densities to start from: 0, those that the factor asks for, and a few up to the largest there is."""
         assert self.groups is not None
-        single = float(marginals[(self.room[self.groups[:, nodes]] > 0).all(axis=0)].max(initial=0))
+        assert self.costs is not None
+        fits = (self.room[self.groups[:, nodes]] > 0).all(axis=0)
+        single = float(marginals[fits].max(initial=0))
         if single <= 0.0 or self.budget <= 0.0:
             return [0.0]
+        priced = fits & (self.costs[nodes] > 0.0)
+        largest = float((marginals[priced] / self.costs[nodes][priced]).max(initial=0.0))
         steps = int(math.log(max(1.0, self.best_sum(nodes, marginals) / single)) / math.log(_DENSITY_STEP))
-        return [0.0] + [single / (2.0 * self.budget) * _DENSITY_STEP**i for i in range(steps + 1)]
+        grid = [single / (2.0 * self.budget) * _DENSITY_STEP**i for i in range(steps + 1)]
+        while 2.0 * grid[-1] < largest:
+            grid.append(2.0 * grid[-1])
+        return [0.0, *grid]
 
     def direct_worth(self) -> NDArray[np.float64]:
         """What direct gains count for each node, as an array of its own."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tensorucb.graph import Graph
 from tensorucb.oracle._constraints import Problem
 from tensorucb.oracle._result import Selection
-from tensorucb.oracle.greedy._kernels import direct_gains, direct_take
+from tensorucb.oracle.greedy._kernels import direct_dense, direct_gains, direct_take
 from tensorucb.oracle.rr._kernels import count_invalid
 from tensorucb.oracle.rr._sampler import bad_probability
 
@@ -95,7 +95,7 @@ def direct(graph: Graph, p: NDArray[np.float64], problem: Problem) -> Selection:
     first = task.gains(rows, worth)
     if problem.costs is not None and problem.groups is not None:
         grid = problem.thresholds(rows, first)
-        runs = [_greedy(task, rows, first, worth.copy(), density=density) for density in grid]
+        runs = [_dense(task, rows, first, worth.copy(), density) for density in grid]
     else:
         runs = [_greedy(task, rows, first, worth.copy(), start) for start in _starts(problem, rows, first)]
     chosen, gains, left = max(runs, key=lambda run: sum(run[1]))
@@ -137,34 +137,26 @@ def _greedy(
     first: NDArray[np.float64],
     worth: NDArray[np.float64],
     start: int = -1,
-    density: float | None = None,
 ) -> tuple[list[int], list[float], NDArray[np.float64]]:
-    """Lazy greedy: a stale gain is an upper bound, so only the node on top is computed again.
-
-    By gain or, under a budget, by gain per weight; with ``density`` by gain among those that gain so much for each unit
-    of their cost, of equal ones the cheaper.
-    """
+    """Lazy greedy: a stale gain is an upper bound, so only the node on top is computed again."""
     problem = task.problem
     stale = first.copy()
     fresh = np.zeros(rows.size, dtype=np.int64)
-    cost = problem.costs[rows] if problem.costs is not None else None
-    weight = problem.weights[rows] if cost is not None and density is None else None
-    least = np.zeros(rows.size) if cost is None or density is None else density * cost
-    preference = task.graph.out_degree[rows] if cost is None or density is None else -cost
+    degree = task.graph.out_degree[rows]
+    weight = problem.weights[rows] if problem.costs is not None else None
     groups = np.empty((0, rows.size), dtype=np.int64) if problem.groups is None else problem.groups[:, rows]
     room, budget = problem.room.copy(), problem.budget
-    open_ = (room[groups] > 0).all(axis=0) & (first >= least)
+    open_ = (room[groups] > 0).all(axis=0)
     chosen: list[int] = []
     gains: list[float] = []
     while len(chosen) < problem.picks:
         score = np.where(open_, stale if weight is None else stale / weight, -1.0)
-        best = start if start >= 0 and not chosen else _first(score, preference)
-        if not open_[best] or (cost is not None and stale[best] <= 0.0):
+        best = start if start >= 0 and not chosen else _first(score, degree)
+        if not open_[best] or (weight is not None and stale[best] <= 0.0):
             break
         if fresh[best] < len(chosen):
             stale[best] = task.gains(rows[best : best + 1], worth)[0]
             fresh[best] = len(chosen)
-            open_[best] = stale[best] >= least[best]
             continue
         chosen.append(int(rows[best]))
         gains.append(float(stale[best]))
@@ -172,7 +164,22 @@ def _greedy(
         open_[best] = False
         room[groups[:, best]] -= 1
         open_ &= (room[groups] > 0).all(axis=0)
-        if cost is not None:
-            budget -= float(cost[best])
-            open_ &= cost <= budget
+        if problem.costs is not None:
+            budget -= float(problem.costs[rows[best]])
+            open_ &= problem.costs[rows] <= budget
     return chosen, gains, worth
+
+
+def _dense(
+    task: _Task, rows: NDArray[np.int64], first: NDArray[np.float64], worth: NDArray[np.float64], density: float
+) -> tuple[list[int], list[float], NDArray[np.float64]]:
+    """The same under a budget with quotas: by gain among what gains at least ``density`` for its cost."""
+    problem, graph = task.problem, task.graph
+    assert problem.costs is not None
+    assert problem.groups is not None
+    chosen, gains = direct_dense(
+        rows, first.copy(), problem.costs[rows], problem.budget, problem.picks,
+        np.ascontiguousarray(problem.groups[:, rows]), problem.room.copy(), density,
+        graph.out_offsets, graph.targets, task.p, worth,
+    )  # fmt: skip
+    return rows[chosen].tolist(), gains.tolist(), worth

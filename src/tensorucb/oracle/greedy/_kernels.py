@@ -287,18 +287,26 @@ def pick_priced(offsets, reduced, rows, starts, sets, marginal, cost, weight, bu
     return chosen[:found], gains[:found]
 
 
+@numba.njit(inline="always", cache=True)
+def _lower(density, last):  # type: ignore[no-untyped-def]
+    """The least density to go on with when nothing of this one is left: a quarter of it, after ``last`` 0."""
+    return density / 4.0 if density > last else 0.0
+
+
 @numba.njit(**KERNEL)
 def pick_dense(  # type: ignore[no-untyped-def]
     offsets, reduced, rows, starts, sets, marginal, cost, budget, picks, group, room, density
 ):
     """Greedy by marginal among what budget and room allow and what covers at least ``density`` sets for its cost.
 
-    Of equal candidates the cheaper one. ``room`` is consumed.
+    When none is left the density falls, to a 64th and then to 0. Of equal candidates the cheaper one. ``room`` is
+    consumed.
     """
     covered = np.zeros(rows, np.uint8)
     chosen = np.empty(picks, np.int64)
     gains = np.zeros(picks, np.int64)
     found = 0
+    last = density / 64.0
     while found < picks:
         best = -1
         for c in range(marginal.size):
@@ -309,7 +317,10 @@ def pick_dense(  # type: ignore[no-untyped-def]
             if cost[c] <= budget and marginal[c] >= density * cost[c] and _fits(c, group, room):
                 best = c
         if best < 0:
-            break
+            if density == 0.0:
+                break
+            density = _lower(density, last)
+            continue
         chosen[found] = best
         gains[found] = marginal[best]
         budget -= cost[best]
@@ -317,4 +328,42 @@ def pick_dense(  # type: ignore[no-untyped-def]
         for level in range(group.shape[0]):
             room[group[level, best]] -= 1
         _take(best, starts, sets, offsets, reduced, covered, marginal)
+    return chosen[:found], gains[:found]
+
+
+@numba.njit(**KERNEL)
+def direct_dense(  # type: ignore[no-untyped-def]
+    nodes, gain, cost, budget, picks, group, room, density, out_offsets, targets, p, worth
+):
+    """:func:`pick_dense` for direct gains: an old ``gain[c]`` is an upper bound, so only the best one is renewed."""
+    chosen = np.empty(picks, np.int64)
+    gains = np.zeros(picks)
+    age = np.zeros(nodes.size, np.int64)
+    found = 0
+    last = density / 64.0
+    while found < picks:
+        best = -1
+        for c in range(nodes.size):
+            if gain[c] <= 0.0 or (best >= 0 and gain[c] < gain[best]):
+                continue
+            if best >= 0 and gain[c] == gain[best] and cost[c] >= cost[best]:
+                continue
+            if cost[c] <= budget and gain[c] >= density * cost[c] and _fits(c, group, room):
+                best = c
+        if best < 0:
+            if density == 0.0:
+                break
+            density = _lower(density, last)
+            continue
+        if age[best] < found:
+            gain[best] = direct_gain(nodes[best], out_offsets, targets, p, worth)
+            age[best] = found
+            continue
+        chosen[found] = best
+        gains[found] = gain[best]
+        budget -= cost[best]
+        found += 1
+        for level in range(group.shape[0]):
+            room[group[level, best]] -= 1
+        direct_take(nodes[best], out_offsets, targets, p, worth)
     return chosen[:found], gains[:found]
