@@ -59,6 +59,7 @@ Rows = NDArray[np.int64]
 QUOTAS = (0.5, "1/2")
 QUOTAS_AND_BUDGET = (0.2, "1/5")
 _DENSITY_STEP = 1.25
+_PRICES = 8  # of money tried for a bound
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,9 @@ class Problem:
         """The most that the marginals of an admissible set of ``nodes`` can add up to, or a bound on it."""
         if self.costs is None:
             return self._heaviest(nodes, marginals)
-        money = _knapsack(marginals, self.costs[nodes], self.budget)
-        return min(money, self._heaviest(nodes, marginals))
+        money, price = _knapsack(marginals, self.costs[nodes], self.budget)
+        bound = min(money, self._heaviest(nodes, marginals))
+        return bound if self.groups is None else min(bound, self._relaxed(nodes, marginals, price))
 
     def _heaviest(self, nodes: Rows, marginals: NDArray[Any]) -> float:
         """The largest sum of marginals within the quotas and the number of picks."""
@@ -94,6 +96,28 @@ class Problem:
             return _largest(marginals, self.picks)
         order = np.argsort(-marginals, kind="stable")
         return float(marginals[self.first_in_room(nodes, order)[: self.picks]].sum())
+
+    def _relaxed(self, nodes: Rows, marginals: NDArray[Any], highest: float) -> float:
+        """Quotas and budget together: the least bound over several prices of money, from 0 to ``highest``.
+
+        Let a unit of cost have the price λ >= 0. An admissible set spends at most B, so its marginals add up to no
+        more than λB and what they are above λ times their cost; for the latter only the quotas count.
+        """
+        assert self.costs is not None
+        costs = self.costs[nodes]
+        lowest, bound = 0.0, math.inf
+        for _ in range(_PRICES):
+            price = 0.5 * (lowest + highest)
+            above = marginals - price * costs
+            order = np.flatnonzero(above > 0.0)
+            order = order[np.argsort(-above[order], kind="stable")]
+            best = self.first_in_room(nodes, order)[: self.picks]
+            bound = min(bound, price * self.budget + float(above[best].sum()))
+            if costs[best].sum() > self.budget:
+                lowest = price
+            else:
+                highest = price
+        return bound
 
     def first_in_room(self, nodes: Rows, order: Rows) -> Rows:
         """What greedy takes of ``order`` (positions in ``nodes``, the heaviest first) within the quotas.
@@ -176,7 +200,8 @@ def _first_in_room(items: Rows, groups: NDArray[np.int64], room: NDArray[np.int6
     return items[place < room[groups]]
 
 
-def _knapsack(marginals: NDArray[Any], costs: NDArray[np.float64], budget: float) -> float:
+def _knapsack(marginals: NDArray[Any], costs: NDArray[np.float64], budget: float) -> tuple[float, float]:
+    """The fractional knapsack, and the value for money of its last item; 0 where all items fit."""
     fits = (costs <= budget) & (marginals > 0)
     worth, price = marginals[fits].astype(np.float64), costs[fits]
     with np.errstate(divide="ignore", over="ignore"):  # what is free comes first
@@ -185,10 +210,11 @@ def _knapsack(marginals: NDArray[Any], costs: NDArray[np.float64], budget: float
     spent = np.cumsum(price)
     whole = int(np.searchsorted(spent, budget, side="right"))
     total = float(worth[:whole].sum())
-    if whole < worth.size:
-        left = budget - (float(spent[whole - 1]) if whole else 0.0)
-        total += float(worth[whole]) * left / float(price[whole])
-    return total
+    if whole == worth.size:
+        return total, 0.0
+    left = budget - (float(spent[whole - 1]) if whole else 0.0)
+    total += float(worth[whole]) * left / float(price[whole])
+    return total, float(worth[whole]) / float(price[whole])
 
 
 def _seed_number(k: object, optional: bool) -> int | None:

@@ -361,6 +361,7 @@ def direct_dense(  # type: ignore[no-untyped-def]
             continue
         chosen[found] = best
         gains[found] = gain[best]
+        gain[best] = 0.0  # chosen once is enough, though its followers could still be won by it
         budget -= cost[best]
         found += 1
         for level in range(group.shape[0]):
