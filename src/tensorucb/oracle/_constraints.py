@@ -133,20 +133,21 @@ class Problem:
         return order
 
     def thresholds(self, nodes: Rows, marginals: NDArray[Any]) -> list[float]:
-        """Least densities to start from: 0, those that the factor asks for, and a few up to the largest there is."""
+        """Least densities to start from: 0, and a grid from the least that the factor asks for to the largest one."""
         assert self.groups is not None
         assert self.costs is not None
         fits = (self.room[self.groups[:, nodes]] > 0).all(axis=0)
-        single = float(marginals[fits].max(initial=0))
+        worth, costs = marginals[fits], self.costs[nodes[fits]]
+        single = float(worth.max(initial=0))
         if single <= 0.0 or self.budget <= 0.0:
             return [0.0]
-        priced = fits & (self.costs[nodes] > 0.0)
-        largest = float((marginals[priced] / self.costs[nodes][priced]).max(initial=0.0))
-        steps = int(math.log(max(1.0, self.best_sum(nodes, marginals) / single)) / math.log(_DENSITY_STEP))
-        grid = [single / (2.0 * self.budget) * _DENSITY_STEP**i for i in range(steps + 1)]
-        while 2.0 * grid[-1] < largest:
-            grid.append(2.0 * grid[-1])
-        return [0.0, *grid]
+        priced = costs > 0.0
+        largest = float((worth[priced] / costs[priced]).max(initial=0.0))
+        if not priced.all():  # otherwise no admissible set has more than B times the largest density
+            largest = max(largest, self.best_sum(nodes, marginals) / (2.0 * self.budget))
+        least = single / (2.0 * self.budget)
+        steps = int(math.log(max(1.0, largest / least)) / math.log(_DENSITY_STEP))
+        return [0.0] + [least * _DENSITY_STEP**i for i in range(steps + 1)]
 
     def direct_worth(self) -> NDArray[np.float64]:
         """What direct gains count for each node, as an array of its own."""
