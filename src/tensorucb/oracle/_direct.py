@@ -146,7 +146,7 @@ def _greedy(
     weight = problem.weights[rows] if problem.costs is not None else None
     groups = np.empty((0, rows.size), dtype=np.int64) if problem.groups is None else problem.groups[:, rows]
     room, budget = problem.room.copy(), problem.budget
-    open_ = (room[groups] > 0).all(axis=0)
+    open_: NDArray[np.bool_] = np.all(room[groups] > 0, axis=0)
     chosen: list[int] = []
     gains: list[float] = []
     while len(chosen) < problem.picks:
@@ -163,7 +163,7 @@ def _greedy(
         task.take(int(rows[best]), worth)
         open_[best] = False
         room[groups[:, best]] -= 1
-        open_ &= (room[groups] > 0).all(axis=0)
+        open_ &= np.all(room[groups] > 0, axis=0)
         if problem.costs is not None:
             budget -= float(problem.costs[rows[best]])
             open_ &= problem.costs[rows] <= budget

@@ -1,4 +1,4 @@
-"""`select_pairs`: whom to contact, and with which strategy."""
+"""`select_pairs`: which users to contact, and with which strategy."""
 
 from __future__ import annotations
 

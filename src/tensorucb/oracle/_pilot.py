@@ -41,7 +41,8 @@ def choose_sentinels(sampler: Sampler, problem: Problem, keys: NDArray[np.uint64
             break
         if i == 0 and look.work >= HUGE * walks:
             least = FREQUENT if problem.picks < MANY else FREQUENT_AMONG_MANY
-        cover = greedy_cover(look, problem, sentinels)
+        # So few walks do not tell the strategies of a user apart; their direct gains do.
+        cover = greedy_cover(look, problem, sentinels, noisy=problem.worth is not None)
         worth = int((cover.gains >= least[i]).sum())
         seeds = problem.picks if problem.costs is None else sentinels.size + cover.rows.size
         sentinels = np.concatenate([sentinels, cover.rows[: min(worth, seeds // 2 - sentinels.size)]])
