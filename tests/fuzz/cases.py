@@ -247,6 +247,19 @@ for _name, _more in (
         signature=False,
         infinite=True,
     )
+for _objective in ("cascade", "direct"):
+    simple(
+        f"oracle.select_pairs, {_objective}",
+        oracle.select_pairs,
+        lambda w, objective=_objective: {
+            **{"graph": w.graph, "probabilities": np.stack([w.p, w.p / 2]), "k": 2, "costs": np.ones((2, 12))},
+            **{"budget": 3.0, "objective": objective, "spread": None, "candidates": list(range(12)), "exclude": [11]},
+            **{"must_include": [0], "groups": ["x"] * 6 + ["y"] * 6, "quotas": {"x": 1, "y": 1}, "values": None},
+            **{"epsilon": 0.3, "delta": None, "algorithm": "opim", "quality": 10.0, "max_memory": 1e8},
+            **{"threads": 1, "rng": 0},
+        },
+        infinite=True,
+    )
 
 
 def _oracle(**given: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from reference.pairs import CascadePairs, DirectPairs, best_pairs, literal_casca
 from tensorucb.errors import InputError, ShapeError, UnknownIdError
 from tensorucb.graph import Graph
 from tensorucb.oracle import select_pairs, select_seeds
+from tensorucb.oracle._constraints import Problem
 
 DELTA = 1e-9  # so that no certificate fails in any number of runs of these tests
 EPSILON = 0.1
@@ -144,6 +146,29 @@ def test_many_graphs_against_brute_force(name, objective):
         ratios.append(reached / best)
     assert min(ratios) >= factor(name) - (0.0 if objective == "direct" else EPSILON)
     assert np.mean(ratios) >= 0.97
+
+
+@pytest.mark.parametrize("budget", [math.inf, 4.0])
+def test_the_bound_on_marginals_is_that_of_the_heaviest_admissible_set(budget):
+    # Six users of two pairs each, in two groups with room for 1 and 2, at most three in all.
+    user, group = np.repeat(np.arange(6), 2), np.repeat([6, 6, 6, 7, 7, 7], 2)
+    room = np.array([1] * 6 + [1, 2])
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        weights, costs = rng.integers(0, 50, 12).astype(float), rng.integers(0, 5, 12) / 2.0
+        problem = Problem(
+            12, np.ones(12, dtype=np.uint8), np.empty(0, dtype=np.int64), 3, 0.5, "1/2", groups=np.stack([user, group]),
+            room=room, costs=None if math.isinf(budget) else costs, budget=budget,
+        )  # fmt: skip
+        sets = (s for size in range(4) for s in combinations(range(12), size))
+        free = [s for s in sets if (np.bincount(np.r_[user[list(s)], group[list(s)]], minlength=8) <= room).all()]
+        best = max(weights[list(s)].sum() for s in free if math.isinf(budget) or costs[list(s)].sum() <= budget)
+        bound = problem.best_sum(np.arange(12), weights)
+        assert bound >= best - SLACK
+        if math.isinf(budget):
+            assert bound == best
+        else:  # the relaxation is below what each constraint alone lets through
+            assert bound <= max(weights[list(s)].sum() for s in free) + SLACK
 
 
 def test_the_cascade_reference_agrees_with_every_single_outcome():
