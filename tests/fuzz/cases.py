@@ -249,7 +249,7 @@ for _name, _more in (
     )
 for _objective in ("cascade", "direct"):
     simple(
-        f"oracle.select_pairs, {_objective}",
+        f"oracle.select_pairs with {_objective}",
         oracle.select_pairs,
         lambda w, objective=_objective: {
             **{"graph": w.graph, "probabilities": np.stack([w.p, w.p / 2]), "k": 2, "costs": np.ones((2, 12))},

@@ -65,7 +65,7 @@ _NOT_FUZZED = {
     "data": {"ActionLog", "Description", "FileReport", "LeftOut", "Report", "Sandbox"},
     "diffusion": {"Cascade", "Spread"},
     "features": {"Eigenmap", "FeatureKind", "TopicModel", "VoteLog"},
-    "oracle": {"Selection"},
+    "oracle": {"PairSelection", "Selection"},
     "policies": {"BasePolicy", "DriftState", "FixedPointWarning", "Grid", "Oracle", "Policy", "PolicyState", "Product"},
     "truth": {"Activations", "TopicAwareFit"},
 }

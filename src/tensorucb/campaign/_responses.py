@@ -200,7 +200,8 @@ def _outcomes(columns: dict[str, Column], rows: NDArray[np.int64]) -> NDArray[np
     column = _required(columns, "outcome", rows)
     array = array_of("outcome", column, "a column of zeros and ones")
     if array.dtype.kind in "biuf":
-        values = array.astype(np.float64)
+        with np.errstate(over="ignore"):  # a wider number becomes infinite, and is refused below
+            values = array.astype(np.float64)
     else:
         values = np.array([_outcome(value) for value in _as_list(column)], dtype=np.float64)
     if values.shape != rows.shape:
