@@ -117,12 +117,15 @@ def test_direct_against_brute_force(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_cascade_against_brute_force(name):
+    estimates = []
     for seed in range(8):
         pick, reached, best = run(seed, name, "cascade")
+        estimates.append(pick.spread / reached)
         assert reached >= (factor(name) - EPSILON) * best - SLACK
         assert pick.lower <= reached + SLACK
         assert pick.upper >= best - SLACK
         assert pick.ratio <= reached / best + SLACK
+    assert np.mean(estimates) == pytest.approx(1.0, abs=0.1)  # four standard errors: at least 200 hits each
 
 
 @pytest.mark.parametrize("name", ["plain", "budget"])
@@ -225,6 +228,17 @@ def test_ids_come_back_and_spread_has_a_default():
     assert (same.rows.tolist(), same.strategies.tolist(), same.spread) == (
         pick.rows.tolist(), pick.strategies.tolist(), pick.spread,
     )  # fmt: skip
+
+
+def test_a_contacted_user_passes_it_on_with_the_strategy_alone():
+    # Strategy 0 persuades nobody, though everybody who is persuaded by others persuades all of their followers.
+    graph = Graph.from_edges([0, 0, 0, 1, 2], [1, 2, 3, 4, 5])
+    p = np.stack([np.zeros(5), np.array([1.0, 0.0, 0.0, 0.0, 0.0])])
+    alone = select_pairs(graph, p[:1], 1, spread=np.ones(5), quality=50.0, rng=0)
+    assert alone.spread == pytest.approx(1.0, rel=0.2)
+    pick = select_pairs(graph, p, 1, spread=np.ones(5), quality=50.0, rng=0)
+    assert (pick.rows.tolist(), pick.strategies.tolist()) == ([0], [1])
+    assert pick.spread == pytest.approx(3.0, rel=0.2)  # 0, 1 and, from 1 on, 4
 
 
 def test_must_include_leaves_money_for_the_rest():

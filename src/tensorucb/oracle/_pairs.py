@@ -93,10 +93,10 @@ def select_pairs(
     Examples
     --------
     >>> from tensorucb.graph import Graph
-    >>> graph = Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "ann"])
+    >>> graph = Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
     >>> letter, call = [0.1, 0.1, 0.1], [0.9, 0.9, 0.2]
     >>> prices = [[1.0] * 3, [3.0] * 3]
-    >>> pick = select_pairs(graph, [letter, call], None, costs=prices, budget=4.0, objective="direct")
+    >>> pick = select_pairs(graph, [letter, call], 2, costs=prices, budget=4.0, objective="direct")
     >>> list(zip(pick.seeds.tolist(), pick.strategies.tolist())), pick.cost
     ([('ann', 1), ('bob', 0)], 4.0)
     """
