@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from campaign.reference import credit, learned
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
-from tensorucb.campaign._fold import as_product
+from tensorucb.campaign._strategies import contexts_of
 from tensorucb.errors import InputError, ShapeError, StateError, UnknownIdError
 from tensorucb.policies import HighDegree, LinUCB, Random, TensorUCB, Thompson
 from tensorucb.store import open_store
@@ -290,7 +290,7 @@ def test_users_and_products_may_join_at_any_time():
     campaign.add_users(["new-1", "new-2"], features, ["new-1", seed], ["new-2", "new-1"], costs=[1.0, 2.0])
     assert (campaign.graph.n_nodes, campaign.graph.n_edges) == (n + 2, m + 2)
     (record,) = campaign._ledger.rounds.values()
-    assert as_product(record.payload).tolist() == [1.0, 0.0]
+    assert contexts_of(record.payload)[0].tolist() == [1.0, 0.0]
     # The old round does not take the silence of the new edge for a "no": as many edges are learned as before.
     assert campaign.explain(ask.id, "new-1").status == "not_there_yet"
     assert campaign.model_hash() == campaign.replay_hash()
@@ -398,7 +398,7 @@ def test_export_holds_everything_by_id(tmp_path):
     assert files["products"]["product"].to_list() == ["tea", "soap"]
     assert files["events"]["kind"].to_list() == ["created", "asked", "told", "told"]
     empty = small_campaign(graph=small_graph(strings=False))
-    assert len(empty.export(tmp_path / "empty")) == 9
+    assert len(empty.export(tmp_path / "empty")) == 10
 
 
 def test_two_objects_that_tell_one_round_in_turn_never_count_twice():

@@ -5,7 +5,8 @@ import pytest
 
 import tensorucb as tu
 from campaign.worlds import Clock, answers, small_campaign, small_graph
-from tensorucb.campaign._fold import as_product, learned
+from tensorucb.campaign._fold import learned
+from tensorucb.campaign._strategies import contexts_of
 from tensorucb.campaign._world import seal, unseal, world_from_blob, world_to_blob
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.features import UserProfile
@@ -54,7 +55,7 @@ def bound(campaign, users, policy=None):
         world = campaign._current(session)
         for _, record in sorted(campaign._ledger.rounds.items()):
             told, acted = session.edge_responses(number, record.number), session.node_events(number, record.number)
-            policy.update(as_product(record.payload), *learned(world, record, told, acted, lambda: None))
+            policy.update(contexts_of(record.payload)[0], *learned(world, record, told, acted, lambda: None))
     return policy
 
 

@@ -63,3 +63,18 @@ def shared_campaign(url):
     """A campaign with one open round for many tellers."""
     campaign = small_campaign(url, policy=Thompson())
     return campaign, campaign.ask("tea", 6)
+
+
+def play_round_with_strategies(campaign, number):
+    """A round in which each user gets a strategy of their own."""
+    ask = campaign.ask("tea", 5, strategies="all", per_user=True, request_id=f"request-{number}")
+    campaign.tell(ask.id, answers(campaign, ask, 2 + number % 3))
+    campaign.close(ask.id)
+
+
+def play_with_strategies(url, first, last, pipe):
+    """Such rounds ``first`` to ``last``; at the end the hashes of the model."""
+    with load_campaign("spring", storage=url, clock=Clock()) as campaign:
+        for number in range(first, last + 1):
+            play_round_with_strategies(campaign, number)
+        pipe.send([campaign.model_hash(), campaign.replay_hash()])

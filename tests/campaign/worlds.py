@@ -31,11 +31,15 @@ def small_graph(n: int = 30, edges: int = 150, seed: int = 0, strings: bool = Tr
 def small_campaign(storage="memory://", *, name="spring", policy=None, clock=None, graph=None, **settings):
     graph = small_graph() if graph is None else graph
     users = np.random.default_rng(1).normal(size=(graph.n_nodes, 3))
-    defaults = {"objective": "direct", "products": {"tea": [1.0, 0.0], "soap": [0.0, 1.0]}, "snapshot_every": 3}
+    defaults = {
+        "users": users,
+        "objective": "direct",
+        "products": {"tea": [1.0, 0.0], "soap": [0.0, 1.0]},
+        "snapshot_every": 3,
+    }
     return create_campaign(
         name,
         graph=graph,
-        users=users,
         policy=LinUCB() if policy is None else policy,
         storage=storage,
         clock=clock or Clock(),

@@ -104,7 +104,7 @@ def test_a_whole_campaign_through_files_and_json(folder):
     assert run_json("status")["campaigns"][0]["name"] == "spring"
     files = run_json("export", "spring", "--out", "exported")["files"]
     assert pl.read_parquet("exported/responses.parquet").height == rows.height + history.height
-    assert len(files) == 9
+    assert len(files) == 10
     assert files[-1].endswith("manifest.json")
     gone = run_json("forget", "spring", "05-member", "--yes")
     assert gone["model_after"] == gone["replay"]

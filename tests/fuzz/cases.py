@@ -772,12 +772,13 @@ def _(w: World) -> Case:
         if isinstance(given["storage"], str) and given["storage"] == "memory://":
             given["storage"] = MemoryStore()
         made = create_campaign(**given)
-        return made.ask([0.2, 0.3, 0.5], 2).seeds
+        return made.ask(([0.2, 0.3, 0.5], [1.0, 0.0]), 2).seeds
 
     valid = {
         **{"name": "spring", "graph": w.graph, "users": w.users, "policy": policies.LinUCB(), "storage": "memory://"},
         **{"load_if_exists": True, "products": {"tea": [0.1, 0.2, 0.7]}, "costs": np.ones(12), "groups": ["x"] * 12},
         **{"objective": "direct", "credit": "any", "window": 60.0, "epsilon": 0.3, "seed": 0, "snapshot_every": 5},
+        **{"strategies": {"call": [1.0, 0.0], "visit": [0.0, 1.0]}, "strategy_costs": {"visit": 2.0}},
         "clock": lambda: 1e9,
     }
     return Case(call, valid, create_campaign, writes=True)
@@ -806,9 +807,19 @@ def _(w: World) -> Case:
         **{"product": "tea", "k": 2, "exclude": [0], "candidates": list(range(12)), "must_include": [1]},
         **{"cooldown": None, "costs": None, "budget": None, "groups": ["x"] * 12, "quotas": {"x": 2}, "holdout": 0.0},
         **{"shadow": None, "window": 60.0, "deadline": 2e9, "credit": "any", "objective": "direct", "epsilon": 0.3},
-        "request_id": None,
+        **{"request_id": None, "strategies": None, "per_user": False},
     }
     return Case(w.campaign.ask, valid)
+
+
+@case("campaign.Campaign.ask with strategies")
+def _(w: World) -> Case:
+    made = new_campaign(w, MemoryStore(), strategies={"call": [1.0], "visit": [0.5]}, strategy_costs={"visit": 1.0})
+    valid = {
+        **{"product": "tea", "k": 2, "strategies": ["call", "visit"], "per_user": True, "budget": 4.0},
+        **{"shadow": {3: "call", 4: "visit"}, "must_include": [1], "holdout": 0.0},
+    }
+    return Case(made.ask, valid, False)
 
 
 @case("campaign.Campaign.ask with a budget")
@@ -891,14 +902,16 @@ def _own(w: World, method: str, valid: dict[str, Any], signature: Any = None) ->
     made = new_campaign(w, MemoryStore())
 
     def call(**given: Any) -> Any:
-        before = made.status(), made.products(), len(made.rounds())
+        before = made.status(), made.products(), made.strategies(), len(made.rounds())
         try:
             return getattr(made, method)(**given)
         except BaseException:
-            assert (made.status(), made.products(), len(made.rounds())) == before, "a refused call left a trace"
+            after = made.status(), made.products(), made.strategies(), len(made.rounds())
+            assert after == before, "a refused call left a trace"
             raise
         finally:
-            assert np.isfinite(made.probabilities("tea")).all()
+            product = ("tea", made.strategies()[0]) if made.strategies() else "tea"
+            assert np.isfinite(made.probabilities(product)).all()
 
     return Case(call, valid, signature or getattr(Campaign, method))
 
@@ -913,6 +926,9 @@ CASES["campaign.Campaign.add_users"] = lambda w: _own(
 )
 CASES["campaign.Campaign.add_products"] = lambda w: _own(
     w, "add_products", {"ids": ["cocoa"], "features": [[0.1, 0.2, 0.7]]}
+)
+CASES["campaign.Campaign.add_strategies"] = lambda w: _own(
+    w, "add_strategies", {"ids": ["call"], "features": [[0.1, 0.7]], "costs": [1.0]}
 )
 
 

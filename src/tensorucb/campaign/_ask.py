@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.campaign._choice import Choice, Constraints, RoundOracle, check_choice, constrain
+from tensorucb.campaign._catalogue import Catalogue, Context
+from tensorucb.campaign._choice import Constraints, constrain
 from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, collect_evidence
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._reach import Outlook, Reach, foresee, untouched
 from tensorucb.campaign._store import CampaignRecord, RoundRecord
+from tensorucb.campaign._strategies import best_strategies, choose_users, contexts, of_sources, strategy_names
 from tensorucb.campaign._track import Past, product_label
 from tensorucb.campaign._world import World
 from tensorucb.checks import shown
@@ -46,12 +48,16 @@ class Ask:
         ``ask``; ``shadow``: others chose, ``seeds`` is what we would have; ``history``: imported.
     seeds
         Ids of the users to contact, in the order of choice; those held out are not among them.
+    strategies
+        For each of ``seeds`` the id of the strategy they get; None in a round without strategies of the catalogue.
     held_out
         Chosen users who must not be contacted, for measuring the lift.
     contacted
         Who counts as contacted: ``seeds``, or in a shadow round those whom others chose.
     reach
         How many users will respond, with an interval; see `Reach` for what is counted.
+    cost
+        What contacting ``contacted`` costs; None if nothing has a cost.
     product
         The product's id, if it was given by id.
     opened, deadline, closed
@@ -66,9 +72,11 @@ class Ask:
     status: str
     kind: str
     seeds: tuple[int | str, ...]
+    strategies: tuple[int | str, ...] | None
     held_out: tuple[int | str, ...]
     contacted: tuple[int | str, ...]
     reach: Reach | None
+    cost: float | None
     product: int | str | None
     opened: float
     deadline: float | None
@@ -83,10 +91,14 @@ class Ask:
 
 @dataclass(frozen=True)
 class Request:
-    """The arguments of an ask, as the caller gave them."""
+    """The arguments of an ask, as the caller gave them; catalogues are looked up.
 
-    product: Any
-    vectors: tuple[NDArray[np.float64], ...]
+    ``shadow_strategies`` are the places of the strategies, among those offered, that others gave to ``shadow``.
+    """
+
+    context: Context
+    strategies: Catalogue | None
+    per_user: bool
     k: int | None
     exclude: ArrayLike | None
     candidates: ArrayLike | None
@@ -98,6 +110,7 @@ class Request:
     quotas: Mapping[Any, int] | int | None
     holdout: float
     shadow: ArrayLike | None
+    shadow_strategies: tuple[int, ...] | None
     window: float | None
     deadline: float | None
     credit: str
@@ -107,8 +120,10 @@ class Request:
 
     @property
     def sizes(self) -> list[int]:
-        """Lengths of the product's feature vectors."""
-        return [int(vector.size) for vector in self.vectors]
+        """Lengths of the feature vectors of the context: of the product, the strategy if there is one, and the rest."""
+        first, *rest = [int(vector.size) for vector in self.context.vectors]
+        offered = None if self.strategies is None else self.strategies.features
+        return [first, *rest] if offered is None else [first, int(offered.shape[1]), *rest]
 
 
 @dataclass(frozen=True)
@@ -169,32 +184,44 @@ def propose(
         must_include=request.must_include,
         rested=rested_rows(world, ledger, request.cooldown, now),
         costs=request.costs,
+        surcharges=np.array([request.context.cost]) if request.strategies is None else request.strategies.costs,
         budget=request.budget,
         groups=request.groups,
         quotas=request.quotas,
     )
-    product = request.vectors[0] if len(request.vectors) == 1 else list(request.vectors)
-    choice = _choose(policy, world, rules, request, product, rng)
+    products = contexts(request.context.vectors, None if request.strategies is None else request.strategies.features)
+    choice = choose_users(policy, world, rules, request, products, rng)
     rows = choice.rows
     held = _hold_out(world, rules, rows, request.holdout, rng)
-    vectors = [vector.tolist() for vector in request.vectors]
-    mean, tried, label = expected_probabilities(policy, product), world.rows(past.contacted), product_label(vectors)
+    about = request.context.to_payload()
+    means = np.stack([expected_probabilities(policy, product) for product in products])
+    tried, label = world.rows(past.contacted), product_label(about["vectors"])
+    graph = world.graph
+    # What each user gets, or would: in a round with one strategy that one, otherwise their own best.
+    places = np.full(graph.n_nodes, choice.strategies[0] if rows.size else 0, dtype=np.int64)
+    if request.per_user:
+        places = best_strategies(graph, means, rules.surcharges)
+        places[rows] = choice.strategies
 
-    def outlook(contacted: NDArray[np.int64]) -> Outlook:
-        return foresee(world.graph, mean, contacted, request.objective, past, tried, label, rng)
+    def outlook(contacted: NDArray[np.int64], given: NDArray[np.int64]) -> Outlook:
+        return foresee(graph, of_sources(graph, means, given), contacted, request.objective, past, tried, label, rng)
 
     contacted = rows[~np.isin(rows, held)]
-    shown = told = outlook(contacted)
+    shown = told = outlook(contacted, places)
+    given = places
     if request.shadow is not None:
-        contacted = world.graph.rows(request.shadow)
+        contacted = graph.rows(request.shadow)
         if np.unique(contacted).size < contacted.size:
             raise InputError("shadow names a user twice; name each once.")
-        told = outlook(contacted)
+        if request.shadow_strategies is not None:
+            given = places.copy()
+            given[contacted] = request.shadow_strategies
+        told = outlook(contacted, given)
     reach, forecast = shown.reach, told.forecast
-    evidence = collect_evidence(world, rules, choice, shown.probabilities)
+    evidence = collect_evidence(world, rules, choice, shown, places, means)
     payload = {
         "kind": "ask" if request.shadow is None else "shadow",
-        "product": {"id": request.product, "vectors": vectors},
+        "product": about,
         "k": request.k,
         "seeds": world.keys[rows].tolist(),
         "gains": _gains(world, rows, held, shown).tolist(),
@@ -204,32 +231,24 @@ def propose(
         "reach": asdict(reach),
         # The policy's own, for those contacted: what later rounds learn the correction from.
         "forecast": None if forecast is None else asdict(forecast),
+        "cost": rules.spent(contacted, given[contacted]),
         "window": request.window,
         "credit": request.credit,
         "objective": request.objective,
         "learn": "all",
         "excluded": rules.counts(),
     }
+    if request.strategies is not None and request.strategies.features is not None:
+        # All that replay needs, so that it does not depend on the catalogue.
+        payload["strategies"] = {
+            "ids": list(request.strategies.ids),
+            "vectors": request.strategies.features.tolist(),
+            "costs": request.strategies.costs.tolist(),
+            "per_user": request.per_user,
+            "seeds": choice.strategies.tolist(),
+            "contacted": given[contacted].tolist(),
+        }
     return Proposal(number, now, payload, evidence)
-
-
-def _choose(
-    policy: Policy, world: World, rules: Constraints, request: Request, product: Any, rng: np.random.Generator
-) -> Choice:
-    available = rules.allowed.size
-    if request.k is None and rules.budget is None:
-        raise InputError("k may be left out only with a budget; got neither.")
-    k = available if request.k is None else request.k
-    if rules.budget is None and k > available:
-        raise InputError(f"k = {k} users are wanted but only {available} may be chosen ({rules.counts()}). Lower k.")
-    k = min(k, available)
-    if k == 0:
-        raise InputError(f"nobody may be chosen ({rules.counts()}). Loosen the constraints.")
-    oracle = RoundOracle(world, rules, request.objective, request.epsilon, rng)
-    rows = np.asarray(policy.choose(product, k, oracle), dtype=np.int64)
-    check_choice(policy.name, world, rules, rows, k)
-    own = oracle.selection is None or not np.array_equal(oracle.selection.rows, rows)
-    return Choice(rows, policy.name, "own" if own else request.objective, None if own else oracle.scores)
 
 
 def _gains(world: World, rows: NDArray[np.int64], held: NDArray[np.int64], outlook: Outlook) -> NDArray[np.float64]:
@@ -262,16 +281,18 @@ def as_ask(campaign: Campaign, world: World, record: RoundRecord) -> Ask:
     """What the caller sees of a round."""
     payload = record.payload
     held = set(payload["holdout"])
-    reach = payload["reach"]
+    reach, given = payload["reach"], strategy_names(payload, "seeds")
     return Ask(
         record.id,
         record.number,
         record.status,
         payload["kind"],
         tuple(world.ids([key for key in payload["seeds"] if key not in held])),
+        None if given is None else tuple(given[key] for key in payload["seeds"] if key not in held),
         tuple(world.ids(payload["holdout"])),
         tuple(world.ids(payload["contacted"])),
         None if reach is None else Reach(**reach),
+        payload.get("cost"),
         payload["product"]["id"],
         record.opened,
         record.deadline,

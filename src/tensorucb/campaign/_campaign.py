@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.campaign._ask import Ask, Proposal, Request, as_ask, moment, propose, round_id, span
-from tensorucb.campaign._core import CampaignCore
-from tensorucb.campaign._credit import check_credit
 from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, explain_round, explain_user
 from tensorucb.campaign._model import IN_ASK, IN_CLOSE
-from tensorucb.campaign._request import check_same, fingerprint
+from tensorucb.campaign._offers import CampaignOffers
+from tensorucb.campaign._request import check_same, fingerprint, make_request
 from tensorucb.campaign._responses import read_responses
 from tensorucb.campaign._store import RoundRecord, Session
+from tensorucb.campaign._strategies import contexts
 from tensorucb.campaign._tell import TellReport, apply_batch, resolve
 from tensorucb.campaign._track import Past
 from tensorucb.campaign._world import World, add_users, as_id_array
-from tensorucb.checks import check_choice, check_count, check_id, check_number, check_share, check_text
-from tensorucb.errors import InputError, StateError
+from tensorucb.checks import check_id
+from tensorucb.errors import StateError
 
 if TYPE_CHECKING:
     import os
@@ -36,7 +36,7 @@ __all__ = ["Campaign"]
 _ATTEMPTS = 8
 
 
-class Campaign(CampaignCore):
+class Campaign(CampaignOffers):
     """A campaign in a store. Get one from :func:`~tensorucb.store.campaigns.create_campaign` or ``load_campaign``.
 
     Parameters
@@ -73,6 +73,8 @@ class Campaign(CampaignCore):
         product: Any,
         k: int | None = None,
         *,
+        strategies: Sequence[int | str] | str | None = None,
+        per_user: bool = False,
         exclude: ArrayLike | None = None,
         candidates: ArrayLike | None = None,
         must_include: ArrayLike | None = None,
@@ -82,7 +84,7 @@ class Campaign(CampaignCore):
         groups: ArrayLike | None = None,
         quotas: Mapping[Any, int] | int | None = None,
         holdout: float = 0.0,
-        shadow: ArrayLike | None = None,
+        shadow: ArrayLike | Mapping[Any, int | str] | None = None,
         window: float | timedelta | None = None,
         deadline: float | datetime | timedelta | None = None,
         credit: str | None = None,
@@ -95,21 +97,29 @@ class Campaign(CampaignCore):
         Parameters
         ----------
         product
-            An id from the catalogue, a feature vector, or a sequence of vectors.
+            An id from the catalogue or a feature vector; or a sequence of the product, a strategy and whatever else
+            describes the round, each a vector. The first two may be ids: ``("lamp", "email")``, ``("lamp", [1, 0])``. A
+            sequence of nothing but numbers is one vector.
         k
             How many users; may be left out with a budget.
+        strategies
+            Ids of the catalogue's strategies, or ``"all"``: choose the best of them together with the users.
+        per_user
+            Whether each user gets the best strategy for them; by default all get the same one.
         exclude, candidates, must_include
             Ids: who must not be chosen, the only ones who may, and who has to be.
         cooldown
             Leave out users contacted less than this long ago (seconds or a timedelta), in rounds not cancelled.
         costs, budget
-            What each user costs (in the order of ``graph.ids``; default the campaign's) and the most to spend.
+            What each user costs (in the order of ``graph.ids``; default the campaign's) and the most to spend; a
+            strategy of the catalogue adds its own cost.
         groups, quotas
             A label for each user (default the campaign's) and the most users of each: a mapping or one number.
         holdout
             Share of the chosen users, drawn at random, who are not contacted, so that :meth:`lift` can compare.
         shadow
             Ids whom somebody else chose and contacted: recorded, and learned from, beside what we would have chosen.
+            With ``strategies``, a mapping that says who got which: ``{"ann": "email"}``.
         window
             How long after the contact an action counts (default the campaign's).
         deadline
@@ -123,8 +133,12 @@ class Campaign(CampaignCore):
             names the argument.
         """
         with self._lock:
-            request = self._request(
+            request = make_request(
+                self.settings,
+                *self._known(),
                 product=product,
+                strategies=strategies,
+                per_user=per_user,
                 k=k,
                 exclude=exclude,
                 candidates=candidates,
@@ -168,25 +182,6 @@ class Campaign(CampaignCore):
                 self._check_sizes(session, request.sizes)
                 past = self._track.past(session, self._ledger, world)
                 return self._open(session, self._proposal(world, request, past), request, deadline)
-
-    def _request(self, *, product: Any, holdout: float, **given: Any) -> Request:
-        settings = self.settings
-        for name in ("credit", "objective", "epsilon", "window"):
-            if given[name] is None:
-                given[name] = settings[name]
-        check_credit(given["credit"])
-        check_choice("objective", given["objective"], ("cascade", "direct"))
-        given["epsilon"] = check_share("epsilon", given["epsilon"], zero=False, one=False)
-        given["k"] = None if given["k"] is None else check_count("k", given["k"], 1)
-        if given["budget"] is not None:
-            given["budget"] = check_number("budget", given["budget"], strict=True)
-        if given["request_id"] is not None:
-            check_text("request_id", given["request_id"])
-        holdout = check_share("holdout", holdout, one=False)
-        if given["shadow"] is not None and holdout:
-            raise InputError("a shadow round contacts nobody, so it has no hold-out; leave one of them out.")
-        known, vectors = self._vectors(product)
-        return Request(product=known, vectors=vectors, holdout=holdout, **given)
 
     def _asked_before(self, session: Session, request: Request, deadline: Any) -> Ask | None:
         if request.request_id is None:
@@ -326,13 +321,16 @@ class Campaign(CampaignCore):
             return as_ask(self, world, record)
 
     def probabilities(self, product: Any) -> NDArray[np.float64]:
-        """What the policy believes of every edge for a product, exploration included, in graph order."""
+        """What the policy believes of every edge for a product, exploration included, in graph order.
+
+        ``product`` is as :meth:`ask` takes it, so that ``("lamp", "email")`` gives the belief for a strategy.
+        """
         with self._lock:
-            _, vectors = self._vectors(product)
+            vectors = self._context(product).vectors
             with self.store.read() as session:
                 self._synced(session)
                 self._check_sizes(session, [vector.size for vector in vectors])
-            return self._model.policy.score(vectors[0] if len(vectors) == 1 else list(vectors))
+            return self._model.policy.score(contexts(vectors, None)[0])
 
     def add_users(
         self,
@@ -362,18 +360,6 @@ class Campaign(CampaignCore):
             counts = {"users": int(fresh.size), "edges": grown.graph.n_edges - world.graph.n_edges}
             session.append_event(campaign, "users_added", None, {**counts, "world": grown.revision}, now)
 
-    def add_products(self, ids: ArrayLike, features: ArrayLike) -> None:
-        """Add products to the catalogue, one row of features each."""
-        now = self.clock()
-        with self._lock, self._prepared(now).write() as session:
-            self._ledger.refresh(session)
-            self._close_due(session, now)
-            grown = self._products(session).extended(ids, features)
-            if grown.features is not None:
-                self._check_sizes(session, [grown.features.shape[1]])
-            session.put_blob(self._record.campaign, "products", grown.to_blob())
-            session.append_event(self._record.campaign, "products_added", None, {"products": len(grown.ids)}, now)
-
     def import_history(self, responses: Any, product: Any = None) -> HistoryReport:
         """Learn from past campaigns; see :func:`tensorucb.campaign._history.import_history`."""
         from tensorucb.campaign._history import import_history
@@ -387,7 +373,7 @@ class Campaign(CampaignCore):
         return lift(self)
 
     def export(self, directory: str | os.PathLike[str]) -> list[Path]:
-        """Write rounds, responses, node events, the log, users and products as Parquet files, by ids."""
+        """Write rounds, responses, node events, the log, users, products and strategies as Parquet files, by ids."""
         from tensorucb.campaign._export import export
 
         return export(self, directory)

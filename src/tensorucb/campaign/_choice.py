@@ -13,11 +13,22 @@ from tensorucb.campaign._world import World, as_id_array
 from tensorucb.checks import check_count, check_mapping, shown
 from tensorucb.errors import InputError, StateError
 from tensorucb.graph._arguments import check_values
-from tensorucb.oracle import Selection, select_seeds
+from tensorucb.oracle import Selection, select_pairs, select_seeds
 
-__all__ = ["CANDIDATES", "COOLDOWN", "OPT_OUT", "Choice", "Constraints", "RoundOracle", "check_choice", "constrain"]
+__all__ = [
+    "CANDIDATES",
+    "COOLDOWN",
+    "OPT_OUT",
+    "Choice",
+    "Constraints",
+    "PairOracle",
+    "RoundOracle",
+    "check_choice",
+    "constrain",
+]
 
 Rows = NDArray[np.int64]
+Floats = NDArray[np.float64]
 OPT_OUT, COOLDOWN, CANDIDATES = 1, 2, 3
 
 
@@ -31,13 +42,17 @@ class Constraints:
         For each row 0 if the user may be chosen, else `OPT_OUT`, `COOLDOWN` or `CANDIDATES`.
     must_include
         Rows that have to be among the seeds.
-    costs, budget, groups, quotas
+    prices, surcharges
+        What contacting each user costs, and what each strategy adds to that (one 0 without strategies). ``prices`` is
+        None if nothing has a cost.
+    budget, groups, quotas
         As :func:`~tensorucb.oracle.select_seeds` takes them.
     """
 
     reasons: NDArray[np.int8]
     must_include: Rows
-    costs: NDArray[np.float64] | None
+    prices: Floats | None
+    surcharges: Floats
     budget: float | None
     groups: NDArray[Any] | None
     quotas: Mapping[Any, int] | int | None
@@ -46,6 +61,14 @@ class Constraints:
     def allowed(self) -> Rows:
         """Rows that may be chosen."""
         return np.flatnonzero(self.reasons == 0)
+
+    def costs(self) -> Floats | None:
+        """(strategies, users) what each contact costs, if there is a budget to keep."""
+        return None if self.budget is None or self.prices is None else self.prices + self.surcharges[:, None]
+
+    def spent(self, rows: Rows, strategies: Rows) -> float | None:
+        """What contacting these users costs, each with its strategy; None if nothing has a cost."""
+        return None if self.prices is None else float((self.prices[rows] + self.surcharges[strategies]).sum())
 
     def counts(self) -> dict[str, int]:
         """How many users are left out, by reason."""
@@ -61,11 +84,12 @@ def constrain(
     must_include: ArrayLike | None,
     rested: Rows,
     costs: ArrayLike | None,
+    surcharges: Floats,
     budget: float | None,
     groups: ArrayLike | None,
     quotas: Mapping[Any, int] | int | None,
 ) -> Constraints:
-    """Checked constraints; ``rested`` are the rows contacted too recently."""
+    """Checked constraints; ``rested`` are the rows contacted too recently, ``surcharges`` the strategies' costs."""
     graph, n = world.graph, world.graph.n_nodes
     reasons = np.zeros(n, dtype=np.int8)
     if candidates is not None:
@@ -76,10 +100,11 @@ def constrain(
         reasons[graph.rows(exclude)] = OPT_OUT
     forced = np.empty(0, dtype=np.int64) if must_include is None else graph.rows(must_include)
     _check_forced(world, reasons, forced)
+    costs = world.costs if costs is None else costs
+    if costs is None and surcharges.any():
+        costs = np.zeros(n)
     if budget is not None and costs is None:
-        costs = world.costs
-        if costs is None:
-            raise InputError("a budget needs costs: give them to create_campaign, or to ask.")
+        raise InputError("a budget needs costs: give them to create_campaign, or to ask.")
     if quotas is not None and groups is None:
         groups = world.groups
         if groups is None:
@@ -92,7 +117,8 @@ def constrain(
     return Constraints(
         reasons,
         forced,
-        None if budget is None or costs is None else check_values(graph, costs, "costs"),
+        None if costs is None else check_values(graph, costs, "costs"),
+        surcharges,
         budget,
         None if quotas is None or groups is None else as_id_array(groups, "groups"),
         quotas,
@@ -114,7 +140,7 @@ class RoundOracle:
     """The oracle that a policy chooses through: `select_seeds` under the round's constraints.
 
     A policy that chooses on its own finds the rows it may use in ``candidates``. ``scores`` are the probabilities that
-    the choice was made by, exploration included.
+    the choice was made by, exploration included. ``strategy`` is the place of the strategy that everybody gets.
     """
 
     world: World
@@ -122,9 +148,10 @@ class RoundOracle:
     objective: str
     epsilon: float
     rng: np.random.Generator
+    strategy: int = 0
     candidates: Rows | None = field(init=False)
     selection: Selection | None = field(init=False, default=None)
-    scores: NDArray[np.float64] | None = field(init=False, default=None)
+    scores: Floats | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         limited = bool(self.constraints.reasons.any())
@@ -148,22 +175,43 @@ class RoundOracle:
             allowed[forced] = True
             reasons = np.where(allowed, reasons, CANDIDATES)
         barred = np.flatnonzero(reasons)
-        self.scores = probabilities
-        self.selection = select_seeds(
-            self.world.graph,
+        self.selection = self._select(
             probabilities,
             k,
             epsilon=self.epsilon,
-            objective=self.objective,  # type: ignore[arg-type]
+            objective=self.objective,
             exclude=ids[barred] if barred.size else None,
             must_include=ids[forced] if forced.size else None,
-            costs=rules.costs,
             budget=rules.budget,
             groups=rules.groups,
             quotas=rules.quotas,
             rng=self.rng,
         )
         return self.selection.rows
+
+    def _select(self, probabilities: Floats, k: int, **given: Any) -> Selection:
+        graph, costs = self.world.graph, self.constraints.costs()
+        self.scores = probabilities
+        if costs is None:
+            return select_seeds(graph, probabilities, k, **given)
+        if costs.all():
+            return select_seeds(graph, probabilities, k, costs=costs[self.strategy], **given)
+        # Somebody costs nothing, which only the choice of pairs knows how to weigh.
+        return select_pairs(graph, probabilities[None], k, costs=costs[self.strategy : self.strategy + 1], **given)
+
+
+@dataclass
+class PairOracle(RoundOracle):
+    """The oracle of a round in which each user gets a strategy of their own: `select_pairs` under the same constraints.
+
+    ``stack`` holds (strategies, edges) scores; what the policy passes is the score of one of them, and not used.
+    """
+
+    stack: Floats = field(default_factory=lambda: np.empty((0, 0)))
+
+    def _select(self, probabilities: Floats, k: int, **given: Any) -> Selection:
+        self.scores = self.stack
+        return select_pairs(self.world.graph, self.stack, k, costs=self.constraints.costs(), **given)
 
 
 @dataclass(frozen=True)
@@ -174,21 +222,28 @@ class Choice:
     ----------
     rows
         Their rows, in the order of choice.
+    strategies
+        For each of them the place of the strategy they get; 0 in a round without strategies.
     policy
         Name of the policy.
     rule
         ``direct`` or ``cascade``: the oracle's objective; ``own``: the policy picked without the oracle.
     scores
-        The probabilities that the oracle chose by, exploration included; None if the policy picked without it.
+        The probabilities that the oracle chose by, exploration included: one for each edge, or (strategies, edges);
+        None if the policy picked without it.
+    per_user
+        Whether each user has a strategy of their own.
     """
 
     rows: Rows
+    strategies: Rows
     policy: str
     rule: str
-    scores: NDArray[np.float64] | None
+    scores: Floats | None
+    per_user: bool = False
 
 
-def check_choice(name: str, world: World, rules: Constraints, rows: Rows, k: int) -> None:
+def check_choice(name: str, world: World, rules: Constraints, rows: Rows, strategies: Rows, k: int) -> None:
     """Refuse a choice that breaks a constraint: better no round than the wrong people contacted."""
     advice = f"{name} picks seeds on its own; use a policy that chooses through the oracle, or drop the constraint."
     if np.unique(rows).size < rows.size or rows.size > k or (rules.budget is None and rows.size < k):
@@ -200,8 +255,8 @@ def check_choice(name: str, world: World, rules: Constraints, rows: Rows, k: int
     if missing.size:
         user = world.graph.ids[missing[0]].item()
         raise StateError(f"{name} left out {user!r}, whom must_include names. {advice}")
-    if rules.budget is not None and rules.costs is not None:
-        spent = float(rules.costs[rows].sum())
+    if rules.budget is not None:
+        spent = rules.spent(rows, strategies) or 0.0
         if spent > rules.budget * (1 + 1e-12):
             raise StateError(f"{name} chose users who cost {spent:g}, over the budget of {rules.budget:g}. {advice}")
     for label, (used, quota) in group_use(rules, rows).items():

@@ -9,21 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tensorucb.campaign._catalogue import PLURAL, Catalogue
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._model import SERVED, SNAPSHOTS, Model, Snapshot, prunable, served_name
 from tensorucb.campaign._policy import build_policy
 from tensorucb.campaign._store import CampaignRecord, RoundRecord, Session, Status, Store
 from tensorucb.campaign._tell import Told
 from tensorucb.campaign._track import TrackRecord
-from tensorucb.campaign._world import Catalogue, World, seal, world_from_blob, world_to_blob
-from tensorucb.checks import check_callable, check_id, check_text, shown
-from tensorucb.errors import FileFormatError, ShapeError, StoreError, UnknownIdError
+from tensorucb.campaign._world import World, seal, world_from_blob, world_to_blob
+from tensorucb.checks import check_callable, check_text, shown
+from tensorucb.errors import FileFormatError, StoreError, UnknownIdError
 from tensorucb.moments import check_moment
 from tensorucb.policies import Policy
-from tensorucb.policies._inputs import as_modes
 
 if TYPE_CHECKING:
     from tensorucb.graph import Graph
@@ -44,7 +41,7 @@ class CampaignStatus:
     ----------
     name, policy
         Its name, and the type of its policy.
-    users, edges, products
+    users, edges, products, strategies
         How many there are.
     rounds, open, closed, cancelled
         How many rounds there are, and how many of each kind.
@@ -63,6 +60,7 @@ class CampaignStatus:
     users: int
     edges: int
     products: int
+    strategies: int
     rounds: int
     open: int
     closed: int
@@ -93,7 +91,7 @@ class CampaignCore:
         self._world: World | None = None
         self._told: tuple[int, tuple[int, int], Told] | None = None
         self._track = TrackRecord()
-        self._catalogue: tuple[int, Catalogue] = (-1, Catalogue())
+        self._catalogues: dict[str, tuple[int, Catalogue]] = {}
         self._model = self._fresh_model()
         self._finish_erasing()
 
@@ -146,7 +144,8 @@ class CampaignCore:
                 self.settings["policy"]["type"],
                 world.graph.n_nodes,
                 world.graph.n_edges,
-                len(self._products(session).ids),
+                len(self._catalogue(session, "product").ids),
+                len(self._catalogue(session, "strategy").ids),
                 len(states),
                 states.count("open"),
                 states.count("closed"),
@@ -156,12 +155,6 @@ class CampaignCore:
                 self._ledger.quarantined(),
                 len(session.blobs(self._record.campaign, ERASING)),
             )
-
-    def products(self) -> tuple[int | str, ...]:
-        """Ids of the catalogue's products."""
-        with self._lock, self.store.read() as session:
-            self._ledger.refresh(session)
-            return self._products(session).ids
 
     def _current(self, session: Session) -> World:
         """The world as this session sees it; the ledger follows."""
@@ -187,35 +180,13 @@ class CampaignCore:
             self.expire(now)
         return self.store
 
-    def _products(self, session: Session) -> Catalogue:
-        if self._catalogue[0] != self._ledger.catalogue:
-            data = session.blob(self._record.campaign, "products")
-            self._catalogue = (self._ledger.catalogue, Catalogue() if data is None else Catalogue.from_blob(data))
-        return self._catalogue[1]
-
-    def _vectors(self, product: Any) -> tuple[int | str | None, tuple[NDArray[np.float64], ...]]:
-        """A product's id, if it was given by id, and its feature vectors."""
-        if not isinstance(product, str | int | np.integer) or isinstance(product, bool):
-            return None, as_modes(product)
-        known = check_id("product", product)
-        with self.store.read() as session:
-            self._ledger.refresh(session)
-            return known, as_modes(self._products(session).vector(known))
-
-    def _check_sizes(self, session: Session, sizes: Sequence[int]) -> None:
-        """Refuse a product of other sizes than those before: no policy could learn from both."""
-        known, where = self._ledger.sizes(), "the rounds of this campaign"
-        if known is None:
-            features = self._products(session).features
-            if features is None:
-                return
-            known, where = [features.shape[1]], "the catalogue"
-        if list(sizes) != known:
-            told = [" + ".join(map(str, values)) for values in (sizes, known)]
-            raise ShapeError(
-                f"this product has {told[0]} features, but the products of {where} have {told[1]}. "
-                "Give it as many, or create another campaign."
-            )
+    def _catalogue(self, session: Session, kind: str) -> Catalogue:
+        """The catalogue of products or of strategies; the ledger must be up to date."""
+        seen, known = self._catalogues.get(kind, (-1, Catalogue(kind)))
+        if seen != self._ledger.catalogue:
+            known = Catalogue.from_blob(kind, session.blob(self._record.campaign, PLURAL[kind]))
+            self._catalogues[kind] = self._ledger.catalogue, known
+        return known
 
     def _found(self, session: Session, round_id: str) -> RoundRecord:
         record = session.round(self._record.campaign, check_text("round_id", round_id))

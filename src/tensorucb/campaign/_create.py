@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike
 
 from tensorucb.campaign._ask import span
 from tensorucb.campaign._campaign import Campaign
+from tensorucb.campaign._catalogue import PLURAL, Catalogue
 from tensorucb.campaign._core import ERASING
 from tensorucb.campaign._credit import check_credit
 from tensorucb.campaign._model import SERVED, SNAPSHOTS
 from tensorucb.campaign._policy import build_policy, policy_spec
 from tensorucb.campaign._store import Store
-from tensorucb.campaign._world import Catalogue, make_world, world_to_blob
+from tensorucb.campaign._world import make_world, world_to_blob
 from tensorucb.checks import check_callable, check_choice, check_count, check_mapping, check_share, check_text, shown
 from tensorucb.errors import InputError, UnknownIdError
 from tensorucb.graph import Graph
@@ -47,6 +48,8 @@ def create(
     users: ArrayLike | None,
     policy: Policy,
     products: Mapping[int | str, Sequence[float]] | None,
+    strategies: Mapping[int | str, Sequence[float]] | None,
+    strategy_costs: Mapping[int | str, float] | None,
     costs: ArrayLike | None,
     groups: ArrayLike | None,
     objective: str,
@@ -78,20 +81,32 @@ def create(
     world = make_world(graph, users, costs, groups)
     # Whatever the policy objects to shall be said now, not at the first ask.
     build_policy(spec, policy).bind(world.graph, world.users, np.random.default_rng([seed, 0]))
-    catalogue = Catalogue()
-    if products is not None:
-        named = check_mapping("products", products, "a mapping of product ids to features")
-        if named:
-            catalogue = catalogue.extended(list(named), list(named.values()))
+    catalogues = [_catalogue("product", products, None), _catalogue("strategy", strategies, strategy_costs)]
     now = check_moment("the clock's time", clock())
     with store.write() as session:
         number = session.insert_campaign(name, settings, now).campaign
         session.add_users(number, world.keys, world.graph.ids.tolist())
         session.put_blob(number, f"world-{world.revision:08d}", world_to_blob(world))
-        session.put_blob(number, "products", catalogue.to_blob())
+        for catalogue in catalogues:
+            session.put_blob(number, PLURAL[catalogue.kind], catalogue.to_blob())
         counts = {"users": world.graph.n_nodes, "edges": world.graph.n_edges}
         session.append_event(number, "created", None, counts, now)
     return Campaign(store, name, policy=policy, clock=clock)
+
+
+def _catalogue(
+    kind: str, entries: Mapping[int | str, Sequence[float]] | None, costs: Mapping[int | str, float] | None
+) -> Catalogue:
+    """The catalogue at the start: features by id, and costs by id where there are any."""
+    many = PLURAL[kind]
+    named = {} if entries is None else check_mapping(many, entries, f"a mapping of {kind} ids to features")
+    prices = {} if costs is None else check_mapping(f"{kind}_costs", costs, f"a mapping of {kind} ids to costs")
+    strange = [entry for entry in prices if entry not in named]
+    if strange:
+        raise UnknownIdError(f"{kind}_costs names {shown(strange[0])}, which is not among the {many}.")
+    if not named:
+        return Catalogue(kind)
+    return Catalogue(kind).extended(list(named), list(named.values()), [prices.get(entry, 0.0) for entry in named])
 
 
 def infos(store: Store) -> list[CampaignInfo]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.campaign._choice import CANDIDATES, COOLDOWN, OPT_OUT, Choice, Constraints, group_use
-from tensorucb.campaign._reach import untouched
+from tensorucb.campaign._reach import Outlook, untouched
 from tensorucb.campaign._store import RoundRecord
+from tensorucb.campaign._strategies import of_sources
 from tensorucb.campaign._world import World, seal, unseal
 from tensorucb.graph import Graph
 
@@ -23,8 +24,19 @@ _RANKED = 1000
 _FOLLOWERS = 5
 _QUOTA, _BUDGET = 1, 2
 _TIE = 1e-9
-_SEEDS = ("seeds", "seed_scores", "follower_keys", "follower_probabilities")
-_RANKS = ("ranked_keys", "ranked_scores", "ranked_gains", "ranked_values", "ranked_codes")
+_SEEN = 0.005  # responses; a smaller difference does not show in a text
+_RANKED_OFFERS = ("ranked_offers", "ranked_strategies")
+_SEEDS = ("seeds", "seed_scores", "follower_keys", "follower_probabilities", "seed_offers")
+_RANKS = ("ranked_keys", "ranked_scores", "ranked_gains", "ranked_values", "ranked_codes", *_RANKED_OFFERS)
+
+
+_COUNTED = {
+    "own": "the choice also counts what is not known yet",
+    "direct": "the choice also counts what is not known yet, and users reached by others already",
+    "cascade": "the choice counts whole cascades, and what is not known yet",
+    "budget": "under the budget the choice counts what is added for the cost, and what is not known yet",
+}
+"""Why the strategy with the most expected responses need not be the one that a user gets."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +67,12 @@ class Explanation:
         Expected responses that the last one chosen adds to all others chosen, to be compared with ``gain``.
     followers
         The strongest followers of a chosen user: id and expected probability.
+    strategy
+        In a round with strategies: the one that a chosen user gets. Of others: the round's, or if each user gets their
+        own, the one with which most responses are expected of them.
+    offers
+        In a round with strategies, for each of them: its id, the expected responses if this user alone were contacted
+        with it, and what it adds to the cost. Known for seeds and for the thousand best.
     """
 
     user: int | str
@@ -65,6 +83,8 @@ class Explanation:
     score: float | None = None
     threshold: float | None = None
     followers: tuple[tuple[int | str, float], ...] = ()
+    strategy: int | str | None = None
+    offers: tuple[tuple[int | str, float, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,21 +130,27 @@ class Evidence:
         return replace(self, arrays=arrays)
 
 
-def collect_evidence(world: World, rules: Constraints, choice: Choice, probabilities: Floats) -> Evidence:
-    """Record what explanations of this choice need; ``probabilities`` are the expected ones.
+def collect_evidence(
+    world: World, rules: Constraints, choice: Choice, outlook: Outlook, strategies: NDArray[np.int64], means: Floats
+) -> Evidence:
+    """Record what explanations of this choice need.
+
+    ``outlook`` has the expected probabilities, each edge with the strategy that its source gets or would get
+    (``strategies``); ``means`` are those of all strategies, not corrected.
 
     Users are compared with the last one chosen, both in that place: after all the others chosen. ``values`` is what
     the choice compared, exploration included; greedy takes the largest, so nobody who might have been chosen has more
     than the last one. ``gains`` are the responses to be expected.
     """
-    graph, rows, p = world.graph, choice.rows, probabilities
+    graph, rows, p = world.graph, choice.rows, outlook.probabilities
     scores = np.bincount(graph.sources, weights=p, minlength=graph.n_nodes)
     others, last = rows[:-1], rows[-1:]
     gains = _added(graph, p, untouched(graph, p, others))
     values = gains
     if choice.scores is not None and choice.rule == "direct":
-        free = untouched(graph, choice.scores, others)
-        values = free + _added(graph, choice.scores, free)
+        optimistic = of_sources(graph, choice.scores, strategies)
+        free = untouched(graph, optimistic, others)
+        values = free + _added(graph, optimistic, free)
     free_rows = np.setdiff1d(rules.allowed, rows)
     top = free_rows[np.argsort(-values[free_rows], kind="stable")[:_RANKED]]
     followers = np.full((rows.size, _FOLLOWERS), -1, dtype=np.int64)
@@ -144,10 +170,14 @@ def collect_evidence(world: World, rules: Constraints, choice: Choice, probabili
         "ranked_scores": scores[top],
         "ranked_gains": gains[top],
         "ranked_values": values[top],
-        "ranked_codes": _blocked(rules, rows, top),
+        "ranked_codes": _blocked(rules, choice, top),
         "left_keys": world.keys[barred],
         "left_codes": rules.reasons[barred],
     }
+    if len(means) > 1:
+        arrays["seed_offers"] = _offers(graph, outlook, means, rows)
+        arrays["ranked_offers"] = _offers(graph, outlook, means, top)
+        arrays["ranked_strategies"] = strategies[top]
     if (rules.reasons == CANDIDATES).any():
         arrays["candidate_keys"] = world.keys[rules.reasons != CANDIDATES]
     settings = {
@@ -168,15 +198,27 @@ def _added(graph: Graph, probabilities: Floats, free: Floats) -> Floats:
     return np.bincount(graph.sources, weights=weights, minlength=graph.n_nodes).astype(np.float64)
 
 
-def _blocked(rules: Constraints, rows: NDArray[np.int64], top: NDArray[np.int64]) -> NDArray[np.int8]:
+def _offers(graph: Graph, outlook: Outlook, means: Floats, rows: NDArray[np.int64]) -> Floats:
+    """(users, strategies) expected responses if each of ``rows`` alone were contacted with each strategy."""
+    edges = graph.out_edges(rows)
+    found = [
+        np.bincount(graph.sources[edges], weights=outlook.corrected(mean[edges]), minlength=graph.n_nodes)[rows]
+        for mean in means
+    ]
+    return np.stack(found, axis=1)
+
+
+def _blocked(rules: Constraints, choice: Choice, top: NDArray[np.int64]) -> NDArray[np.int8]:
     """For the best-ranked users whether a full group or the money left stood against them."""
     codes = np.zeros(top.size, dtype=np.int8)
-    full = [label for label, (used, quota) in group_use(rules, rows).items() if used >= quota]
+    full = [label for label, (used, quota) in group_use(rules, choice.rows).items() if used >= quota]
     if full and rules.groups is not None:
         codes[np.isin(rules.groups[top], full)] = _QUOTA
-    if rules.budget is not None and rules.costs is not None:
-        left = rules.budget - float(rules.costs[rows].sum())
-        codes[rules.costs[top] > left] = _BUDGET
+    costs = rules.costs()
+    if rules.budget is not None and costs is not None:
+        left = rules.budget - (rules.spent(choice.rows, choice.strategies) or 0.0)
+        cheapest = costs.min(axis=0) if choice.per_user or not choice.rows.size else costs[choice.strategies[0]]
+        codes[cheapest[top] > left] = _BUDGET
     return codes
 
 
@@ -185,7 +227,7 @@ def explain_user(world: World, record: RoundRecord, evidence: Evidence, key: int
     user = world.ids([key])[0]
     threshold = float(evidence.settings["threshold"])
     if key in record.payload["seeds"]:
-        return _chosen(world, record, evidence, key, user, threshold)
+        return _with_offers(_chosen(world, record, evidence, key, user, threshold), record, evidence, key)
     if key >= evidence.settings["next_key"]:
         return Explanation(user, "not_there_yet", f"{user!r} joined the campaign after this round was opened.")
     arrays = evidence.arrays
@@ -197,7 +239,7 @@ def explain_user(world: World, record: RoundRecord, evidence: Evidence, key: int
         return Explanation(user, "cooldown", f"{user!r} was not considered: contacted within the cooldown.")
     if "candidate_keys" in arrays and not np.any(arrays["candidate_keys"] == key):
         return Explanation(user, "outside_candidates", f"{user!r} was not considered: not among the candidates.")
-    return _passed_over(evidence, key, user, threshold)
+    return _with_offers(_passed_over(evidence, key, user, threshold), record, evidence, key)
 
 
 def _chosen(
@@ -250,6 +292,40 @@ def _passed_over(evidence: Evidence, key: int, user: int | str, threshold: float
     else:
         reason = _reason(settings, gain, value, threshold, numbers)
     return Explanation(user, status, f"{user!r} was not chosen: {reason}.", None, gain, score, threshold)
+
+
+def _with_offers(found: Explanation, record: RoundRecord, evidence: Evidence, key: int) -> Explanation:
+    """The explanation, with what this user gets or would get, and what is expected of each strategy."""
+    offered, arrays = record.payload.get("strategies"), evidence.arrays
+    if offered is None:
+        return replace(found, strategy=record.payload["product"].get("strategy"))
+    one = None if offered["per_user"] or not offered["seeds"] else offered["seeds"][0]
+    if found.rank is not None:
+        place = offered["seeds"][found.rank - 1]
+        at, values = np.flatnonzero(arrays["seeds"] == key), arrays.get("seed_offers")
+    else:
+        at, values = np.flatnonzero(arrays["ranked_keys"] == key), arrays.get("ranked_offers")
+        place = int(arrays["ranked_strategies"][at[0]]) if at.size and values is not None else one
+    strategy = None if place is None else offered["ids"][place]
+    if not at.size or values is None or place is None:
+        return replace(found, strategy=strategy)
+    offers = tuple(zip(offered["ids"], values[at[0]].tolist(), offered["costs"], strict=True))
+    text = f"{found.text} {_offered(found.rank is not None, one is not None, place, offers)}"
+    best = max(offers, key=lambda offer: offer[1])
+    if found.rank is not None and one is None and best[1] > offers[place][1] + _SEEN:
+        text += f" More is expected with {best[0]!r}, but {_COUNTED[evidence.settings['rule']]}."
+    return replace(found, text=text, strategy=strategy, offers=offers)
+
+
+def _offered(chosen: bool, one: bool, place: int, offers: Sequence[tuple[int | str, float, float]]) -> str:
+    """What is expected of this user with each strategy, in a sentence."""
+    costly = any(cost for _, _, cost in offers)
+    named = [f"{name!r} (cost {cost:g})" if costly else f"{name!r}" for name, _, cost in offers]
+    others = ", ".join(f"with {named[i]} {offers[i][1]:.2f}" for i in range(len(offers)) if i != place)
+    numbers = f"{offers[place][1]:.2f} expected direct responses alone; {others}."
+    if one:
+        return f"{'Gets' if chosen else 'Would get'} {named[place]}, as everybody does in this round: {numbers}"
+    return f"{'Gets' if chosen else 'The best offer for this user is'} {named[place]}: {numbers}"
 
 
 def _reason(settings: Mapping[str, Any], gain: float, value: float, threshold: float, numbers: str) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorucb.campaign._ask import Ask, as_ask
+from tensorucb.campaign._strategies import strategy_names
 from tensorucb.checks import check_path, shown_path
 from tensorucb.errors import InputError
 from tensorucb.files import staged
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tensorucb.campaign._campaign import Campaign
+    from tensorucb.campaign._catalogue import Catalogue
     from tensorucb.campaign._store import RoundRecord
     from tensorucb.campaign._world import World
 
@@ -30,7 +32,7 @@ MANIFEST = "manifest.json"
 
 
 def export(campaign: Campaign, directory: str | os.PathLike[str]) -> list[Path]:
-    """Write rounds, seeds, responses, node events, the log, users, edges and products to ``directory``.
+    """Write rounds, seeds, responses, node events, the log, users, edges, products and strategies to ``directory``.
 
     Returns the files; the last one is ``manifest.json``, which names the others with their rows and checksums. It is
     there only while all of them are, and belong together.
@@ -46,16 +48,17 @@ def export(campaign: Campaign, directory: str | os.PathLike[str]) -> list[Path]:
         responses = _responses(world, [(r.id, session.edge_responses(number, r.number)) for r in records])
         acted = _node_events(world, [(r.id, session.node_events(number, r.number)) for r in records])
         events = _log(session.events(number))
-        catalogue = campaign._products(session)
+        products, strategies = (campaign._catalogue(session, kind) for kind in ("product", "strategy"))
     frames = {
         "rounds": _rounds(asks, records),
-        "seeds": _seeds(asks, world),
+        "seeds": _seeds(records, world),
         "responses": responses,
         "node_events": acted,
         "events": events,
         "users": _users(world),
         "edges": world.graph.to_frame(),
-        "products": _table("product", [str(p) for p in catalogue.ids], catalogue.features, True),
+        "products": _table("product", [str(p) for p in products.ids], products.features, True),
+        "strategies": _strategies(strategies),
     }
     with staged(directory, MANIFEST) as folder:
         lines = [_write(frame, folder / f"{name}.parquet") for name, frame in frames.items()]
@@ -100,6 +103,7 @@ def _rounds(asks: list[Ask], records: list[RoundRecord]) -> pl.DataFrame:
         "opened": pl.Float64,
         "deadline": pl.Float64,
         "closed": pl.Float64,
+        "cost": pl.Float64,
         "reach": pl.Float64,
         "reach_low": pl.Float64,
         "reach_high": pl.Float64,
@@ -116,6 +120,7 @@ def _rounds(asks: list[Ask], records: list[RoundRecord]) -> pl.DataFrame:
             ask.opened,
             ask.deadline,
             ask.closed,
+            ask.cost,
             *((None,) * 3 if ask.reach is None else (ask.reach.mean, ask.reach.low, ask.reach.high)),
         )
         for ask, record in zip(asks, records, strict=True)
@@ -123,16 +128,25 @@ def _rounds(asks: list[Ask], records: list[RoundRecord]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _seeds(asks: list[Ask], world: World) -> pl.DataFrame:
+def _seeds(records: list[RoundRecord], world: World) -> pl.DataFrame:
+    """Who was chosen, held out and contacted in each round, and with which strategy."""
     import polars as pl
 
-    rows = [
-        (ask.id, user, role)
-        for ask in asks
-        for role, users in (("seed", ask.seeds), ("held_out", ask.held_out), ("contacted", ask.contacted))
-        for user in users
-    ]
-    return pl.DataFrame(rows, schema={"round": pl.String, "user": _id_type(world), "role": pl.String}, orient="row")
+    rows = []
+    for record in records:
+        payload = record.payload
+        held = payload["holdout"]
+        roles = {
+            "seed": ([key for key in payload["seeds"] if key not in held], "seeds"),
+            "held_out": (held, "seeds"),
+            "contacted": (payload["contacted"], "contacted"),
+        }
+        for role, (keys, given) in roles.items():
+            names = strategy_names(payload, given) or {}
+            for key, user in zip(keys, world.ids(keys), strict=True):
+                rows.append((record.id, user, role, str(names[key]) if key in names else None))
+    schema = {"round": pl.String, "user": _id_type(world), "role": pl.String, "strategy": pl.String}
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def _responses(world: World, parts: list[tuple[str, Any]]) -> pl.DataFrame:
@@ -198,6 +212,13 @@ def _users(world: World) -> pl.DataFrame:
     frame = _table("user", world.graph.ids.tolist(), world.users, world.strings)
     given = {"cost": world.costs, "group": world.groups}
     return frame.with_columns(pl.Series(name, column.tolist()) for name, column in given.items() if column is not None)
+
+
+def _strategies(catalogue: Catalogue) -> pl.DataFrame:
+    import polars as pl
+
+    frame = _table("strategy", [str(entry) for entry in catalogue.ids], catalogue.features, True)
+    return frame.with_columns(pl.Series("cost", catalogue.costs, dtype=pl.Float64))
 
 
 def _table(name: str, ids: list[Any], features: Any, strings: bool) -> pl.DataFrame:

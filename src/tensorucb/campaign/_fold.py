@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +13,13 @@ from numpy.typing import NDArray
 from tensorucb.campaign._credit import credits
 from tensorucb.campaign._ledger import Ledger, Pair, link, place
 from tensorucb.campaign._store import EdgeResponses, NodeEvents, RoundRecord, Session
+from tensorucb.campaign._strategies import contexts_of, of_sources, strategies_of
 from tensorucb.campaign._world import World, seal, unseal
 from tensorucb.errors import FileFormatError
-from tensorucb.policies import Policy, PolicyState, Product
+from tensorucb.policies import Policy, PolicyState
 from tensorucb.policies.beliefs import expected_probabilities
 
-__all__ = ["Fold", "UnlearnableRoundWarning", "as_product", "learned", "pairs_of"]
+__all__ = ["Fold", "UnlearnableRoundWarning", "learned", "pairs_of"]
 
 _REASON = 300  # characters of an error that the log keeps
 
@@ -30,12 +30,6 @@ class UnlearnableRoundWarning(RuntimeWarning):
 
 class _UnlearnableError(Exception):
     """The policy refused a round, or was left with something that is not a number."""
-
-
-def as_product(payload: Mapping[str, Any]) -> Product:
-    """The product's feature vectors, as policies take them."""
-    vectors = [np.array(vector, dtype=np.float64) for vector in payload["product"]["vectors"]]
-    return vectors[0] if len(vectors) == 1 else vectors
 
 
 def learned(
@@ -203,16 +197,25 @@ class Fold:
     def _take(self, session: Session, campaign: int, world: World, record: RoundRecord) -> None:
         told, acted = session.edge_responses(campaign, record.number), session.node_events(campaign, record.number)
         with _blamed():
-            product = as_product(record.payload)
-            known = learned(world, record, told, acted, lambda: expected_probabilities(self.policy, product))
-            self.policy.update(product, *known)
+            products, places = contexts_of(record.payload), strategies_of(world, record.payload)
+
+            def believed() -> NDArray[np.float64]:
+                means = np.stack([expected_probabilities(self.policy, product) for product in products])
+                return of_sources(world.graph, means, places)
+
+            # Credit is a matter of the whole round; then each strategy teaches what was done with it, in a fixed order.
+            edges, outcomes = learned(world, record, told, acted, believed)
+            used = sorted(set(places[world.rows(record.payload["contacted"])].tolist())) or [0]
+            for place in used:
+                own = slice(None) if len(products) == 1 else places[world.graph.sources[edges]] == place
+                self.policy.update(products[place], edges[own], outcomes[own])
 
     def _check_scores(self, record: RoundRecord) -> None:
         # A policy whose scoring changes what it knows must not be asked more often than by its caller.
         if not getattr(self.policy, "pure", False):
             return
         with _blamed():
-            scores = np.asarray(self.policy.score(as_product(record.payload)))
+            scores = np.asarray(self.policy.score(contexts_of(record.payload)[0]))
         if not np.isfinite(scores).all():
             raise _UnlearnableError("afterwards the policy's scores were not all numbers")
 

@@ -161,7 +161,13 @@ def _without(record: RoundRecord, key: int) -> RoundRecord:
     kept = [i for i, seed in enumerate(payload["seeds"]) if seed != key]
     others = {name: [k for k in keys if k != key] for name, keys in lists.items()}
     chosen = {name: [payload[name][i] for i in kept] for name in ("seeds", "gains")}
-    return replace(record, payload={**payload, **others, **chosen})
+    changed = {**payload, **others, **chosen}
+    if "strategies" in payload:
+        given = payload["strategies"]
+        told = zip(payload["contacted"], given["contacted"], strict=True)
+        mine = {"seeds": [given["seeds"][i] for i in kept], "contacted": [place for k, place in told if k != key]}
+        changed["strategies"] = {**given, **mine}
+    return replace(record, payload=changed)
 
 
 def _search(url: str, user: int | str, ids: list[int | str]) -> tuple[tuple[str, ...], bool | None]:

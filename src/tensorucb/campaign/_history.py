@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorucb.campaign._ask import round_id
+from tensorucb.campaign._catalogue import Context, read_context, with_strategy
 from tensorucb.campaign._responses import Batch, read_responses
 from tensorucb.campaign._store import EdgeResponses, RoundRecord, Session
 from tensorucb.campaign._world import World
 from tensorucb.checks import check_id, is_missing, plain, shown
 from tensorucb.errors import InputError
-from tensorucb.policies._inputs import as_modes
 
 if TYPE_CHECKING:
     from tensorucb.campaign._campaign import Campaign
@@ -34,10 +34,9 @@ class HistoryReport:
 
 @dataclass(frozen=True)
 class _Past:
-    """One past round: product, responses, a hash of the caller's label and product, and one of it all."""
+    """One past round: its context, responses, a hash of the caller's label and context, and one of it all."""
 
-    product: Any
-    vectors: list[list[float]]
+    context: Context
     rows: EdgeResponses
     label: str
     fingerprint: str
@@ -52,10 +51,10 @@ def import_history(campaign: Campaign, responses: Any, product: Any = None) -> H
         The campaign.
     responses
         Edge responses as ``tell`` takes them, with a field ``product`` (an id of the catalogue) unless the argument is
-        given, and a field ``round`` that tells past rounds of one product apart. Only the edges told are learned:
-        nobody knows here whether silence was a "no".
+        given, optionally a field ``strategy`` (an id of that catalogue), and a field ``round`` that tells past rounds
+        of one product apart. Only the edges told are learned: nobody knows here whether silence was a "no".
     product
-        The product of all rows: an id or features.
+        The product of all rows, as ``ask`` takes it: an id or features, alone or with a strategy.
 
     Returns
     -------
@@ -92,22 +91,29 @@ def _past_rounds(campaign: Campaign, session: Session, world: World, batch: Batc
     products = nothing
     if product is None:
         products = [check_id(f"product in row {row}", _whole(v)) for row, v in enumerate(batch.extra["product"])]
-    groups: dict[tuple[Any, Any], list[int]] = {}
-    for i, key in enumerate(zip(products, labels, strict=True)):
+    catalogues = campaign._catalogue(session, "product"), campaign._catalogue(session, "strategy")
+    strategies = nothing
+    if "strategy" in batch.extra and catalogues[1].ids:
+        if isinstance(product, list | tuple):
+            raise InputError("history has a field 'strategy', so the argument product must be an id alone.")
+        given = enumerate(batch.extra["strategy"])
+        strategies = [check_id(f"strategy in row {row}", _whole(v)) for row, v in given]
+    groups: dict[tuple[Any, Any, Any], list[int]] = {}
+    for i, key in enumerate(zip(products, strategies, labels, strict=True)):
         groups.setdefault(key, []).append(i)
-    catalogue = campaign._products(session)
     past = []
-    for (named, label), members in groups.items():
+    for (named, strategy, label), members in groups.items():
         chosen = named if product is None else product
-        by_id = isinstance(plain(chosen), str | int) and not isinstance(chosen, bool)
-        chosen = check_id("product", chosen) if by_id else chosen
-        vectors = [v.tolist() for v in as_modes(catalogue.vector(chosen) if by_id else chosen)]
-        campaign._check_sizes(session, [len(v) for v in vectors])
+        context = read_context(chosen, *catalogues)
+        if strategy is not None:
+            context = with_strategy(context, strategy, catalogues[1])
+        campaign._check_sizes(session, [vector.size for vector in context.vectors])
         rows = _distinct(world, batch, s, t, numbers, np.array(members, dtype=np.int64))
+        vectors = context.to_payload()["vectors"]
         text = [str(label), repr(vectors), rows.sources.tolist(), rows.targets.tolist(), rows.outcomes.tolist()]
         digest = hashlib.sha256(repr(text).encode()).hexdigest()
         mark = hashlib.sha256(repr(text[:2]).encode()).hexdigest()
-        past.append(_Past(chosen if by_id else None, vectors, rows, mark, f"history:{digest}"))
+        past.append(_Past(context, rows, mark, f"history:{digest}"))
     return past
 
 
@@ -177,7 +183,7 @@ def _known(campaign: Campaign, session: Session, past: _Past) -> bool:
 def _payload(past: _Past) -> dict[str, Any]:
     return {
         "kind": "history",
-        "product": {"id": past.product, "vectors": past.vectors},
+        "product": past.context.to_payload(),
         "k": None,
         "seeds": [],
         "gains": [],

@@ -19,7 +19,7 @@ Pair = tuple[int, int]
 """A round's number and its revision, which stands for what the round taught at that moment."""
 
 # Events of these kinds leave every round as it was.
-_WITHOUT_ROUND = frozenset({"created", "products_added", "contradiction"})
+_WITHOUT_ROUND = frozenset({"created", "products_added", "strategies_added", "contradiction"})
 
 
 def place(record: RoundRecord) -> Pair:
@@ -64,7 +64,7 @@ class Ledger:
                 return
             if event.kind == "told" and event.round is not None:
                 self.told[event.round] = event.seq
-            if event.kind == "products_added":
+            if event.kind in ("products_added", "strategies_added"):
                 self.catalogue = event.seq
             changes = event.kind not in _WITHOUT_ROUND and not (event.kind == "told" and not event.payload["late"])
             if changes and event.round is not None:
@@ -145,11 +145,13 @@ class Ledger:
         return self.last + 1
 
     def sizes(self) -> list[int] | None:
-        """Lengths of the feature vectors of the first product that is or will be learned; None before there is one."""
+        """Lengths of the feature vectors of the first context that is or will be learned; None before there is one."""
         for number in range(1, self.last + 1):
             record = self.rounds.get(number)
             if record is not None and record.status != "cancelled":
-                return [len(vector) for vector in record.payload["product"]["vectors"]]
+                first, *rest = [len(vector) for vector in record.payload["product"]["vectors"]]
+                offered = record.payload.get("strategies")
+                return [first, *rest] if offered is None else [first, len(offered["vectors"][0]), *rest]
         return None
 
     def due(self, now: float) -> list[RoundRecord]:

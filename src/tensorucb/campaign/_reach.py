@@ -78,12 +78,19 @@ class Outlook:
         The policy's probabilities, corrected: those of the contacted users' followers sum to the expected number.
     gains
         What each seed adds to the expected number, in the given order.
+    factor
+        The correction: what the odds of every probability were multiplied by.
     """
 
     reach: Reach
     forecast: Forecast | None
     probabilities: Floats
     gains: Floats
+    factor: float = 1.0
+
+    def corrected(self, probabilities: Floats) -> Floats:
+        """Other probabilities of the policy with the same correction."""
+        return _corrected(probabilities, self.factor)
 
 
 @dataclass(frozen=True)
@@ -164,14 +171,15 @@ def foresee(
         return Outlook(reach, None, _corrected(probabilities, 1.0), np.zeros(rows.size))
     forecast = audience.forecast(tried)
     belief = predict(past.outcomes, forecast, product)
-    p = _corrected(probabilities, audience.factor(belief.mean))
+    factor = audience.factor(belief.mean)
+    p = _corrected(probabilities, factor)
     if objective == "cascade":
         reached = _cascades(graph, probabilities, rows, audience, belief, rng)
         counts = reached.sum(axis=1)
         low, high = np.quantile(counts, [(1.0 - _LEVEL) / 2.0, (1.0 + _LEVEL) / 2.0])
-        return Outlook(_reach(float(counts.mean()), low, high, objective), forecast, p, reached.mean(axis=0))
+        return Outlook(_reach(float(counts.mean()), low, high, objective), forecast, p, reached.mean(axis=0), factor)
     low, high = belief.interval(adapted_level(past.outcomes, _LEVEL))
-    return Outlook(_reach(belief.mean, low, high, objective), forecast, p, direct_gains(graph, p, rows))
+    return Outlook(_reach(belief.mean, low, high, objective), forecast, p, direct_gains(graph, p, rows), factor)
 
 
 def _reach(mean: float, low: float, high: float, objective: str) -> Reach:

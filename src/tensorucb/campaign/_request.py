@@ -1,4 +1,4 @@
-"""Whether two asks with one ``request_id`` are the same question."""
+"""The arguments of an ask, checked; and whether two asks with one ``request_id`` are the same question."""
 
 from __future__ import annotations
 
@@ -11,11 +11,62 @@ from typing import Any
 import numpy as np
 
 from tensorucb.campaign._ask import Request
+from tensorucb.campaign._catalogue import Catalogue, read_context, read_shadow, read_strategies
+from tensorucb.campaign._credit import check_credit
 from tensorucb.campaign._store import RoundRecord
 from tensorucb.campaign._world import World
+from tensorucb.checks import check_choice, check_count, check_flag, check_number, check_share, check_text, shown
 from tensorucb.errors import InputError
 
-__all__ = ["check_same", "fingerprint"]
+__all__ = ["check_same", "fingerprint", "make_request"]
+
+
+def make_request(
+    settings: Mapping[str, Any],
+    products: Catalogue,
+    known: Catalogue,
+    *,
+    product: Any,
+    strategies: Any,
+    per_user: bool,
+    shadow: Any,
+    holdout: float,
+    **given: Any,
+) -> Request:
+    """The arguments of `Campaign.ask`, checked, with the campaign's settings for what was left out."""
+    for name in ("credit", "objective", "epsilon", "window"):
+        if given[name] is None:
+            given[name] = settings[name]
+    check_credit(given["credit"])
+    check_choice("objective", given["objective"], ("cascade", "direct"))
+    given["epsilon"] = check_share("epsilon", given["epsilon"], zero=False, one=False)
+    given["k"] = None if given["k"] is None else check_count("k", given["k"], 1)
+    if given["budget"] is not None:
+        given["budget"] = check_number("budget", given["budget"], strict=True)
+    if given["request_id"] is not None:
+        check_text("request_id", given["request_id"])
+    holdout = check_share("holdout", holdout, one=False)
+    if shadow is not None and holdout:
+        raise InputError("a shadow round contacts nobody, so it has no hold-out; leave one of them out.")
+    context, offered = read_context(product, products, known), read_strategies(strategies, known)
+    per_user = check_flag("per_user", per_user)
+    if per_user and offered is None:
+        raise InputError("per_user=True needs strategies: 'all', or ids from the campaign's catalogue.")
+    if offered is not None and context.strategy is not None:
+        raise InputError(
+            f"the product names the strategy {shown(context.strategy)}, and strategies= asks for a choice. "
+            "Leave one of them out."
+        )
+    others, theirs = read_shadow(shadow, offered)
+    return Request(
+        context=context,
+        strategies=offered,
+        per_user=per_user,
+        shadow=others,
+        shadow_strategies=theirs,
+        holdout=holdout,
+        **given,
+    )
 
 
 def fingerprint(world: World, request: Request, deadline: Any) -> dict[str, str]:
@@ -26,7 +77,9 @@ def fingerprint(world: World, request: Request, deadline: Any) -> dict[str, str]
     not differ because time goes by.
     """
     means: dict[str, Any] = {
-        "product": [vector.tolist() for vector in request.vectors],
+        "product": _product(request),
+        "strategies": None if request.strategies is None else list(request.strategies.ids),
+        "per_user": request.per_user or None,
         "k": request.k,
         "exclude": _keys(world, request.exclude) or None,
         "candidates": _keys(world, request.candidates),
@@ -37,7 +90,7 @@ def fingerprint(world: World, request: Request, deadline: Any) -> dict[str, str]
         "groups": _column(request.groups, world.groups),
         "quotas": _quotas(request.quotas),
         "holdout": request.holdout or None,
-        "shadow": _keys(world, request.shadow),
+        "shadow": _shadow(world, request),
         "window": request.window,
         "deadline": ["from now", deadline.total_seconds()] if isinstance(deadline, timedelta) else request.deadline,
         "credit": request.credit,
@@ -53,6 +106,19 @@ def _digest(value: Any) -> str:
 
 def _keys(world: World, ids: Any) -> list[int] | None:
     return None if ids is None else np.unique(world.keys[world.graph.rows(ids)]).tolist()
+
+
+def _product(request: Request) -> list[Any]:
+    """Its features; a strategy of the catalogue that costs something is more than its features."""
+    vectors = [vector.tolist() for vector in request.context.vectors]
+    return [vectors, request.context.cost] if request.context.cost else vectors
+
+
+def _shadow(world: World, request: Request) -> list[Any] | None:
+    if request.shadow is None or request.shadow_strategies is None:
+        return _keys(world, request.shadow)
+    keys = world.keys[world.graph.rows(request.shadow)].tolist()
+    return sorted([key, place] for key, place in zip(keys, request.shadow_strategies, strict=True))
 
 
 def _column(values: Any, default: Any) -> list[Any] | None:
@@ -72,7 +138,7 @@ def check_same(record: RoundRecord, request: Request, found: Mapping[str, str]) 
     held = record.payload.get("request")
     if held is None:
         # Opened by an earlier version, which kept no more than this.
-        same = record.payload["product"]["vectors"] == [vector.tolist() for vector in request.vectors]
+        same = record.payload["product"]["vectors"] == [vector.tolist() for vector in request.context.vectors]
         differs = ([] if same else ["product"]) + ([] if record.payload["k"] == request.k else ["k"])
     else:
         differs = [name for name in {**held, **found} if held.get(name) != found.get(name)]

@@ -21,7 +21,8 @@ from tensorucb.tables import plain_column, read_table, table_columns
 __all__ = ["Batch", "EdgeBatch", "NodeBatch", "read_responses"]
 
 Column = Any  # a list, an array or a polars series
-_FIELDS = ("source", "target", "outcome", "user", "time", "event_id", "product", "round")
+_FIELDS = ("source", "target", "outcome", "user", "time", "event_id", "product", "strategy", "round")
+_EXTRA = ("product", "strategy", "round")
 _TEXT_IDS = ("source", "target", "user")
 _SHOWN = 5
 
@@ -50,7 +51,7 @@ class NodeBatch:
 
 @dataclass(frozen=True)
 class Batch:
-    """One delivery of responses; either part may be empty. ``extra`` holds the columns product and round, if any."""
+    """One delivery of responses; either part may be empty. ``extra`` holds product, strategy and round, if any."""
 
     edges: EdgeBatch
     nodes: NodeBatch
@@ -100,7 +101,7 @@ def _assemble(columns: dict[str, Column], edge_rows: NDArray[np.int64], node_row
         _times(columns, node_rows, required=True),
         _event_ids(columns, node_rows),
     )
-    extra: dict[str, list[Any]] = {name: _as_list(columns[name]) for name in ("product", "round") if name in columns}
+    extra: dict[str, list[Any]] = {name: _as_list(columns[name]) for name in _EXTRA if name in columns}
     return Batch(edges, nodes, extra)
 
 

@@ -1,4 +1,4 @@
-"""The campaign's world: the network by user keys, features, costs, groups; and the catalogue of products.
+"""The campaign's world: the network by user keys, features, costs, groups.
 
 A user's *key* stays theirs for the life of the campaign; their graph row is the rank of the key among the users who
 are still there. Ids live in the store's table of users alone, so that these blobs name nobody.
@@ -31,7 +31,6 @@ from tensorucb.graph import Graph
 from tensorucb.graph._ids import IdIndex, describe_rows, id_column, kind_of
 
 __all__ = [
-    "Catalogue",
     "World",
     "add_users",
     "as_id_array",
@@ -282,48 +281,3 @@ def drop_user(world: World, row: int) -> World:
         groups=None if world.groups is None else world.groups[keep],
         born=world.born[edges],
     )
-
-
-@dataclass(frozen=True)
-class Catalogue:
-    """Products by id: one row of features each."""
-
-    ids: tuple[int | str, ...] = ()
-    features: NDArray[np.float64] | None = None
-
-    def vector(self, product: int | str) -> NDArray[np.float64]:
-        """Features of a product."""
-        if self.features is None or product not in self.ids:
-            raise UnknownIdError(
-                f"product {shown(product)} is not in the campaign's catalogue of {len(self.ids)}. "
-                "Add it with add_products, or pass its features."
-            )
-        vector: NDArray[np.float64] = self.features[self.ids.index(product)]
-        return vector
-
-    def extended(self, ids: Any, features: ArrayLike) -> Catalogue:
-        """The catalogue with more products; one that is there already must come with the same features."""
-        fresh = as_id_array(ids, "ids").tolist()
-        hint = f"One row for each of the {len(fresh)} products."
-        array = check_array("features", features, (len(fresh), "d"), hint=hint)
-        if self.features is not None and array.shape[1] != self.features.shape[1]:
-            raise ShapeError(f"products have {self.features.shape[1]} features here; got {array.shape[1]}.")
-        if len(set(fresh)) < len(fresh):
-            raise InputError("ids of products must be distinct; one comes twice.")
-        for i, product in enumerate(fresh):
-            if product in self.ids and not np.array_equal(self.vector(product), array[i]):
-                raise InputError(f"product {shown(product)} is known with other features. Give the new one a new id.")
-        new = [i for i, product in enumerate(fresh) if product not in self.ids]
-        parts = [array[new]] if self.features is None else [self.features, array[new]]
-        return Catalogue((*self.ids, *(fresh[i] for i in new)), np.concatenate(parts))
-
-    def to_blob(self) -> bytes:
-        """The catalogue as bytes."""
-        features = np.empty((0, 0)) if self.features is None else self.features
-        return seal("products", {"ids": list(self.ids)}, {"features": features})
-
-    @classmethod
-    def from_blob(cls, data: bytes) -> Catalogue:
-        """The catalogue of :meth:`to_blob`'s bytes."""
-        settings, arrays = unseal(data, "products", "the campaign's catalogue of products")
-        return cls(tuple(settings["ids"]), arrays["features"] if settings["ids"] else None)

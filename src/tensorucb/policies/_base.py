@@ -28,6 +28,10 @@ __all__ = ["BasePolicy", "Oracle", "Policy", "PolicyState", "Product"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Product = ArrayLike | Sequence[ArrayLike]
+"""A product's features; or one vector each for the product and whatever else describes a round: strategy, season …
+
+Policies that are not made for more than one vector ignore those after the product, or put all of them together.
+"""
 Grid = Mapping[str, Sequence[Any]]
 """Argument -> candidates."""
 

@@ -20,10 +20,10 @@ _POWER = 0.4
 class COIN(BasePolicy):
     """Success rates ``n/N`` per (product cell, edge), and exploration until every edge has been tried often enough.
 
-    The cell is the product's dominant entry (its main topic), so there are as many cells as product features. A
-    user is under-explored if an out-edge has ``N < D(t) = c·t^0.4`` trials in the cell, t counting rounds from 1.
-    With at least K such users, K of them are seeded; with fewer, all of them, and the oracle adds the rest from the
-    other users on ``n/N`` (0 where untried).
+    The cell is the product's dominant entry (its main topic), so there are as many cells as product features. What
+    else the context holds, such as a strategy, is ignored. A user is under-explored if an out-edge has
+    ``N < D(t) = c·t^0.4`` trials in the cell, t counting rounds from 1. With at least K such users, K of them are
+    seeded; with fewer, all of them, and the oracle adds the rest from the other users on ``n/N`` (0 where untried).
 
     Published: c as below, and as many cells as the authors' partition has. Added: c is tuned.
 

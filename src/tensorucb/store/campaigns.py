@@ -50,6 +50,8 @@ def create_campaign(
     storage: str | os.PathLike[str] | Store = STORAGE,
     load_if_exists: bool = False,
     products: Mapping[int | str, Sequence[float]] | None = None,
+    strategies: Mapping[int | str, Sequence[float]] | None = None,
+    strategy_costs: Mapping[int | str, float] | None = None,
     costs: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     objective: str = "direct",
@@ -77,6 +79,9 @@ def create_campaign(
         Load the campaign of that name, if there is one, instead of an error. The other arguments are not used then.
     products
         A catalogue: features by product id. More can be added at any time.
+    strategies, strategy_costs
+        A catalogue of strategies (channels, offers, discounts …): features by id, and what each adds to the cost of
+        contacting a user, by default 0. ``ask`` chooses among them.
     costs, groups
         For each user what contacting costs, and a label; for budgets and quotas.
     objective
@@ -121,6 +126,8 @@ def create_campaign(
                 users=users,
                 policy=policy,
                 products=products,
+                strategies=strategies,
+                strategy_costs=strategy_costs,
                 costs=costs,
                 groups=groups,
                 objective=objective,

@@ -1,0 +1,233 @@
+"""What a campaign offers: catalogues of products and of strategies, and how an ask names entries of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorucb.campaign._world import as_id_array, seal, unseal
+from tensorucb.checks import check_array, check_id, check_mapping, check_sequence, plain, shown
+from tensorucb.errors import InputError, ShapeError, UnknownIdError
+from tensorucb.policies._inputs import as_modes
+
+__all__ = [
+    "PLURAL",
+    "Catalogue",
+    "Context",
+    "read_context",
+    "read_shadow",
+    "read_strategies",
+    "with_strategy",
+]
+
+Floats = NDArray[np.float64]
+
+PLURAL = {"product": "products", "strategy": "strategies"}
+"""What a catalogue holds, by kind: the name of its blob, and the end of the method that adds to it."""
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Products or strategies by id: one row of features each.
+
+    Attributes
+    ----------
+    kind
+        ``product`` or ``strategy``.
+    ids, features
+        The ids in the order in which they came, and their features.
+    costs
+        What each adds to the cost of contacting a user; 0 for products.
+    """
+
+    kind: str
+    ids: tuple[int | str, ...] = ()
+    features: Floats | None = None
+    costs: Floats = field(default_factory=lambda: np.empty(0))
+
+    def index(self, entry: int | str) -> int:
+        """The place of an entry."""
+        if self.features is None or entry not in self.ids:
+            raise UnknownIdError(
+                f"{self.kind} {shown(entry)} is not in the campaign's catalogue of {len(self.ids)}. "
+                f"Add it with add_{PLURAL[self.kind]}, or pass its features."
+            )
+        return self.ids.index(entry)
+
+    def vector(self, entry: int | str) -> Floats:
+        """Features of an entry."""
+        at = self.index(entry)
+        assert self.features is not None
+        vector: Floats = self.features[at]
+        return vector
+
+    def some(self, entries: list[int | str]) -> Catalogue:
+        """These entries alone, in the catalogue's order."""
+        at = sorted(self.index(entry) for entry in entries)
+        assert self.features is not None
+        return Catalogue(self.kind, tuple(self.ids[i] for i in at), self.features[at], self.costs[at])
+
+    def extended(self, ids: Any, features: ArrayLike, costs: ArrayLike | None = None) -> Catalogue:
+        """The catalogue with more entries; one that is there already must come with the same features and cost."""
+        fresh, many = as_id_array(ids, "ids").tolist(), PLURAL[self.kind]
+        hint = f"One row for each of the {len(fresh)} {many}."
+        array = check_array("features", features, (len(fresh), "d"), hint=hint)
+        prices = np.zeros(len(fresh)) if costs is None else costs
+        prices = check_array("costs", prices, (len(fresh),), low=0.0, hint=f"One number for each of the {many}.")
+        if self.features is not None and array.shape[1] != self.features.shape[1]:
+            raise ShapeError(f"{many} have {self.features.shape[1]} features here; got {array.shape[1]}.")
+        if len(set(fresh)) < len(fresh):
+            raise InputError(f"ids of {many} must be distinct; one comes twice.")
+        for i, entry in enumerate(fresh):
+            self._check_same(entry, array[i], float(prices[i]))
+        new = [i for i, entry in enumerate(fresh) if entry not in self.ids]
+        rows = [array[new]] if self.features is None else [self.features, array[new]]
+        ids = (*self.ids, *(fresh[i] for i in new))
+        return Catalogue(self.kind, ids, np.concatenate(rows), np.concatenate([self.costs, prices[new]]))
+
+    def _check_same(self, entry: int | str, features: Floats, cost: float) -> None:
+        if entry not in self.ids:
+            return
+        same = np.array_equal(self.vector(entry), features)
+        if not same or self.costs[self.index(entry)] != cost:
+            other = "cost" if same else "features"
+            raise InputError(f"{self.kind} {shown(entry)} is known with other {other}. Give the new one a new id.")
+
+    def to_blob(self) -> bytes:
+        """The catalogue as bytes."""
+        features = np.empty((0, 0)) if self.features is None else self.features
+        return seal(PLURAL[self.kind], {"ids": list(self.ids)}, {"features": features, "costs": self.costs})
+
+    @classmethod
+    def from_blob(cls, kind: str, data: bytes | None) -> Catalogue:
+        """The catalogue of :meth:`to_blob`'s bytes; an empty one if there are none."""
+        if data is None:
+            return cls(kind)
+        settings, arrays = unseal(data, PLURAL[kind], f"the campaign's catalogue of {PLURAL[kind]}")
+        ids = tuple(settings["ids"])
+        # Catalogues of earlier versions have no costs.
+        return cls(kind, ids, arrays["features"] if ids else None, arrays.get("costs", np.zeros(len(ids))))
+
+
+@dataclass(frozen=True)
+class Context:
+    """What an ask is about.
+
+    Attributes
+    ----------
+    product, strategy
+        Their ids, where they were given by id.
+    vectors
+        One feature vector for each part of the context: the product, then the strategy, then the rest.
+    cost
+        What the strategy adds to the cost of contacting a user; 0 if it was not given by id.
+    """
+
+    product: int | str | None
+    strategy: int | str | None
+    vectors: tuple[Floats, ...]
+    cost: float = 0.0
+
+    def to_payload(self) -> dict[str, Any]:
+        """As a round keeps it."""
+        kept = {"id": self.product, "vectors": [vector.tolist() for vector in self.vectors]}
+        return kept if self.strategy is None else {**kept, "strategy": self.strategy}
+
+
+def read_context(given: Any, products: Catalogue, strategies: Catalogue) -> Context:
+    """A product as `ask` takes it: an id, a feature vector, or a sequence of such parts.
+
+    The first part of a sequence is the product, the second the strategy. Text is always an id. A list or tuple of
+    nothing but numbers is one feature vector; beside a text or a vector, a whole number is an id.
+    """
+    if _is_id(given):
+        product = check_id("product", given)
+        return Context(product, None, as_modes(products.vector(product)))
+    parts = list(given) if isinstance(given, list | tuple) else []
+    if not any(map(_is_id, parts)) or all(isinstance(plain(part), int | float) for part in parts):
+        _refuse_two_ids(parts, products, strategies)
+        return Context(None, None, as_modes(given))
+    first, *rest = parts
+    strategy = rest.pop(0) if rest and _is_id(rest[0]) else None
+    for part in rest:
+        if _is_id(part):
+            raise InputError(
+                f"product={shown(given)} has the id {shown(part)} in place {parts.index(part) + 1}. "
+                "Only the product (first) and the strategy (second) may be given by id; pass features there."
+            )
+    known = check_id("product", first) if _is_id(first) else None
+    head = _vector(first) if known is None else products.vector(known)
+    context = Context(known, None, (head, *map(_vector, rest)))
+    return context if strategy is None else with_strategy(context, strategy, strategies)
+
+
+def _vector(part: Any) -> Floats:
+    return check_array("a part of the product", part, ("d",), hint="Each part is an id or a vector of features.")
+
+
+def with_strategy(context: Context, strategy: Any, catalogue: Catalogue) -> Context:
+    """The context with a strategy of the catalogue in the second place."""
+    known = check_id("strategy", strategy)
+    first, *rest = context.vectors
+    return Context(
+        context.product, known, (first, catalogue.vector(known), *rest), float(catalogue.costs[catalogue.index(known)])
+    )
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, str | int | np.integer) and not isinstance(value, bool)
+
+
+def _refuse_two_ids(parts: list[Any], products: Catalogue, strategies: Catalogue) -> None:
+    whole = len(parts) == 2 and all(map(_is_id, parts))
+    if whole and parts[0] in products.ids and parts[1] in strategies.ids:
+        raise InputError(
+            f"product={shown(tuple(parts))} may mean product {parts[0]} with strategy {parts[1]}, or two features. "
+            f"Write ask({parts[0]}, …, strategies=[{parts[1]}]) for the ids, or decimals such as "
+            f"{float(parts[0])} for features."
+        )
+
+
+def read_strategies(given: Any, catalogue: Catalogue) -> Catalogue | None:
+    """The strategies that an ask may use, in the catalogue's order: ``"all"``, or a sequence of ids; None: none."""
+    if given is None:
+        return None
+    if isinstance(given, str) and given != "all":
+        raise InputError(f"strategies must be 'all' or a sequence of ids; got {shown(given)}. Write [{shown(given)}].")
+    ids = list(catalogue.ids)
+    if not isinstance(given, str):
+        ids = [check_id("strategies", entry) for entry in check_sequence("strategies", given, "'all' or ids")]
+    if not ids:
+        raise InputError(
+            "strategies names none. Name some of the campaign's catalogue; add_strategies puts them there."
+            if catalogue.ids
+            else "strategies were asked for, but the campaign has none. Add them with add_strategies."
+        )
+    if len(set(ids)) < len(ids):
+        raise InputError("strategies names one twice; name each once.")
+    return catalogue.some(ids)
+
+
+def read_shadow(given: Any, offered: Catalogue | None) -> tuple[Any, tuple[int, ...] | None]:
+    """Ids of the users contacted by others, and the places of the strategies that they gave them."""
+    if not isinstance(given, Mapping):
+        if given is not None and offered is not None and len(offered.ids) > 1:
+            raise InputError(
+                "shadow must say who got which strategy, a mapping such as {'ann': 'email'}, since there are "
+                f"{len(offered.ids)} strategies. If all users got the same one, name that one alone."
+            )
+        return given, None
+    if offered is None:
+        raise InputError("shadow says who got which strategy; name these strategies in strategies= as well.")
+    named = check_mapping("shadow", given, "a mapping of users to strategies")
+    for user, strategy in named.items():
+        if check_id(f"the strategy of {shown(user)} in shadow", strategy) not in offered.ids:
+            raise UnknownIdError(
+                f"shadow gives {shown(user)} the strategy {shown(strategy)}, which is not among strategies=. "
+                "Name it there as well."
+            )
+    return list(named), tuple(offered.index(strategy) for strategy in named.values())
