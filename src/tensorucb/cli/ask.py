@@ -29,6 +29,12 @@ def ask(
     name: Name,
     product: Annotated[str | None, typer.Option(help="The product's id in the catalogue.")] = None,
     features: Annotated[str | None, typer.Option(help="Its features instead, with commas between them.")] = None,
+    strategy: Annotated[str | None, typer.Option(help="The id of the strategy that everybody gets.")] = None,
+    strategies: Annotated[
+        str | None,
+        typer.Option(help="Choose among these strategies: `all`, or ids with commas between them.", metavar="all|IDS"),
+    ] = None,
+    per_user: Annotated[bool, typer.Option("--per-user", help="The best of --strategies for each user.")] = False,
     k: Annotated[int | None, typer.Option("--k", "-k", min=1, help="How many users.")] = None,
     exclude: Annotated[Users, typer.Option(help="Who must not be chosen, such as opt-outs.", metavar=USERS)] = None,
     candidates: Annotated[Users, typer.Option(help="The only users who may be chosen.", metavar=USERS)] = None,
@@ -38,7 +44,7 @@ def ask(
     ] = None,
     cooldown: Annotated[float | None, typer.Option(help="Seconds since the last contact.", callback=finite)] = None,
     budget: Annotated[
-        float | None, typer.Option(help="The most to spend, by the users' costs.", callback=finite)
+        float | None, typer.Option(help="The most to spend, by the costs of users and strategies.", callback=finite)
     ] = None,
     quota: Annotated[list[str] | None, typer.Option(help="GROUP=NUMBER, or one NUMBER for all. Repeatable.")] = None,
     holdout: Annotated[float, typer.Option(help="Share of the chosen not to contact.", callback=finite)] = 0.0,
@@ -61,6 +67,7 @@ def ask(
         raise typer.BadParameter("give --product or --features.")
     if k is None and budget is None:
         raise typer.BadParameter("give --k, or --budget, or both.")
+    _check_strategies(strategy, strategies, per_user, shadow)
     vector = None if features is None else _numbers(features)
     quotas, closes = _quotas(quota), _moment(deadline)
     if closes is not None and closes <= time.time() and request_id is None:
@@ -68,8 +75,10 @@ def ask(
     with campaign_at(storage, name, "ask") as campaign:
         graph = campaign.graph
         result = campaign.ask(
-            _product_id(product, campaign.products()) if vector is None else vector,
+            _known_id(product, campaign.products()) if vector is None else vector,
             k,
+            strategies=_strategy_ids(strategy, strategies, campaign.strategies()),
+            per_user=per_user,
             exclude=listed_ids(graph, exclude, "--exclude"),
             candidates=_somebody(listed_ids(graph, candidates, "--candidates"), "--candidates"),
             must_include=listed_ids(graph, must_include, "--must-include"),
@@ -108,12 +117,33 @@ def _somebody(ids: list[int | str] | None, option: str) -> list[int | str] | Non
     return ids
 
 
-def _product_id(text: str | None, known: tuple[int | str, ...]) -> int | str | None:
+def _check_strategies(one: str | None, several: str | None, per_user: bool, shadow: Users) -> None:
+    if one is not None and several is not None:
+        raise typer.BadParameter("give --strategy or --strategies, not both.")
+    if per_user and several is None:
+        raise typer.BadParameter("--per-user needs --strategies: all, or ids with commas between them.")
+    if shadow and several is not None:
+        raise typer.BadParameter(
+            "--shadow goes with --strategy, if all users got the same one. If they did not, say who got which in "
+            "Python: campaign.ask(…, strategies=…, shadow={user: strategy})."
+        )
+
+
+def _strategy_ids(one: str | None, several: str | None, known: tuple[int | str, ...]) -> Any:
+    """The strategies as the catalogue has them."""
+    if one is not None:
+        return [_known_id(one, known)]
+    if several is None or several == "all":
+        return several
+    return [_known_id(text, known) for text in several.split(",")]
+
+
+def _known_id(text: str | None, known: tuple[int | str, ...]) -> int | str | None:
     """The id as the catalogue has it, where some are numbers and some are text; ``007`` is never 7."""
     wanted = None if text is None else typed(text)
     if wanted in known:
         return wanted
-    return next((product for product in known if str(product) == wanted), wanted)
+    return next((entry for entry in known if str(entry) == wanted), wanted)
 
 
 def _quotas(given: list[str] | None) -> dict[str, int] | int | None:
@@ -167,9 +197,14 @@ def _print(result: Ask, explanation: Any) -> None:
     for seed in explanation.seeds:
         best = ", ".join(f"{shown(user)} {p:.2f}" for user, p in seed.followers[:3])
         place = f"{seed.rank} held out" if seed.status == "held_out" else f"{seed.rank}"
-        rows.append((place, shown(seed.user), f"{seed.gain:.2f}", f"{seed.score:.2f}", best))
-    words = ("", "User", "Strongest followers")
-    print_table(("", "User", "Adds", "Alone", "Strongest followers"), rows, words=words, title=f"Round {result.id}")
+        gets = () if result.strategies is None else (shown(seed.strategy),)
+        rows.append((place, shown(seed.user), *gets, f"{seed.gain:.2f}", f"{seed.score:.2f}", best))
+    gets = () if result.strategies is None else ("Strategy",)
+    columns = ("", "User", *gets, "Adds", "Alone", "Strongest followers")
+    words = ("", "User", *gets, "Strongest followers")
+    print_table(columns, rows, words=words, title=f"Round {result.id}")
     reach = result.reach
     if reach is not None:
         say(f"Expected reach {reach}.")
+    if result.cost is not None:
+        say(f"Contacting them costs {result.cost:g}.")

@@ -32,6 +32,9 @@ def create(
         typer.Option(help="Features: a column `user`, numbers, optionally `cost` and `group`. Without: an eigenmap."),
     ] = None,
     products: Annotated[Path | None, typer.Option(help="Catalogue: a column `product`, and numbers.")] = None,
+    strategies: Annotated[
+        Path | None, typer.Option(help="Strategies: a column `strategy`, numbers, optionally `cost`.")
+    ] = None,
     policy: Annotated[str, typer.Option(help="A policy of this package.")] = "TensorUCB",
     settings: Annotated[
         str, typer.Option(help="The policy's arguments as JSON; a policy among them by its name.")
@@ -47,7 +50,7 @@ def create(
     storage: Storage = STORAGE,
     json: Json = False,
 ) -> None:
-    """Create a campaign from an edge list, and optionally files of users and products."""
+    """Create a campaign from an edge list, and optionally files of users, products and strategies."""
     if storage.startswith("memory:"):
         raise InputError("a campaign in memory ends with this command; use --storage sqlite:///file.db.")
     with Progress("create"):
@@ -62,13 +65,16 @@ def create(
             graph = Graph.read(edges, id_type=id_type, self_loops="drop", nodes=table[0])  # type: ignore[arg-type]
         columns = {} if table is None else table[1]
         costs, groups = columns.pop("cost", None), columns.pop("group", None)
+        offered, prices = (None, None) if strategies is None else _catalogue(strategies, "strategy")
         with create_campaign(
             typed(name),
             graph=graph,
             users=_features(graph, columns, table is not None, dim),
             policy=_policy(policy, settings),
             storage=storage,
-            products=None if products is None else _products(products),
+            products=None if products is None else _catalogue(products, "product")[0],
+            strategies=offered,
+            strategy_costs=prices,
             costs=None if costs is None else costs.to_numpy(),
             groups=None if groups is None else groups.to_list(),
             objective=objective,
@@ -81,8 +87,8 @@ def create(
         emit_json({"storage": url, **fields(status)})
         return
     say(
-        f"Campaign {shown(status.name)} with {status.users:,} users, {status.edges:,} edges and {status.products} "
-        f"products in {shown(url)}. Next: tensorucb ask {shown(status.name)}"
+        f"Campaign {shown(status.name)} with {status.users:,} users, {status.edges:,} edges, {status.products} "
+        f"products and {status.strategies} strategies in {shown(url)}. Next: tensorucb ask {shown(status.name)}"
     )
 
 
@@ -136,14 +142,17 @@ def _features(graph: Graph, columns: dict[str, Any], given: bool, dim: int) -> N
     return laplacian_eigenmap(graph, dim=min(dim, graph.n_nodes - 2))
 
 
-def _products(path: Path) -> dict[int | str, Any]:
-    ids, columns = read_table(path, "product", text=("product",))
+def _catalogue(path: Path, kind: str) -> tuple[dict[int | str, Any], dict[int | str, float] | None]:
+    """Features by id, and costs by id where strategies have them."""
+    ids, columns = read_table(path, kind, text=(kind,))
+    costs = columns.pop("cost", None) if kind == "strategy" else None
     if not columns:
-        raise InputError(f"{str(path)!r} has no columns of features beside 'product'.")
+        raise InputError(f"{str(path)!r} has no columns of features beside {kind!r}.")
     if len(set(ids)) < len(ids):
-        raise InputError(f"{str(path)!r} names a product twice.")
+        raise InputError(f"{str(path)!r} names a {kind} twice.")
     # Ids that a text file writes as numbers are numbers; 007 is not how 7 is written.
     numbers = all(re.fullmatch("0|-?[1-9][0-9]{0,17}", str(value)) for value in ids)
     if numbers and path.suffix.lower() in (".csv", ".tsv", ".gz"):
         ids = [int(value) for value in ids]
-    return dict(zip(ids, _matrix(columns, "products"), strict=True))
+    prices = None if costs is None else dict(zip(ids, costs.to_list(), strict=True))
+    return dict(zip(ids, _matrix(columns, "products" if kind == "product" else "strategies"), strict=True)), prices

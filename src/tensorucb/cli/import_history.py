@@ -21,7 +21,7 @@ def import_history(
     responses: Annotated[
         Path,
         typer.Argument(
-            help="A .csv, .ndjson or .parquet file: source, target, outcome, product; optionally round.",
+            help="A .csv, .ndjson or .parquet file: source, target, outcome, product; optionally strategy, round.",
             metavar="FILE",
             show_default=False,
         ),
@@ -39,8 +39,12 @@ def import_history(
 
 
 def _columns(path: Path, campaign: Campaign) -> dict[str, Any]:
-    """The columns of a file, with products as the catalogue has them: 007 of a text file is never 7."""
+    """The columns of a file, with ids as the catalogues have them: 007 of a text file is never 7."""
     people = ("source", "target", "user") if campaign.graph.ids.dtype.kind == "U" else ()
-    products, columns = read_table(path, "product", text=("product", *people))
-    known = {str(product): product for product in campaign.products()}
-    return {**columns, "product": [known.get(str(product), product) for product in products]}
+    products, columns = read_table(path, "product", text=("product", "strategy", *people))
+    found = {**columns, "product": products}
+    for name, ids in (("product", campaign.products()), ("strategy", campaign.strategies())):
+        known = {str(entry): entry for entry in ids}
+        if name in found:
+            found[name] = [known.get(str(entry), entry) for entry in found[name]]
+    return found

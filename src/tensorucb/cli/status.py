@@ -78,7 +78,7 @@ def _moment(seconds: float) -> str:
 def _print(numbers: CampaignStatus, rounds: tuple[Ask, ...]) -> None:
     say(
         f"{shown(numbers.name)}: {numbers.policy}, {numbers.users:,} users, {numbers.edges:,} edges, "
-        f"{numbers.products} products, {numbers.rounds} rounds ({numbers.open} open)"
+        f"{numbers.products} products, {numbers.strategies} strategies, {numbers.rounds} rounds ({numbers.open} open)"
     )
     for line in _troubles(numbers):
         say(line)
