@@ -1,4 +1,5 @@
 import importlib.util
+import os
 import subprocess
 import sys
 
@@ -86,12 +87,25 @@ def test_a_closed_store_says_so(tmp_path):
             pass
 
 
-def test_memory_and_a_current_schema_load_no_more_than_they_need(tmp_path):
+def test_a_current_schema_loads_no_more_than_it_needs(tmp_path):
     open_store(f"sqlite:///{tmp_path}/store.db").close()
     code = (
-        "import sys; from tensorucb.store import open_store; open_store('memory://'); "
-        "assert 'sqlalchemy' not in sys.modules; "
+        "import sys; from tensorucb.store import open_store; assert 'sqlalchemy' not in sys.modules; "
         f"open_store('sqlite:///{tmp_path}/store.db').close(); "
         "assert 'sqlalchemy' in sys.modules and 'alembic' not in sys.modules and 'psycopg' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_memory_store_leaves_no_file_behind(tmp_path):
+    code = (
+        "import os; from tensorucb.store import MemoryStore\n"
+        "first, second = MemoryStore(), MemoryStore()\n"
+        "assert len(os.listdir(os.environ['TMPDIR'])) == 2\n"
+        "if os.fork() == 0: raise SystemExit\n"
+        "os.wait(); del first\n"
+        "assert len(os.listdir(os.environ['TMPDIR'])) == 1\n"
+        "with second.write() as session: session.insert_campaign('spring', {}, 0.0)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "TMPDIR": str(tmp_path)})
+    assert list(tmp_path.iterdir()) == []

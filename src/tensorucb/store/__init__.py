@@ -5,12 +5,13 @@ Every store implements :class:`tensorucb.campaign._store.Store`; :func:`open_sto
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from tensorucb.store._memory import MemoryStore
 from tensorucb.store._open import open_store
 
 if TYPE_CHECKING:
+    from tensorucb.store._memory import MemoryStore
     from tensorucb.store._sql import SQLStore
 
 __all__ = ["MemoryStore", "SQLStore", "open_store"]
@@ -18,8 +19,7 @@ __all__ = ["MemoryStore", "SQLStore", "open_store"]
 
 def __getattr__(name: str) -> Any:
     # SQLAlchemy loads on first use.
-    if name == "SQLStore":
-        from tensorucb.store._sql import SQLStore
-
-        return SQLStore
+    if name in ("MemoryStore", "SQLStore"):
+        module = importlib.import_module(f"tensorucb.store.{'_memory' if name == 'MemoryStore' else '_sql'}")
+        return getattr(module, name)
     raise AttributeError(f"module 'tensorucb.store' has no attribute {name!r}")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from tensorucb.checks import check_flag, check_number, unstorable
 from tensorucb.errors import InputError, MissingExtraError, StoreError
 from tensorucb.store._address import SCHEMES, is_server, masked, scheme_of, shown_path
-from tensorucb.store._memory import MemoryStore
 
 if TYPE_CHECKING:
     from tensorucb.store._sql import SQLStore
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["open_store"]
 
 
-def open_store(url: str, *, create: bool = True, timeout: float = 60.0) -> MemoryStore | SQLStore:
+def open_store(url: str, *, create: bool = True, timeout: float = 60.0) -> SQLStore:
     """Open the store at ``url``, creating or upgrading its tables where needed.
 
     Parameters
@@ -45,6 +44,8 @@ def open_store(url: str, *, create: bool = True, timeout: float = 60.0) -> Memor
     create, timeout = check_flag("create", create), check_number("timeout", timeout, strict=True, high=1e6)
     rest = url.partition("://")[2]
     if scheme == "memory":
+        from tensorucb.store._memory import MemoryStore
+
         return MemoryStore.named(rest, timeout)
     if scheme == "sqlite":
         return _open_sqlite(f"sqlite://{rest}", create, timeout)

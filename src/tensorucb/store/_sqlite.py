@@ -25,6 +25,7 @@ class SQLiteBackend:
     """A SQLite file at an absolute path."""
 
     unindexed = "NOT INDEXED"
+    synchronous = "FULL"
 
     def __init__(self, path: Path, timeout: float) -> None:
         self.path = path
@@ -43,7 +44,7 @@ class SQLiteBackend:
             address, uri=True, timeout=self.timeout, isolation_level=None, check_same_thread=False
         )
         try:
-            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute(f"PRAGMA synchronous={self.synchronous}")
             connection.execute("PRAGMA secure_delete=ON")
         except BaseException:
             connection.close()
