@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorucb.experiments._ablations import Ablated, ablations
+from tensorucb.experiments._ablations import PARTS, Ablated, ablations
 from tensorucb.experiments._cold_start import Arrival, cold_start
 from tensorucb.experiments._contestants import contestants, paper_policies
 from tensorucb.experiments._dataset import environment_from_dataset
@@ -47,6 +47,7 @@ from tensorucb.experiments._tuning import (
 
 __all__ = [
     "ETA",
+    "PARTS",
     "REGRET_COLUMNS",
     "Ablated",
     "Arrival",

@@ -23,6 +23,8 @@ F64 = NDArray[np.float64]
 Move = Callable[[float], Point]
 
 _SIZES = (1.0, 0.5, 0.25, 0.125)
+# Few outcomes on contexts of very different size could let a variance grow without end.
+_LARGEST_VARIANCE = 25.0
 
 
 @dataclass(frozen=True)
@@ -154,38 +156,52 @@ def taste_step(prior: Prior, point: Point, at: Sums) -> Move:
     return lambda size: replace(point, taste=point.taste + size * change)
 
 
+def _learned(squares: float, determined: float, default: float, weight: float) -> float:
+    """A variance: squares over the number of weights that the data determine, shrunk to the default.
+
+    One step of MacKay's fixed point. Expectation maximisation has the same goal, but hardly moves where each weight is
+    only weakly determined, as the effects of most sources are.
+    """
+    return min((squares + weight * default) / (max(determined, 0.0) + weight), _LARGEST_VARIANCE)
+
+
 def _learned_variances(
     settings: ResponseSettings, defaults: F64, prior: Prior, point: Point, posterior: SourcePosterior
 ) -> F64:
-    """A group's squares over the number of its weights that the data determine, shrunk to the default."""
+    """Of each group of θ."""
     squares = (point.weights - prior.means) ** 2
     determined = 1.0 - np.diag(posterior.weight_covariance) / prior.variances[prior.groups]
-    found, weight = defaults.copy(), settings.variance_weight
-    for group in range(defaults.size):
-        of = prior.groups == group
-        count = max(float(determined[of].sum()), 0.0)
-        found[group] = (squares[of].sum() + weight * defaults[group]) / (count + weight)
-    return found
+    groups = [prior.groups == group for group in range(defaults.size)]
+    weight = settings.variance_weight
+    return np.array(
+        [
+            _learned(float(squares[of].sum()), float(determined[of].sum()), default, weight)
+            for of, default in zip(groups, defaults.tolist(), strict=True)
+        ]
+    )
 
 
 def _learned_effect_variances(
     settings: ResponseSettings, state: ResponseState, point: Point, posterior: SourcePosterior
 ) -> F64:
-    """τ² by one step of expectation maximisation, shrunk to the default; the features of a mode share one."""
+    """τ² of d_i: one of the own effects, and one of the own responses to the features of each mode."""
     d, V, K, S = point.effects, posterior.effect_covariances, posterior.gains, posterior.weight_covariance
-    squares = np.einsum("ik,ik->k", d, d) + np.einsum("ikk->k", V) + ((K @ S) * K).sum(axis=(0, 2))
+    squares = np.einsum("ik,ik->k", d, d)
+    left = np.einsum("ikk->k", V) + ((K @ S) * K).sum(axis=(0, 2))
+    determined = len(d) - left / state.prior.effect_variances
+    found, weight = np.empty(squares.size), settings.unit_weight
+    found[0] = _learned(squares[0], determined[0], settings.own_variance, weight)
     for part in state.context.parts:
-        squares[1:][part] = squares[1:][part].mean()
-    default = np.append(settings.own_variance, np.full(squares.size - 1, settings.own_response_variance))
-    learned: F64 = (squares + settings.unit_weight * default) / (len(d) + settings.unit_weight)
-    return learned
+        sums = float(squares[1:][part].sum()), float(determined[1:][part].sum())
+        found[1:][part] = _learned(*sums, settings.own_response_variance, weight)
+    return found
 
 
 def _learned_target_variances(settings: ResponseSettings, prior: Prior, point: Point, data: Data, at: Sums) -> F64:
-    """Variances of γ and of b_j, the latter over the targets observed."""
-    b = point.targets[data.observed]
-    own = at.target_curvature + prior.offset_precisions[data.observed] + 1.0 / prior.target_variances[1]
-    offset = (float(np.sum(b**2 + 1.0 / own)) + settings.unit_weight * settings.offset_variance) / (
-        b.size + settings.unit_weight
+    """Of γ, which keeps its default, and of b_j."""
+    b, variance = point.targets[data.observed], prior.target_variances[1]
+    own = at.target_curvature + prior.offset_precisions[data.observed] + 1.0 / variance
+    determined = b.size - float(np.sum(1.0 / own)) / variance
+    return np.array(
+        [prior.target_variances[0], _learned(float(b @ b), determined, settings.offset_variance, settings.unit_weight)]
     )
-    return np.array([prior.target_variances[0], offset])

@@ -12,7 +12,7 @@ class ResponseSettings:
     """What the model believes before the first round, and how often it refits.
 
     All variances but ``base_variance`` are where learning starts from: each is learned, and the value here counts as
-    much as ``variance_weight`` weights (``unit_weight`` sources or targets).
+    much as ``variance_weight`` weights (``unit_weight`` for what belongs to a single source or target).
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class ResponseSettings:
     taste_variance: float = 0.1
     trust: float = 0.5
     variance_weight: float = 10.0
-    unit_weight: float = 20.0
+    unit_weight: float = 5.0
     rank: int = 100
     growth: float = 1.15
     sweeps: int = 2

@@ -1,0 +1,96 @@
+"""Worlds on which parts of the model and its exploration are judged: three logs, and generated networks.
+
+Decisions are taken here, so nothing here appears in a final table: rounds of a log draw from the products kept for
+tuning (`split_products`), with run numbers of their own, and generated networks have numbers from 5 on (the final
+tables have 0 to 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache as remember
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.data import digg_like, prepare, read_dataset
+from tensorucb.experiments import Environment, WorldSettings, environment_from_dataset, split_products
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+LOGS = ("digg_core", "christianity", "digg ≥ 10")
+EFFECTS = {"effect 0": 0.0, "effect 1.5": 1.5, "effect 3": 3.0}
+FOUR_MODES = "four modes"
+WORLDS = (*LOGS, *EFFECTS, FOUR_MODES)
+FIRST_RUN, FIRST_NETWORK = 2000, 5
+
+F64 = NDArray[np.float64]
+World = Callable[[int], Environment]
+
+
+def world(name: str, draw: int, *, data: Path = DATA, cache: Path | None = None, scale: float = 0.5) -> Environment:
+    """A world by name; generated ones are another network for each draw, logs are the same."""
+    if name in LOGS:
+        return _log(name, data, cache)
+    return _generated(name, draw, scale)
+
+
+def run_number(name: str, draw: int) -> int:
+    """The run that a draw plays: another one for each draw."""
+    return FIRST_RUN + draw
+
+
+@remember
+def _log(name: str, data: Path, cache: Path | None) -> Environment:
+    dataset = read_dataset(data / name.split()[0])
+    if name.endswith("10"):
+        dataset = prepare(dataset, min_interactions=10, drop_isolated=True, window="keep", n_products=None, rng=0)
+    return split_products(environment_from_dataset(dataset, cache=cache))[0]
+
+
+@lru_cache(maxsize=4)
+def _generated(name: str, draw: int, scale: float) -> Environment:
+    rng = np.random.default_rng([0, FIRST_NETWORK + draw])
+    box = digg_like(scale, rng, product_effect=EFFECTS.get(name, 1.5))
+    if name in EFFECTS:
+        return Environment.from_sandbox(box, name=name)
+    return four_modes(box, rng)
+
+
+class Contexts(list[tuple[F64, F64]]):
+    """Pairs (product, strategy), counted as the rows of an array are."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of contexts, and of features of both modes together."""
+        return len(self), sum(vector.size for vector in self[0])
+
+
+def four_modes(box: Any, rng: np.random.Generator, *, strategies: int = 4, effect: float = 0.7) -> Environment:
+    """The generated network with strategies, which the round gives: each context is a product and a strategy.
+
+    To the logit of the generator's truth come, each of deviation ``effect``: the strategy's own effect, its effect in
+    each topic of the product, and its effect on each source, half of which a column of the user features shows.
+    """
+    n, topics = box.graph.n_nodes, box.mixtures.shape[1]
+    features = np.eye(strategies)
+    own = effect * rng.normal(size=strategies)
+    by_topic = effect * rng.normal(size=(topics, strategies)) / np.sqrt((box.mixtures**2).sum(axis=1).mean())
+    shown = box.users[:, :1] / box.users[:, :1].std()
+    by_source = effect * (shown * rng.normal(size=strategies) + rng.normal(size=(n, strategies))) / np.sqrt(2.0)
+    pairs = [(product, s) for product in range(len(box.names)) for s in range(strategies)]
+
+    def probabilities(number: int) -> F64:
+        product, s = pairs[number]
+        p = np.clip(box.probabilities(product), 1e-9, 1.0 - 1e-9)
+        shift = own[s] + float(box.mixtures[product] @ by_topic[:, s]) + by_source[box.graph.sources, s]
+        return np.asarray(1.0 / (1.0 + np.exp(-(np.log(p / (1.0 - p)) + shift))))
+
+    contexts = Contexts((box.products[product], features[s]) for product, s in pairs)
+    flat = np.array([np.concatenate(pair) for pair in contexts])
+    found = Environment(box.graph, box.users, flat, probabilities, settings=WorldSettings(), name=FOUR_MODES)
+    # An environment takes one vector per product; policies take one per mode.
+    found.products = contexts  # type: ignore[assignment]
+    return found
