@@ -35,7 +35,8 @@ def strategy_effects(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """What each strategy adds to logits: by source, its main effect included, and by topic."""
     shape = mixtures.shape[1], likings.shape[1]
-    main, topics = rng.standard_normal(shape[1]), rng.standard_normal(shape)
+    main = np.asarray(rng.standard_normal(shape[1]))
+    topics = rng.standard_normal(shape)
     # A mixture averages over topics, which would leave less than variance 1.
     topics /= np.sqrt(np.square(mixtures).sum(axis=1).mean())
     if shape[1]:

@@ -78,7 +78,7 @@ class Sandbox:
         strategy = check_count("strategy", strategy, 0, len(self.strategies) - 1)
         odds = np.exp(self.source_effects[:, strategy] + mixture @ self.topic_effects[:, strategy])[self.graph.sources]
         # The logit of p, plus the effect; at effect 0, p to the last bit.
-        return np.clip(p + (odds - 1.0) * p * (1.0 - p) / (1.0 + (odds - 1.0) * p), 0.0, 1.0)
+        return np.asarray(np.clip(p + (odds - 1.0) * p * (1.0 - p) / (1.0 + (odds - 1.0) * p), 0.0, 1.0))
 
     def action_log(
         self, items: Sequence[int] | NDArray[np.int64] | None = None, rng: RngLike = None, *, starters: int = 5
@@ -142,7 +142,7 @@ def make_sandbox(
 
     A strategy ``s`` adds ``f·(m_s + h_i^s + z·w_s)/√3`` to the logit of every out-edge of a contacted user ``i``: some
     strategies are better for everybody (``m``), some for this user (``h``, half of it shared by the community), some
-    for the topics ``z`` of this product (``w``). Each of the three has mean 0 and a variance of about 1. Users' features
+    for the topics ``z`` of this product (``w``). Each of the three has mean 0 and variance 1 or so. Users' features
     hold a noisy view of ``h``, as they do of tastes. Network, products and the truth without a strategy stay the same.
 
     Parameters
