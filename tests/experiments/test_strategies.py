@@ -14,10 +14,10 @@ from tensorucb.experiments import (
     StrategyPolicy,
     WorldSettings,
     best_strategy,
-    references,
     run_policy,
     strategy_contestants,
 )
+from tensorucb.experiments._references import references
 from tensorucb.graph import Graph
 from tensorucb.policies import GammaCounts, LinUCB, Random, TensorUCB
 

@@ -86,6 +86,8 @@ def compare(
         raise typer.BadParameter(
             "--strategies is for --objective direct and --feedback one_hop, without --ablation and --cold-start."
         )
+    if strategy_effect != STRATEGY_EFFECT and not strategies:
+        raise typer.BadParameter("--strategy-effect needs --strategies, their number.")
     if networks > runs:
         raise typer.BadParameter(f"--networks {networks} needs as many --runs; got {runs}.")
     with Progress("compare") as progress:

@@ -34,14 +34,15 @@ def strategy_effects(
     weight: float, likings: NDArray[np.float64], mixtures: NDArray[np.float64], rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """What each strategy adds to logits: by source, its main effect included, and by topic."""
-    shape = mixtures.shape[1], likings.shape[1]
-    main = np.asarray(rng.standard_normal(shape[1]))
-    topics = rng.standard_normal(shape)
-    # A mixture averages over topics, which would leave less than variance 1.
-    topics /= np.sqrt(np.square(mixtures).sum(axis=1).mean())
-    if shape[1]:
-        main -= main.mean()
-    return weight / 3.0**0.5 * (main + likings), weight / 3.0**0.5 * topics
+    n = likings.shape[1]
+    if n == 0:
+        return likings, np.zeros((mixtures.shape[1], 0))
+    main, topics = np.asarray(rng.standard_normal(n)), rng.standard_normal((mixtures.shape[1], n))
+    # A mixture's shares sum to 1, so what is taken from all topics is taken from every product.
+    of_products = mixtures @ topics
+    deviation = of_products.std(axis=0)
+    topics = (topics - of_products.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+    return weight / 3.0**0.5 * (_standardised(main) + likings), weight / 3.0**0.5 * topics
 
 
 def edge_topics(

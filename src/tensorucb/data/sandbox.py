@@ -142,7 +142,7 @@ def make_sandbox(
 
     A strategy ``s`` adds ``f·(m_s + h_i^s + z·w_s)/√3`` to the logit of every out-edge of a contacted user ``i``: some
     strategies are better for everybody (``m``), some for this user (``h``, half of it shared by the community), some
-    for the topics ``z`` of this product (``w``). Each of the three has mean 0 and variance 1 or so. Users' features
+    for the topics ``z`` of this product (``w``). Each of the three has mean 0 and variance 1. Users' features
     hold a noisy view of ``h``, as they do of tastes. Network, products and the truth without a strategy stay the same.
 
     Parameters

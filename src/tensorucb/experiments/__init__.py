@@ -19,7 +19,7 @@ from tensorucb.experiments._files import (
     write_timings,
 )
 from tensorucb.experiments._paper import Effort, Reproduction, sampled
-from tensorucb.experiments._references import ProductBlind, best_strategy, references
+from tensorucb.experiments._references import ProductBlind, best_strategy
 from tensorucb.experiments._regret import (
     ETA,
     average_regret,
@@ -84,7 +84,6 @@ __all__ = [
     "policy_settings",
     "product_sequence",
     "read_settings",
-    "references",
     "regret_bound",
     "run_experiment",
     "run_policy",
