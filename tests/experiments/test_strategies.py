@@ -14,8 +14,10 @@ from tensorucb.experiments import (
     StrategyPolicy,
     WorldSettings,
     best_strategy,
+    run_experiment,
     run_policy,
     strategy_contestants,
+    tune,
 )
 from tensorucb.experiments._references import references
 from tensorucb.graph import Graph
@@ -176,6 +178,26 @@ def test_copies_of_a_policy_learn_from_their_own_strategy_alone(world):
     oracle = world.oracle(np.random.default_rng(0))
     rows, chosen = policy.choose_pairs(world.contexts(0), 1, oracle, world.pair_oracle)
     assert (rows.tolist(), chosen.tolist()) == ([loudest], [1])
+
+
+def test_kept_runs_tell_ways_of_choosing_apart(world, tmp_path):
+    ways = {"a": StrategyPolicy(GammaCounts()), "b": StrategyPolicy(GammaCounts(), "round")}
+    first = run_experiment(world, ways, rounds=4, runs=1, directory=tmp_path)
+    files = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    again = run_experiment(world, ways, rounds=4, runs=1, directory=tmp_path)
+    assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == files
+    for a, b in zip(first.results, again.results, strict=True):
+        np.testing.assert_array_equal(a.spread, b.spread)
+    run_experiment(world, {"a": StrategyPolicy(GammaCounts(), "turn")}, rounds=4, runs=1, directory=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_settings_of_the_policy_inside_are_tuned(world):
+    found = tune(world, {"p": StrategyPolicy(LinUCB(), "round")}, rounds=2, grids={"p": {"exploration": [0.01, 1.0]}})
+    chosen = found.policies["p"]
+    assert isinstance(chosen, StrategyPolicy)
+    assert chosen.way == "round"
+    assert chosen.policy.exploration == min(found.trials["p"], key=lambda t: t.regret).arguments["exploration"]
 
 
 def test_worlds_and_policies_with_and_without_strategies_are_not_mixed(world, box):

@@ -23,6 +23,8 @@ Ints = NDArray[np.int64]
 Context = tuple[Floats, ...]
 PairOracle = Callable[[Floats, int], tuple[Ints, Ints]]
 
+_NOT_KEPT = "a StrategyPolicy is for experiments, which do not save what was learned. Save or restore its policy."
+
 
 class StrategyPolicy:
     """A policy together with the way in which it chooses the strategy for its seeds.
@@ -44,6 +46,16 @@ class StrategyPolicy:
         Whether each strategy has a copy of the policy of its own, which knows the product alone and learns from the
         responses to its strategy only. A model of main effects can then prefer different strategies for different
         users.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, StrategyPolicy, WorldSettings, run_policy
+    >>> from tensorucb.policies import GammaCounts
+    >>> box = make_sandbox(100, 800, 5, n_strategies=3, rng=0)
+    >>> world = Environment.from_sandbox(box, settings=WorldSettings(k=4))
+    >>> run_policy(world, StrategyPolicy(GammaCounts(), "round"), rounds=5).regret.shape
+    (5,)
     """
 
     def __init__(
@@ -144,16 +156,12 @@ class StrategyPolicy:
         self.policy.update(product, edges, outcomes)
 
     def state(self) -> PolicyState:
-        """What was learned, by the copies as well."""
-        own = self.policy.state()
-        arrays: dict[str, NDArray[Any]] = dict(own.arrays)
-        for s, each in self._copies.items():
-            arrays |= {f"{s}:{name}": array for name, array in each.state().arrays.items()}
-        return PolicyState(own.settings, arrays)
+        """Refused: experiments start each run again."""
+        raise InputError(_NOT_KEPT)
 
     def restore(self, state: PolicyState) -> None:
-        """Not needed in experiments, which start each run again."""
-        raise InputError("a StrategyPolicy is for experiments and cannot be restored. Restore its policy.")
+        """Refused: experiments start each run again."""
+        raise InputError(_NOT_KEPT)
 
 
 def of_edges(graph: Graph, rows: Ints, strategies: Ints, edges: Ints) -> Ints:
