@@ -205,8 +205,10 @@ def test_worlds_and_policies_with_and_without_strategies_are_not_mixed(world, bo
     plain = Environment(*parts, box.probabilities)
     with pytest.raises(InputError, match="Say in strategies="):
         world.evaluate(0, [1, 2])
-    with pytest.raises(InputError, match="has no strategies"):
-        plain.evaluate(0, [1, 2], [0, 0])
+    cascade = Environment(*parts, box.probabilities, settings=WorldSettings(objective="cascade", worlds=4))
+    for without in (plain, cascade):
+        with pytest.raises(InputError, match="has no strategies"):
+            without.evaluate(0, [1, 2], [0, 0])
     with pytest.raises(ShapeError, match="one number per seed"):
         world.evaluate(0, [1, 2], [0])
     with pytest.raises(InputError, match=r"0\.\.2"):

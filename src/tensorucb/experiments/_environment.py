@@ -176,13 +176,13 @@ class Environment:
 
     def with_users(self, users: ArrayLike | None) -> Environment:
         """The same world, whose users are described in another way."""
+        # A shallow copy: the truth and S* do not depend on the users' features, so what was computed of them is shared.
         other = copy.copy(self)
         other.users = _check_users(self.graph, users)
         return other
 
     def with_campaign(self, products: ArrayLike, name: str | None = None) -> Environment:
         """The same world, whose rounds draw from other products."""
-        # A shallow copy: the truth and S* do not depend on the campaign, so what was computed of them is shared.
         other = copy.copy(self)
         other.campaign, other.name = self._check_campaign(products), name or self.name
         return other
@@ -224,10 +224,11 @@ class Environment:
         ``strategies`` are the numbers of the strategies with which the seeds are contacted, one per seed.
         """
         seeds, product = check_seeds(self.graph, "rows", rows), self._number(product)
+        truth = self._played(product, seeds, strategies)
         if self.settings.objective == "direct":
             from tensorucb.diffusion import direct_spread
 
-            return float(direct_spread(self.graph, self._played(product, seeds, strategies), seeds))
+            return float(direct_spread(self.graph, truth, seeds))
         return float(self._pool(product).spread(seeds))
 
     def observe(
