@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.errors import InputError
+from tensorucb.experiments._arguments import check_environment
 from tensorucb.experiments._contestants import OURS
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._strategies import StrategyPolicy
@@ -103,6 +105,8 @@ def best_strategy(environment: Environment) -> int:
 
     The average is over at most 100 products, spread over the campaign.
     """
+    if not check_environment(environment).strategies:
+        raise InputError("this world has no strategies, so none of them is the best.")
     oracle, k = environment.oracle(np.random.default_rng(0)), environment.settings.k
     products = environment.campaign[:: -(-environment.campaign.size // _PRODUCTS)].tolist()
     reached = np.zeros(environment.n_strategies)

@@ -178,6 +178,7 @@ def run_policy(
     Everything random follows from ``(seed, run)``: the products, the coins, the policy's own draws and the
     oracle's. ``each_round`` is called after every round. In a world with strategies the policy is a `StrategyPolicy`.
     """
+    check_environment(environment)
     check_policy_object("policy", policy)
     if isinstance(policy, StrategyPolicy) != bool(environment.strategies):
         raise InputError(
