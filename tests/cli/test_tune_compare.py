@@ -76,6 +76,18 @@ def test_compare_on_several_networks(tmp_path, capsys):
     assert json.loads((tmp_path / "manifest.json").read_text())["settings"]["networks"] == 2
 
 
+@pytest.mark.slow
+def test_compare_with_strategies_shows_who_chooses_how(tmp_path, capsys):
+    sizes = ("--rounds", "10", "--runs", "1", "--validation-rounds", "1", "--json", "--out", str(tmp_path))
+    assert not run("compare", "--synthetic", "digg", "--scale", "0.03", "--strategies", "3", *sizes)
+    found = json.loads(capsys.readouterr().out)
+    assert found["environment"]["strategies"] == 3
+    regret = {row["policy"]: row["T=10"] for row in found["rows"]}
+    assert {"TensorUCB", "TensorUCB, one strategy per round", "GammaCounts per strategy"} <= set(regret)
+    assert regret["truth, one strategy per round"] < regret["TensorUCB, strategies in turn"]
+    assert (tmp_path / "decisions.png").stat().st_size > 1000
+
+
 def test_the_truths_prior_changes_the_truth_and_is_in_the_manifest(data, tmp_path, capsys):
     """Two priors in one output directory: each has its own kept truth, and its own world."""
     sizes = ("--ablation", "--rounds", "1", "--runs", "1", "--validation-rounds", "1", "--json", "--out", str(tmp_path))
@@ -96,6 +108,13 @@ def test_the_truths_prior_changes_the_truth_and_is_in_the_manifest(data, tmp_pat
         (("--synthetic", "digg", "--truth-prior", "1,1"), "--truth-prior is for --data"),
         (("--data", "x", "--networks", "2"), "--networks is for --synthetic"),
         (("--synthetic", "digg", "--networks", "20"), "--networks 20 needs as many --runs"),
+        (("--data", "x", "--strategies", "2"), "--strategies is for --synthetic"),
+        (("--synthetic", "digg", "--strategies", "2", "--ablation"), "--strategies is for --objective direct"),
+        (
+            ("--synthetic", "digg", "--strategies", "2", "--objective", "cascade"),
+            "--strategies is for --objective direct",
+        ),
+        (("--synthetic", "digg", "--strategy-effect", "2"), "--strategy-effect needs --strategies"),
     ],
 )
 def test_compare_names_the_option_that_cannot_be(options, named, capsys):

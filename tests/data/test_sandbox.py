@@ -129,6 +129,47 @@ def test_product_effect_sets_how_much_the_product_matters() -> None:
     assert lost[1] > 0.15
 
 
+def test_strategies_leave_the_rest_of_the_world_as_it_is() -> None:
+    plain, box = make_sandbox(200, 2000, 5, rng=3), make_sandbox(200, 2000, 5, n_strategies=3, rng=3)
+    assert np.array_equal(plain.graph.targets, box.graph.targets)
+    assert np.array_equal(plain.products, box.products)
+    assert np.array_equal(plain.probabilities(2), box.probabilities(2))
+    assert box.user_columns == (*plain.user_columns, *(f"liking of strategy {s}" for s in (1, 2, 3)))
+    assert box.users.shape[1] == plain.users.shape[1] + 3
+    assert (plain.strategies.shape, box.strategies.shape) == ((0, 0), (3, 3))
+
+
+def test_a_strategy_moves_logits_by_source_and_by_product_with_the_weight_asked() -> None:
+    """The formula of the docstring, from the logits of the truth with and without a strategy."""
+    box = make_sandbox(2000, 20_000, 40, n_strategies=6, strategy_effect=0.8, rng=0)
+
+    def logit(p: np.ndarray) -> np.ndarray:
+        return np.log(p) - np.log1p(-p)
+
+    first = box.graph.out_offsets[:-1]
+    moved = np.array(
+        [[(logit(box.probabilities(i, s)) - logit(box.probabilities(i)))[first] for s in range(6)] for i in range(40)]
+    )
+    by_product, by_source = moved.mean(axis=2, keepdims=True), moved.mean(axis=0, keepdims=True)
+    # No interaction of source and product beyond the two sums.
+    np.testing.assert_allclose(moved, by_product + by_source - by_source.mean(axis=2, keepdims=True), atol=1e-6)
+    each = 0.8 / 3**0.5
+    main = moved.mean(axis=(0, 2))
+    assert main.mean() == pytest.approx(0.0, abs=0.02)
+    # The tails of the users' part are clipped, so it is a little below.
+    parts = by_source[0] - main[:, None], (by_product - by_product.mean(axis=0))[:, :, 0], main
+    np.testing.assert_allclose([part.std() for part in parts], each, rtol=0.05)
+    # Users' features show the liking through noise of half its size.
+    seen = box.users[:, box.user_columns.index("liking of strategy 4")]
+    assert np.corrcoef(seen, by_source[0, 3])[0, 1] == pytest.approx(1 / 1.25**0.5, abs=0.03)
+
+
+def test_at_effect_zero_no_strategy_matters() -> None:
+    box = make_sandbox(200, 2000, 5, n_strategies=3, strategy_effect=0.0, rng=3)
+    for strategy in range(3):
+        assert np.array_equal(box.probabilities(1, strategy), box.probabilities(1))
+
+
 def test_action_log_holds_one_cascade_an_item() -> None:
     box = make_sandbox(300, 3000, 20, base_rate=0.1, rng=0)
     users, items, times = box.action_log([4, 2, 7], rng=1, starters=3)
@@ -157,6 +198,8 @@ def test_action_log_holds_one_cascade_an_item() -> None:
         ({"hub_influence": 2.0}, "hub_influence"),
         ({"mixing": -0.1}, "mixing"),
         ({"feature_noise": -1.0}, "feature_noise"),
+        ({"n_strategies": -1}, "n_strategies"),
+        ({"strategy_effect": -1.0}, "strategy_effect"),
         ({"degree_shape": (5.0, 2.0, 3.0, 4.0)}, "degree_shape"),
     ],
 )
@@ -169,6 +212,10 @@ def test_bad_items_are_named() -> None:
     box = make_sandbox(50, 400, 3, rng=0)
     with pytest.raises(InputError, match="product_index"):
         box.probabilities(3)
+    with pytest.raises(InputError, match="no strategies"):
+        box.probabilities(0, 0)
+    with pytest.raises(InputError, match="strategy must be"):
+        make_sandbox(50, 400, 3, n_strategies=2, rng=0).probabilities(0, 2)
     with pytest.raises(InputError, match="distinct"):
         box.action_log([1, 1])
     with pytest.raises(InputError, match="starters"):

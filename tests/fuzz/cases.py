@@ -568,7 +568,7 @@ simple(
         **{"n_users": 10, "n_edges": 30, "n_products": 3, "n_topics": 2, "n_communities": 2, "base_rate": 0.03},
         **{"product_effect": 1.5, "influence_effect": 1.0, "susceptibility_effect": 0.7, "hub_influence": -0.3},
         **{"degree_shape": (3.0, 25.0, 100.0, 250.0), "mixing": 0.25, "topic_concentration": 0.3},
-        **{"feature_noise": 0.5, "rng": 0},
+        **{"feature_noise": 0.5, "n_strategies": 2, "strategy_effect": 1.0, "rng": 0},
     },
 )
 # Not their scale: many a value is a right one, and a network of that size takes long. `generate_dataset` has it too.
@@ -576,7 +576,7 @@ for _name in ("digg_like", "flixster_like"):
     simple(
         f"data.{_name}",
         lambda name=_name, **given: getattr(data, name)(0.001, **given),
-        lambda w: {"rng": 0, "product_effect": 1.0},
+        lambda w: {"rng": 0, "product_effect": 1.0, "n_strategies": 2, "strategy_effect": 1.0},
         signature=False,
     )
 simple("data.generate_dataset", data.generate_dataset, lambda w: {"name": "sandbox", "scale": 0.05, "rng": 0})
@@ -603,7 +603,9 @@ simple(
     lambda w: {"users": [0, 1], "items": [0, 0], "times": [5, 6], "item_ids": [9]},
 )
 CASES["data.ActionLog.interactions"] = lambda w: Case(w.log.interactions, {"n_nodes": 12})
-CASES["data.Sandbox.probabilities"] = lambda w: Case(w.sandbox.probabilities, {"product_index": 0}, unit=True)
+CASES["data.Sandbox.probabilities"] = lambda w: Case(
+    data.make_sandbox(12, 40, 4, 3, n_strategies=2, rng=0).probabilities, {"product_index": 0, "strategy": 1}, unit=True
+)
 CASES["data.Sandbox.action_log"] = lambda w: Case(w.sandbox.action_log, {"items": [0], "rng": 0, "starters": 2})
 
 
@@ -659,13 +661,25 @@ simple(
     lambda **given: experiments.Environment(**given).evaluate(0, [0]),
     lambda w: {
         **{"graph": w.graph, "users": w.users, "products": w.sandbox.products, "threads": 1, "name": "n"},
-        **{"probabilities": w.sandbox.probabilities, "settings": w.settings, "campaign": [0, 1]},
+        **{"probabilities": w.sandbox.probabilities, "settings": w.settings, "campaign": [0, 1], "strategies": None},
     },
     signature=experiments.Environment,
 )
-CASES["experiments.Environment.evaluate"] = lambda w: Case(w.environment.evaluate, {"product": 0, "rows": [0, 1]})
+
+
+def _with_strategies(w: World) -> experiments.Environment:
+    table = w.sandbox.probabilities(0)
+    return experiments.Environment(
+        w.graph, w.users, w.sandbox.products, lambda product, strategy: table, strategies=np.eye(2)
+    )
+
+
+CASES["experiments.Environment.evaluate"] = lambda w: Case(
+    _with_strategies(w).evaluate, {"product": 0, "rows": [0, 1], "strategies": [1, 0]}
+)
 CASES["experiments.Environment.observe"] = lambda w: Case(
-    w.environment.observe, {"product": 0, "rows": [0, 1], "seed": 0, "run": 0, "round_number": 1}
+    _with_strategies(w).observe,
+    {"product": 0, "rows": [0, 1], "strategies": [1, 0], "seed": 0, "run": 0, "round_number": 1},
 )
 CASES["experiments.Environment.with_users"] = lambda w: Case(w.environment.with_users, {"users": w.users})
 simple(

@@ -19,10 +19,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PRODUCT_EFFECT",
+    "STRATEGY_EFFECT",
     "MinActions",
     "Preparation",
     "ProductEffect",
     "Scale",
+    "Strategies",
+    "StrategyEffect",
     "Synthetic",
     "TruthPrior",
     "World",
@@ -46,6 +49,24 @@ ProductEffect = Annotated[
     float,
     typer.Option(
         min=0.0, help="How much the product matters in the generated network; at 0 it does not.", callback=finite
+    ),
+]
+STRATEGY_EFFECT = 1.0
+Strategies = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        max=1000,
+        help="Number of strategies (channels, offers …) of the generated network; one is chosen for each seed.",
+    ),
+]
+StrategyEffect = Annotated[
+    float,
+    typer.Option(
+        min=0.0,
+        max=20.0,
+        help="How much the strategy matters, in logits; at 0 the choice does not matter.",
+        callback=finite,
     ),
 ]
 Scale = Annotated[
@@ -141,6 +162,8 @@ def load_world(
     preparation: Preparation,
     product_effect: float = PRODUCT_EFFECT,
     *,
+    strategies: int = 0,
+    strategy_effect: float = STRATEGY_EFFECT,
     network: int = 0,
 ) -> World:
     """Read and prepare the data set, or generate the network; ``network`` numbers further draws of the generator."""
@@ -151,6 +174,8 @@ def load_world(
 
         if product_effect != PRODUCT_EFFECT:
             raise typer.BadParameter("--product-effect is for --synthetic; a data set has its own.")
+        if strategies:
+            raise typer.BadParameter("--strategies is for --synthetic; a data set says nothing about strategies.")
         dataset = preparation(read_dataset(data), seed=seed)
         about: dict[str, Any] = {"name": dataset.name, "checksum": checksum(dataset), "preparation": vars(preparation)}
         return World(dataset.name, dataset, about)
@@ -162,9 +187,12 @@ def load_world(
     from tensorucb.data import digg_like, flixster_like
 
     make = digg_like if synthetic is Synthetic.digg else flixster_like
-    about = {"generator": make.__name__, "scale": scale, "seed": seed, "product_effect": product_effect}
+    effects: dict[str, Any] = {"product_effect": product_effect}
+    if strategies:
+        effects |= {"n_strategies": strategies, "strategy_effect": strategy_effect}
     rng = np.random.default_rng([seed, network]) if network else seed
-    return World(f"{synthetic.value}-like", make(scale, rng=rng, product_effect=product_effect), about)
+    about = {"generator": make.__name__, "scale": scale, "seed": seed, **effects}
+    return World(f"{synthetic.value}-like", make(scale, rng=rng, **effects), about)
 
 
 def parse_truth_prior(text: str | None) -> tuple[float, float] | None:

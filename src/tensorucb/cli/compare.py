@@ -14,10 +14,13 @@ from tensorucb.cli._output import check_output_directory, emit_json, print_table
 from tensorucb.cli._progress import Progress
 from tensorucb.cli._world import (
     PRODUCT_EFFECT,
+    STRATEGY_EFFECT,
     MinActions,
     Preparation,
     ProductEffect,
     Scale,
+    Strategies,
+    StrategyEffect,
     Synthetic,
     TruthPrior,
     load_world,
@@ -36,6 +39,8 @@ def compare(
     synthetic: Annotated[Synthetic | None, typer.Option(help="A generated network instead of --data.")] = None,
     scale: Scale = 1.0,
     product_effect: ProductEffect = PRODUCT_EFFECT,
+    strategies: Strategies = 0,
+    strategy_effect: StrategyEffect = STRATEGY_EFFECT,
     networks: Annotated[
         int,
         typer.Option(
@@ -77,18 +82,31 @@ def compare(
         raise typer.BadParameter("--truth-prior is for --data; a generated network has its own truth.")
     if networks > 1 and (synthetic is None or cold_start):
         raise typer.BadParameter("--networks is for --synthetic, and not for --cold-start.")
+    if strategies and (ablation or cold_start or objective is not Objective.direct or feedback is not Feedback.one_hop):
+        raise typer.BadParameter(
+            "--strategies is for --objective direct and --feedback one_hop, without --ablation and --cold-start."
+        )
+    if strategy_effect != STRATEGY_EFFECT and not strategies:
+        raise typer.BadParameter("--strategy-effect needs --strategies, their number.")
     if networks > runs:
         raise typer.BadParameter(f"--networks {networks} needs as many --runs; got {runs}.")
     with Progress("compare") as progress:
         from tensorucb import plots
-        from tensorucb.experiments import Decisions, WorldSettings, write_manifest
+        from tensorucb.experiments import (
+            Decisions,
+            WorldSettings,
+            contestants,
+            strategy_contestants,
+            write_manifest,
+        )
 
-        world = load_world(data, synthetic, scale, seed, Preparation(min_actions), product_effect)
+        offers: Any = {"strategies": strategies, "strategy_effect": strategy_effect}
+        world = load_world(data, synthetic, scale, seed, Preparation(min_actions), product_effect, **offers)
         rules = WorldSettings(objective=objective.value, feedback=feedback.value, seed=seed)
         environment = world.environment(rules, out / "cache", progress.note, prior)
 
         def another(number: int) -> Environment:
-            drawn = load_world(data, synthetic, scale, seed, Preparation(), product_effect, network=number)
+            drawn = load_world(data, synthetic, scale, seed, Preparation(), product_effect, **offers, network=number)
             return drawn.environment(rules, out / "cache", lambda line: None)
 
         described = environment.describe()
@@ -102,7 +120,8 @@ def compare(
             data=world.about,
         )
         drawn = [partial(another, n) for n in range(1, networks + 1)] if networks > 1 else []
-        work = Decisions(environment, out, **size, seed=seed, networks=drawn, report=progress)
+        policies = strategy_contestants() if strategies else contestants()
+        work = Decisions(environment, out, **size, seed=seed, policies=policies, networks=drawn, report=progress)
         if cold_start:
             rows = work.arrival
         else:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.checks import check_array, check_count, check_number, check_rows, check_share, shown
+from tensorucb.data._effects import correlated, edge_topics, strategy_effects, tastes_of, user_features
 from tensorucb.data._network import community_members, draw_edges, skewed_degrees
 from tensorucb.diffusion import simulate_cascade
 from tensorucb.errors import InputError
@@ -18,7 +19,6 @@ from tensorucb.truth import TopicAwareIC
 
 __all__ = ["Sandbox", "digg_like", "flixster_like", "make_sandbox"]
 
-_CLIP = 2.5
 _COLUMNS = ("influence", "susceptibility", "out-degree", "in-degree")
 
 
@@ -44,6 +44,11 @@ class Sandbox:
         What each column of ``users`` measures.
     communities
         Community of each user.
+    strategies
+        Features of the strategies (channels, offers …), ``(S, S)``, one-hot; S = 0 if there are none.
+    source_effects, topic_effects
+        ``(n_users, S)`` and ``(n_topics, S)``: what a strategy adds to the logits of a user's out-edges, by user and by
+        the topics of the product.
     """
 
     graph: Graph
@@ -54,11 +59,26 @@ class Sandbox:
     names: tuple[str, ...]
     user_columns: tuple[str, ...]
     communities: NDArray[np.int64]
+    strategies: NDArray[np.float64]
+    source_effects: NDArray[np.float64]
+    topic_effects: NDArray[np.float64]
 
-    def probabilities(self, product_index: int) -> NDArray[np.float64]:
-        """True activation probability of each edge for a product."""
+    def probabilities(self, product_index: int, strategy: int | None = None) -> NDArray[np.float64]:
+        """True activation probability of each edge for a product, if every user is contacted with this strategy.
+
+        Without a strategy: as users influence each other by themselves.
+        """
         product_index = check_count("product_index", product_index, 0, len(self.names) - 1)
-        return self.truth.probabilities(self.mixtures[product_index])
+        mixture = self.mixtures[product_index]
+        p = self.truth.probabilities(mixture)
+        if strategy is None:
+            return p
+        if not len(self.strategies):
+            raise InputError("this world has no strategies. Ask make_sandbox for n_strategies of them.")
+        strategy = check_count("strategy", strategy, 0, len(self.strategies) - 1)
+        odds = np.exp(self.source_effects[:, strategy] + mixture @ self.topic_effects[:, strategy])[self.graph.sources]
+        # The logit of p, plus the effect; at effect 0, p to the last bit.
+        return np.asarray(np.clip(p + (odds - 1.0) * p * (1.0 - p) / (1.0 + (odds - 1.0) * p), 0.0, 1.0))
 
     def action_log(
         self, items: Sequence[int] | NDArray[np.int64] | None = None, rng: RngLike = None, *, starters: int = 5
@@ -110,6 +130,8 @@ def make_sandbox(
     mixing: float = 0.25,
     topic_concentration: float = 0.3,
     feature_noise: float = 0.5,
+    n_strategies: int = 0,
+    strategy_effect: float = 1.0,
     rng: RngLike = None,
 ) -> Sandbox:
     """Generate a social network with communities, tastes and a topic-dependent truth.
@@ -117,6 +139,11 @@ def make_sandbox(
     The truth is ``logit p_ij^k = b + a·s_i + c·t_j + e·(g_i^k + g_j^k + g_i^k·g_j^k)/√3`` with the influence ``s`` of
     the source, the susceptibility ``t`` of the target, and the taste ``g`` of both for topic ``k``, all standardised;
     ``b`` is set so that the mean over edges and topics is ``base_rate``. Communities share tastes.
+
+    A strategy ``s`` adds ``f·(m_s + h_i^s + z·w_s)/√3`` to the logit of every out-edge of a contacted user ``i``: some
+    strategies are better for everybody (``m``), some for this user (``h``, half of it shared by the community), some
+    for the topics ``z`` of this product (``w``). Each of the three has mean 0 and variance 1. Users' features
+    hold a noisy view of ``h``, as they do of tastes. Network, products and the truth without a strategy stay the same.
 
     Parameters
     ----------
@@ -141,6 +168,8 @@ def make_sandbox(
         Parameter of the Dirichlet of the product mixtures; small: a product has few topics.
     feature_noise
         Standard deviation of the noise on the observable features, in units of their own.
+    n_strategies, strategy_effect
+        Number of strategies, and the weight ``f`` of their effects: at 0 the choice of a strategy does not matter.
     rng
         Seed or generator.
 
@@ -157,6 +186,8 @@ def make_sandbox(
     """
     n_users, n_edges, n_products, n_topics = _sizes(n_users, n_edges, n_products, n_topics)
     _check_settings(base_rate, hub_influence, degree_shape, mixing, topic_concentration, feature_noise)
+    n_strategies = check_count("n_strategies", n_strategies, 0, 1000)
+    strategy_effect = check_number("strategy_effect", strategy_effect, high=20.0)
     generator = as_generator(rng)
     groups = max(1, round(n_users**0.5 / 4))
     if n_communities is not None:
@@ -169,26 +200,43 @@ def make_sandbox(
         check_number(name, effect, low=-100.0, high=100.0)
     members = community_members(n_users, groups, generator)
     graph = _network(n_users, n_edges, members, degree_shape, mixing, generator)
-    influence = _correlated(np.log(graph.out_degree), hub_influence, generator)
+    influence = correlated(np.log(graph.out_degree), hub_influence, generator)
     susceptibility = generator.standard_normal(n_users)
-    tastes = _tastes(members, n_topics, generator)
+    tastes = tastes_of(members, n_topics, generator)
     effects = (influence_effect * influence, susceptibility_effect * susceptibility, product_effect)
-    truth = TopicAwareIC(_edge_topics(graph, *effects, tastes, base_rate))
+    truth = TopicAwareIC(edge_topics(graph, *effects, tastes, base_rate))
     mixtures = generator.dirichlet(np.full(n_topics, topic_concentration), size=n_products)
     seen = (mixtures + 1e-3) * np.exp(0.2 * feature_noise * generator.standard_normal(mixtures.shape))
+    likings = tastes_of(members, n_strategies, generator)
+    by_source, by_topic = strategy_effects(strategy_effect, likings, mixtures, generator)
+    traits = np.hstack([tastes, likings])
     return Sandbox(
         graph=graph,
-        users=_user_features(graph, influence, susceptibility, tastes, feature_noise, generator),
+        users=user_features(graph, influence, susceptibility, traits, feature_noise, generator),
         products=seen / seen.sum(axis=1, keepdims=True),
         mixtures=mixtures,
         truth=truth,
         names=tuple(f"product {i + 1}" for i in range(n_products)),
-        user_columns=(*_COLUMNS, *(f"taste {k + 1}" for k in range(n_topics))),
+        user_columns=(
+            *_COLUMNS,
+            *(f"taste {k + 1}" for k in range(n_topics)),
+            *(f"liking of strategy {s + 1}" for s in range(n_strategies)),
+        ),
         communities=members,
+        strategies=np.eye(n_strategies),
+        source_effects=by_source,
+        topic_effects=by_topic,
     )
 
 
-def digg_like(scale: float = 1.0, rng: RngLike = 0, *, product_effect: float = 1.5) -> Sandbox:
+def digg_like(
+    scale: float = 1.0,
+    rng: RngLike = 0,
+    *,
+    product_effect: float = 1.5,
+    n_strategies: int = 0,
+    strategy_effect: float = 1.0,
+) -> Sandbox:
     """A sandbox of the size of the paper's Digg: 2,843 users, 75,895 edges, 1,000 stories.
 
     The out-degrees follow those of the public Digg 2009 subset (percentiles 50/90/99/100: 2/95/277/457). The paper's
@@ -200,17 +248,32 @@ def digg_like(scale: float = 1.0, rng: RngLike = 0, *, product_effect: float = 1
         Factor on all three sizes.
     rng
         Seed or generator.
-    product_effect
-        How much the product matters, see :func:`make_sandbox`.
+    product_effect, n_strategies, strategy_effect
+        How much the product matters, and the strategies, see :func:`make_sandbox`.
     """
     users, edges, products = _scaled(scale, 2_843, 75_895, 1_000)
     shape = (2.0, 95.0, 277.0, 457.0)
     return make_sandbox(
-        users, edges, products, base_rate=0.02, product_effect=product_effect, degree_shape=shape, rng=rng
+        users,
+        edges,
+        products,
+        base_rate=0.02,
+        product_effect=product_effect,
+        degree_shape=shape,
+        n_strategies=n_strategies,
+        strategy_effect=strategy_effect,
+        rng=rng,
     )
 
 
-def flixster_like(scale: float = 1.0, rng: RngLike = 0, *, product_effect: float = 1.5) -> Sandbox:
+def flixster_like(
+    scale: float = 1.0,
+    rng: RngLike = 0,
+    *,
+    product_effect: float = 1.5,
+    n_strategies: int = 0,
+    strategy_effect: float = 1.0,
+) -> Sandbox:
     """A sandbox of the size of the paper's Flixster: 29,384 users, 371,722 edges, 100 movies.
 
     The out-degrees have the shape of the paper's Table 2 (percentiles 50/90/99: 9/154/2064), scaled down together:
@@ -222,13 +285,21 @@ def flixster_like(scale: float = 1.0, rng: RngLike = 0, *, product_effect: float
         Factor on all three sizes.
     rng
         Seed or generator.
-    product_effect
-        How much the product matters, see :func:`make_sandbox`.
+    product_effect, n_strategies, strategy_effect
+        How much the product matters, and the strategies, see :func:`make_sandbox`.
     """
     users, edges, products = _scaled(scale, 29_384, 371_722, 100)
     shape = (9.0, 154.0, 2064.0, 4000.0)
     return make_sandbox(
-        users, edges, products, base_rate=0.03, product_effect=product_effect, degree_shape=shape, rng=rng
+        users,
+        edges,
+        products,
+        base_rate=0.03,
+        product_effect=product_effect,
+        degree_shape=shape,
+        n_strategies=n_strategies,
+        strategy_effect=strategy_effect,
+        rng=rng,
     )
 
 
@@ -247,74 +318,8 @@ def _network(
     rng: np.random.Generator,
 ) -> Graph:
     degrees = skewed_degrees(n, m, shape, rng)
-    attraction = np.exp(_correlated(np.log(degrees), 0.5, rng))
+    attraction = np.exp(correlated(np.log(degrees), 0.5, rng))
     return Graph.from_edges(*draw_edges(degrees, members, attraction, mixing, rng))
-
-
-def _standardised(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    deviation = values.std(axis=0)
-    return np.asarray((values - values.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0))
-
-
-def _correlated(values: NDArray[np.float64], correlation: float, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Standard normal noise with the given correlation to ``values``."""
-    noise = rng.standard_normal(values.size)
-    return np.asarray(correlation * _standardised(values) + (1.0 - correlation**2) ** 0.5 * noise)
-
-
-def _tastes(members: NDArray[np.int64], n_topics: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Standardised taste of each user for each topic, half of its variance shared by the community."""
-    shared = rng.standard_normal((int(members.max()) + 1, n_topics))
-    tastes = shared[members] + rng.standard_normal((members.size, n_topics))
-    return np.clip(_standardised(tastes), -_CLIP, _CLIP)
-
-
-def _edge_topics(
-    graph: Graph,
-    source_effect: NDArray[np.float64],
-    target_effect: NDArray[np.float64],
-    product_effect: float,
-    tastes: NDArray[np.float64],
-    base_rate: float,
-) -> NDArray[np.float32]:
-    g = tastes.astype(np.float32)
-    a, b = g[graph.sources], g[graph.targets]
-    logit = a * b
-    logit += a
-    logit += b
-    logit *= np.float32(product_effect / 3.0**0.5)
-    logit += (source_effect[graph.sources] + target_effect[graph.targets]).astype(np.float32)[:, None]
-    step = max(1, graph.n_edges // 20_000)
-    base = _base_logit(logit[::step], base_rate)
-    for _ in range(3):  # Newton from the sampled edges' answer to all edges'
-        p = 1.0 / (1.0 + np.exp(-(logit + np.float32(base))))
-        mean = float(p.mean(dtype=np.float64))
-        base += (base_rate - mean) / (mean - float((p * p).mean(dtype=np.float64)))
-    return np.asarray(1.0 / (1.0 + np.exp(-(logit + np.float32(base)))), dtype=np.float32)
-
-
-def _base_logit(logit: NDArray[np.float32], base_rate: float) -> float:
-    low, high = -60.0, 60.0
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        too_high = (1.0 / (1.0 + np.exp(-(logit + np.float32(middle))))).mean(dtype=np.float64) > base_rate
-        low, high = (low, middle) if too_high else (middle, high)
-    return low
-
-
-def _user_features(
-    graph: Graph,
-    influence: NDArray[np.float64],
-    susceptibility: NDArray[np.float64],
-    tastes: NDArray[np.float64],
-    noise: float,
-    rng: np.random.Generator,
-) -> NDArray[np.float64]:
-    hidden = np.column_stack([influence, susceptibility, tastes])
-    seen = _standardised(hidden + noise * rng.standard_normal(hidden.shape))
-    degrees = _standardised(np.log1p(np.column_stack([graph.out_degree, graph.in_degree])))
-    users = np.column_stack([seen[:, :2], degrees, seen[:, 2:]])
-    return np.asarray(users / np.linalg.norm(users, axis=1).max())
 
 
 def _sizes(n_users: int, n_edges: int, n_products: int, n_topics: int) -> tuple[int, int, int, int]:

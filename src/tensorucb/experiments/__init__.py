@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensorucb.experiments._ablations import PARTS, Ablated, ablations
 from tensorucb.experiments._cold_start import Arrival, cold_start
-from tensorucb.experiments._contestants import contestants, paper_policies
+from tensorucb.experiments._contestants import contestants, paper_policies, strategy_contestants
 from tensorucb.experiments._dataset import environment_from_dataset
 from tensorucb.experiments._decisions import Decisions, decision_table
 from tensorucb.experiments._environment import Environment, Optimum, WorldSettings
@@ -19,7 +19,7 @@ from tensorucb.experiments._files import (
     write_timings,
 )
 from tensorucb.experiments._paper import Effort, Reproduction, sampled
-from tensorucb.experiments._references import ProductBlind
+from tensorucb.experiments._references import ProductBlind, best_strategy
 from tensorucb.experiments._regret import (
     ETA,
     average_regret,
@@ -35,6 +35,7 @@ from tensorucb.experiments._runner import (
     run_experiment,
     run_policy,
 )
+from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.experiments._summary import Interval, mean_interval
 from tensorucb.experiments._tuning import (
     Trial,
@@ -64,11 +65,13 @@ __all__ = [
     "RunFiles",
     "RunResult",
     "SeedReason",
+    "StrategyPolicy",
     "Trial",
     "Tuning",
     "WorldSettings",
     "ablations",
     "average_regret",
+    "best_strategy",
     "choose_features",
     "cold_start",
     "contestants",
@@ -88,6 +91,7 @@ __all__ = [
     "sampled",
     "scaled_regret",
     "split_products",
+    "strategy_contestants",
     "tune",
     "write_csv",
     "write_manifest",

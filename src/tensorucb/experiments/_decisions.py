@@ -16,11 +16,11 @@ from tensorucb.experiments._cold_start import cold_start
 from tensorucb.experiments._contestants import OURS, contestants
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._files import write_csv, write_regret
-from tensorucb.experiments._references import ProductBlind
+from tensorucb.experiments._references import references
 from tensorucb.experiments._runner import Experiment, Report, RunResult, run_experiment
 from tensorucb.experiments._summary import Interval, mean_interval
 from tensorucb.experiments._tuning import Tuning, split_products, tune
-from tensorucb.policies import Policy
+from tensorucb.policies import Policy, TensorUCB
 
 __all__ = ["Decisions", "decision_table"]
 
@@ -30,7 +30,7 @@ _CHECKPOINTS = (10, 30, 100, 200)
 
 @dataclass
 class Decisions:
-    """The comparison on one environment: tuned baselines, our untouched defaults, the product-blind oracle.
+    """The comparison on one environment: tuned baselines, our untouched defaults, and who knows part of the truth.
 
     The baselines are tuned on ``validation_rounds`` with products, an order of products and coins that no run has
     (:func:`~tensorucb.experiments.split_products`); our own defaults are not tuned.
@@ -72,7 +72,7 @@ class Decisions:
             self.policies,
             rounds=self.validation_rounds,
             seed=self.seed,
-            grids={OURS: {}} if OURS in self.policies else {},
+            grids={p: {} for p, policy in self.policies.items() if _is_ours(policy)},
             directory=self.directory / "runs",
             report=self._staged("validation"),
         )
@@ -82,8 +82,8 @@ class Decisions:
 
     @cached_property
     def comparison(self) -> Experiment:
-        """All contestants and the product-blind oracle."""
-        found = self._run(self.tuning.policies, "decisions", blind=True)
+        """All contestants, and those who know part of the truth (:func:`references`)."""
+        found = self._run(lambda world: {**self.tuning.policies, **references(world)}, "decisions")
         write_regret(self.directory / "decisions-regret.csv", found)
         self._write("decisions.csv", found)
         return found
@@ -91,7 +91,7 @@ class Decisions:
     @cached_property
     def ablation(self) -> Experiment:
         """Ours, and ours with one idea off at a time."""
-        found = self._run(ablations(), "ablation")
+        found = self._run(lambda world: ablations(), "ablation")
         self._write("ablation.csv", found)
         return found
 
@@ -127,15 +127,14 @@ class Decisions:
         write_csv(self.directory / "cold-start.csv", list(rows[0]), ([*row.values()] for row in rows))
         return rows
 
-    def _run(self, policies: Mapping[str, Policy], stage: str, *, blind: bool = False) -> Experiment:
+    def _run(self, policies: Callable[[Environment], Mapping[str, Policy]], stage: str) -> Experiment:
         results: list[RunResult] = []
         worlds = self.networks or [lambda: self._split[1]]
         for number, make in enumerate(worlds):
             world = make()
-            references: dict[str, Policy] = {ProductBlind.name: ProductBlind(world)} if blind else {}
             part = run_experiment(
                 world,
-                {**policies, **references},
+                policies(world),
                 rounds=self.rounds,
                 runs=range(number, self.runs, len(worlds)),
                 seed=self.seed,
@@ -199,6 +198,11 @@ def decision_table(experiment: Experiment, *, networks: int = 1, level: float = 
             row |= {f"T={main}_minus_ours": float(apart.mean), **_ends(f"T={main}_minus_ours", apart)}
         rows.append({**row, "worst_of_first_ten": float(regret[:10].max())})
     return sorted(rows, key=lambda row: float(row[f"T={main}"]))
+
+
+def _is_ours(policy: Policy) -> bool:
+    """Whether this is our default, which is not tuned."""
+    return isinstance(getattr(policy, "policy", policy), TensorUCB)
 
 
 def _ends(name: str, interval: Interval) -> dict[str, float]:

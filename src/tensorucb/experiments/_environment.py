@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any, Literal
@@ -43,6 +44,8 @@ _POOL_BITS = 8 * 512 * 2**20
 _OPTIMUM, _WORLDS, _COINS = 11, 12, 13
 # For S* of the cascade objective: choices that must agree on a seed, and TIM+'s precision for the other seeds.
 _CHOICES, _EPSILON = 3, 0.15
+# Products whose truth is part of the checksum.
+_HASHED = 8
 
 
 @dataclass(frozen=True)
@@ -86,21 +89,32 @@ class WorldSettings:
 
 @dataclass(frozen=True)
 class Optimum:
-    """The seeds that a careful oracle finds when it knows the truth, and what they reach: S* and f(S*)."""
+    """The seeds that a careful oracle finds when it knows the truth, and what they reach: S* and f(S*).
+
+    In a world with strategies, ``strategies`` holds the number of the best one for each of them.
+    """
 
     rows: Ints
     spread: float
+    strategies: Ints | None = None
 
 
 class Environment:
     """A network, its users, its products, and the true probability of every edge for each product.
+
+    A world may have strategies: ways to contact a user, such as channels and offers. A round then says for each seed
+    which one is used, and the seed's out-edges have the probabilities of the product with that strategy.
 
     Parameters
     ----------
     graph, users, products
         The network, (n, d) user features, a `UserProfile` or None, and (P, d3) product features.
     probabilities
-        ``probabilities(product) -> (n_edges,)``, the truth for product number ``product``.
+        ``probabilities(product) -> (n_edges,)``, the truth for product number ``product``; in a world with strategies
+        ``probabilities(product, strategy)``, if every user is contacted with this one.
+    strategies
+        (S, d4) features of the strategies; or several such arrays, one per further mode of the context (a channel and
+        an offer, say). Worlds with strategies have the direct objective and one-hop feedback.
     settings
         Seeds a round, objective, feedback, oracle.
     campaign
@@ -115,8 +129,9 @@ class Environment:
         graph: Graph,
         users: ArrayLike | None,
         products: ArrayLike,
-        probabilities: Callable[[int], Floats],
+        probabilities: Callable[..., Floats],
         *,
+        strategies: ArrayLike | Sequence[ArrayLike] | None = None,
         settings: WorldSettings | None = None,
         campaign: ArrayLike | None = None,
         name: str = "environment",
@@ -129,25 +144,17 @@ class Environment:
         self.name = check_text("name", name)
         self.threads = None if threads is None else thread_count(threads)
         self.products: Floats = check_array("products", products, ("P", "d3"), hint="One row per product.")
-        self.users: UserProfile | Floats | None = None
-        if isinstance(users, UserProfile):
-            self.users = users
-        elif users is not None:
-            self.users = check_array("users", users, (graph.n_nodes, "d"), hint="One row per node.")
-        if self.users is not None and self.users.shape[0] != graph.n_nodes:
-            raise ShapeError(f"users must have {graph.n_nodes} rows, one per node; got {self.users.shape}.")
+        self.users: UserProfile | Floats | None = _check_users(graph, users)
+        self.strategies: tuple[Floats, ...] = _check_strategies(strategies, self.settings)
         if self.settings.k > graph.n_nodes:
             raise InputError(f"k = {self.settings.k} seeds cannot be chosen from {graph.n_nodes} users.")
-        self.campaign: Ints = np.arange(self.products.shape[0])
-        if campaign is not None:
-            self.campaign = check_rows("campaign", campaign, self.products.shape[0], hint="It names products.")
-        if self.campaign.size == 0:
-            raise InputError("campaign must name at least one product; got none.")
+        everything: Ints = np.arange(self.products.shape[0])
+        self.campaign: Ints = everything if campaign is None else self._check_campaign(campaign)
         self._truth = check_callable("probabilities", probabilities, "a function of a product's number")
         held = max(2, _PROBABILITY_BYTES // (8 * max(1, graph.n_edges)))
         pools = max(2, _POOL_BITS // (self.settings.worlds * max(1, graph.n_edges)))
         # Instance-level caches, so that they die with the environment.
-        self.probabilities: Callable[[int], Floats] = lru_cache(maxsize=int(held))(self._compute_probabilities)
+        self.probabilities: Callable[..., Floats] = lru_cache(maxsize=int(held))(self._compute_probabilities)
         self.optimum: Callable[[int], Optimum] = lru_cache(maxsize=None)(self._compute_optimum)
         self._pool: Callable[[int], LiveEdgePool] = lru_cache(maxsize=int(pools))(self._compute_pool)
 
@@ -155,12 +162,13 @@ class Environment:
     def from_sandbox(
         cls, sandbox: Sandbox, *, settings: WorldSettings | None = None, name: str = "sandbox", **options: Any
     ) -> Environment:
-        """An environment on a generated network."""
+        """An environment on a generated network, with its strategies if it has any."""
         return cls(
             sandbox.graph,
             sandbox.users,
             sandbox.products,
             sandbox.probabilities,
+            strategies=sandbox.strategies if len(sandbox.strategies) else None,
             settings=settings,
             name=name,
             **options,
@@ -168,29 +176,26 @@ class Environment:
 
     def with_users(self, users: ArrayLike | None) -> Environment:
         """The same world, whose users are described in another way."""
-        return Environment(
-            self.graph,
-            users,
-            self.products,
-            self.probabilities,
-            settings=self.settings,
-            campaign=self.campaign,
-            name=self.name,
-            threads=self.threads,
-        )
+        # A shallow copy: the truth and S* do not depend on the users' features, so what was computed of them is shared.
+        other = copy.copy(self)
+        other.users = _check_users(self.graph, users)
+        return other
 
     def with_campaign(self, products: ArrayLike, name: str | None = None) -> Environment:
         """The same world, whose rounds draw from other products."""
-        return Environment(
-            self.graph,
-            self.users,
-            self.products,
-            self.probabilities,
-            settings=self.settings,
-            campaign=products,
-            name=name or self.name,
-            threads=self.threads,
-        )
+        other = copy.copy(self)
+        other.campaign, other.name = self._check_campaign(products), name or self.name
+        return other
+
+    @property
+    def n_strategies(self) -> int:
+        """Number of strategies; 0 if the world has none."""
+        return len(self.strategies[0]) if self.strategies else 0
+
+    def contexts(self, product: int) -> list[tuple[Floats, ...]]:
+        """What a policy is told of this product with each strategy: the product's vector and those of the strategy."""
+        vector = self.products[self._number(product)]
+        return [(vector, *(mode[s] for mode in self.strategies)) for s in range(self.n_strategies)]
 
     def oracle(self, rng: np.random.Generator) -> SeedOracle:
         """The oracle that every policy is given."""
@@ -206,44 +211,70 @@ class Environment:
             rng=rng,
         )
 
-    def evaluate(self, product: int, rows: ArrayLike) -> float:
-        """f(S) under the truth: exact for the direct objective, on the frozen worlds for cascades."""
+    def pair_oracle(self, probabilities: Floats, k: int) -> tuple[Ints, Ints]:
+        """Users and the strategy of each, for ``(S, n_edges)`` probabilities; every policy is given the same one."""
+        from tensorucb.oracle import select_pairs
+
+        found = select_pairs(self.graph, probabilities, k, objective="direct")
+        return found.rows, found.strategies
+
+    def evaluate(self, product: int, rows: ArrayLike, strategies: ArrayLike | None = None) -> float:
+        """f(S) under the truth: exact for the direct objective, on the frozen worlds for cascades.
+
+        ``strategies`` are the numbers of the strategies with which the seeds are contacted, one per seed.
+        """
         seeds, product = check_seeds(self.graph, "rows", rows), self._number(product)
+        truth = self._played(product, seeds, strategies)
         if self.settings.objective == "direct":
             from tensorucb.diffusion import direct_spread
 
-            return float(direct_spread(self.graph, self.probabilities(product), seeds))
+            return float(direct_spread(self.graph, truth, seeds))
         return float(self._pool(product).spread(seeds))
 
-    def observe(self, product: int, rows: ArrayLike, *, seed: int, run: int, round_number: int) -> tuple[Ints, Floats]:
+    def observe(
+        self,
+        product: int,
+        rows: ArrayLike,
+        strategies: ArrayLike | None = None,
+        *,
+        seed: int,
+        run: int,
+        round_number: int,
+    ) -> tuple[Ints, Floats]:
         """What the round shows: edge numbers and outcomes.
 
-        The coin of an edge depends on (seed, run, round, edge) alone, so policies that seed the same user in
-        the same round see the same responses.
+        The coin of an edge depends on (seed, run, round, edge) alone: policies that seed the same user in the same
+        round (with the same strategy) see the same responses, and a strategy that works better only adds responses.
         """
         from tensorucb.diffusion import observe
 
         stream = [
             check_count(n, v, 0, 2**63 - 1) for n, v in (("seed", seed), ("run", run), ("round_number", round_number))
         ]
-        rng = np.random.default_rng([stream[0], _COINS, *stream[1:]])
+        seeds = check_seeds(self.graph, "rows", rows)
         edges, outcomes = observe(
             self.graph,
-            self.probabilities(self._number(product)),
-            rows,
+            self._played(self._number(product), seeds, strategies),
+            seeds,
             feedback=self.settings.feedback,
-            rng=rng,
+            rng=np.random.default_rng([stream[0], _COINS, *stream[1:]]),
         )
         return np.asarray(edges, dtype=np.int64), np.asarray(outcomes, dtype=np.float64)
 
     def describe(self) -> dict[str, Any]:
-        """Sizes, settings and a checksum of the network and the features, for manifests and resume keys."""
+        """Sizes, settings and a checksum, for manifests and resume keys.
+
+        The checksum is of the network, the features, and the truth of eight products spread over the campaign (with
+        one strategy each, in turn).
+        """
         digest = hashlib.sha256()
         users = self.users.parts().values() if isinstance(self.users, UserProfile) else (self.users,)
-        arrays = (self.graph.sources, self.graph.targets, *users, self.products, self.campaign)
+        arrays = (self.graph.sources, self.graph.targets, *users, self.products, *self.strategies, self.campaign)
         for array in arrays:
             digest.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
-        digest.update(np.ascontiguousarray(self.probabilities(int(self.campaign[0]))).tobytes())
+        for number, product in enumerate(self.campaign[:: -(-self.campaign.size // _HASHED)].tolist()):
+            strategy = (number % self.n_strategies,) if self.strategies else ()
+            digest.update(self.probabilities(product, *strategy).tobytes())
         return {
             "name": self.name,
             "n_nodes": self.graph.n_nodes,
@@ -252,6 +283,7 @@ class Environment:
             "products": int(self.products.shape[0]),
             "product_features": int(self.products.shape[1]),
             "campaign_products": int(self.campaign.size),
+            "strategies": self.n_strategies,
             "sha256": digest.hexdigest(),
             **asdict(self.settings),
         }
@@ -259,8 +291,31 @@ class Environment:
     def _number(self, product: Any) -> int:
         return check_count("product", product, 0, self.products.shape[0] - 1)
 
-    def _compute_probabilities(self, product: int) -> Floats:
-        values = check_probabilities(self.graph, self._truth(product)).copy()
+    def _check_campaign(self, products: ArrayLike) -> Ints:
+        rows = check_rows("campaign", products, self.products.shape[0], hint="It names products.")
+        if rows.size == 0:
+            raise InputError("campaign must name at least one product; got none.")
+        return rows
+
+    def _played(self, product: int, seeds: Ints, strategies: ArrayLike | None) -> Floats:
+        """The truth of a round: the out-edges of each seed have the probabilities of its strategy."""
+        if not self.strategies:
+            if strategies is not None:
+                raise InputError("this world has no strategies. Leave strategies= out.")
+            return self.probabilities(product)
+        if strategies is None:
+            raise InputError("this world has strategies. Say in strategies= which one each of the seeds gets.")
+        chosen = check_rows("strategies", strategies, self.n_strategies, hint="One number per seed.")
+        if chosen.size != seeds.size:
+            raise ShapeError(f"strategies must hold one number per seed; got {chosen.size} for {seeds.size} seeds.")
+        p = np.zeros(self.graph.n_edges)
+        for strategy in np.unique(chosen).tolist():
+            edges = self.graph.out_edges(seeds[chosen == strategy])
+            p[edges] = self.probabilities(product, strategy)[edges]
+        return p
+
+    def _compute_probabilities(self, product: int, *strategy: int) -> Floats:
+        values = check_probabilities(self.graph, self._truth(product, *strategy)).copy()
         values.setflags(write=False)
         return values
 
@@ -273,7 +328,12 @@ class Environment:
         """
         from tensorucb.oracle import SeedOracle
 
-        p, k = self.probabilities(product), self.settings.k
+        k = self.settings.k
+        if self.strategies:
+            truth = np.stack([self.probabilities(product, s) for s in range(self.n_strategies)])
+            rows, chosen = self.pair_oracle(truth, k)
+            return Optimum(rows, self.evaluate(product, rows, chosen), chosen)
+        p = self.probabilities(product)
         oracle = self.oracle(np.random.default_rng([self.settings.seed, _OPTIMUM, product]))
         rows = oracle(p, k)
         if self.settings.objective == "cascade":
@@ -290,3 +350,34 @@ class Environment:
         # One stream for all products: a world's uniform number on an edge is common to them.
         rng = np.random.default_rng([self.settings.seed, _WORLDS])
         return LiveEdgePool(self.graph, self.probabilities(product), self.settings.worlds, rng, threads=self.threads)
+
+
+def _check_users(graph: Graph, users: ArrayLike | None) -> UserProfile | Floats | None:
+    """One row per node: an array or a profile, or None."""
+    if users is None:
+        return None
+    found = (
+        users
+        if isinstance(users, UserProfile)
+        else check_array("users", users, (graph.n_nodes, "d"), hint="One row per node.")
+    )
+    if found.shape[0] != graph.n_nodes:
+        raise ShapeError(f"users must have {graph.n_nodes} rows, one per node; got {found.shape}.")
+    return found
+
+
+def _check_strategies(strategies: Any, settings: WorldSettings) -> tuple[Floats, ...]:
+    """One array per further mode of the context, each with one row per strategy."""
+    if strategies is None:
+        return ()
+    several = isinstance(strategies, list | tuple) and all(isinstance(part, np.ndarray) for part in strategies)
+    found: list[Floats] = []
+    for part in strategies if several and len(strategies) else [strategies]:
+        rows: int | str = len(found[0]) if found else "S"
+        found.append(check_array("strategies", part, (rows, "d4"), hint="One row per strategy."))
+    if (settings.objective, settings.feedback) != ("direct", "one_hop"):
+        raise InputError(
+            "a world with strategies has the direct objective and one-hop feedback; "
+            f"got {settings.objective} and {settings.feedback}."
+        )
+    return tuple(found)

@@ -23,6 +23,7 @@ from tensorucb.experiments._arguments import (
 )
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._regret import ETA, average_regret, scaled_regret
+from tensorucb.experiments._strategies import StrategyPolicy, of_edges
 from tensorucb.experiments._summary import Interval, mean_interval
 from tensorucb.policies import Oracle, Policy
 from tensorucb.policies._base import check_policy_object
@@ -123,9 +124,10 @@ class Experiment:
 class _TimedOracle:
     """An oracle that counts the time spent in it, so that scoring and selecting can be told apart."""
 
-    def __init__(self, oracle: Any) -> None:
-        self._oracle = oracle
-        self.candidates = getattr(oracle, "candidates", None)
+    def __init__(self, environment: Environment, rng: np.random.Generator) -> None:
+        self._environment = environment
+        self._oracle = environment.oracle(rng)
+        self.candidates = getattr(self._oracle, "candidates", None)
         self.seconds = 0.0
 
     def __call__(
@@ -135,6 +137,13 @@ class _TimedOracle:
         rows: Ints = self._oracle(probabilities, k, candidates=candidates, must_include=must_include)
         self.seconds += time.perf_counter() - start
         return rows
+
+    def pairs(self, probabilities: Floats, k: int) -> tuple[Ints, Ints]:
+        """Users with strategies."""
+        start = time.perf_counter()
+        found = self._environment.pair_oracle(probabilities, k)
+        self.seconds += time.perf_counter() - start
+        return found
 
 
 def product_sequence(environment: Environment, rounds: int, *, run: int, seed: int) -> Ints:
@@ -167,35 +176,62 @@ def run_policy(
     """Let ``policy`` play ``rounds`` rounds from scratch.
 
     Everything random follows from ``(seed, run)``: the products, the coins, the policy's own draws and the
-    oracle's. ``each_round`` is called after every round.
+    oracle's. ``each_round`` is called after every round. In a world with strategies the policy is a `StrategyPolicy`.
     """
+    check_environment(environment)
     check_policy_object("policy", policy)
+    if isinstance(policy, StrategyPolicy) != bool(environment.strategies):
+        raise InputError(
+            "a world with strategies needs a StrategyPolicy, such as StrategyPolicy(TensorUCB()), and other worlds "
+            f"a policy as it is; got {shown(policy.name)} for {environment.n_strategies} strategies."
+        )
     if label is not None:
         check_text("label", label)
     check_report("each_round", each_round)
     rounds, run, seed = check_rounds("rounds", rounds), check_seed("run", run), check_seed("seed", seed)
     products = product_sequence(environment, rounds, run=run, seed=seed)
     policy.bind(environment.graph, environment.users, np.random.default_rng([seed, _POLICY, run]))
-    oracle = _TimedOracle(environment.oracle(np.random.default_rng([seed, _ORACLE, run])))
+    oracle = _TimedOracle(environment, np.random.default_rng([seed, _ORACLE, run]))
     spread, optimum, seconds = np.empty(rounds), np.empty(rounds), np.empty((rounds, 3))
     for t, product in enumerate(products.tolist()):
-        rows, seconds[t, 0], seconds[t, 1] = _choose(policy, environment, product, oracle)
-        edges, outcomes = environment.observe(product, rows, seed=seed, run=run, round_number=t)
+        oracle.seconds, start = 0.0, time.perf_counter()
+        choice = _choose(policy, environment, product, oracle)
+        seconds[t, :2] = time.perf_counter() - start - oracle.seconds, oracle.seconds
+        edges, outcomes = environment.observe(product, *choice, seed=seed, run=run, round_number=t)
         start = time.perf_counter()
-        policy.update(environment.products[product], edges, outcomes)
+        _learn(policy, environment, product, choice, edges, outcomes)
         seconds[t, 2] = time.perf_counter() - start
-        spread[t] = environment.evaluate(product, rows)
+        spread[t] = environment.evaluate(product, *choice)
         optimum[t] = environment.optimum(product).spread
         if each_round is not None:
             each_round()
     return RunResult(label or policy.name, run, products, spread, optimum, seconds)
 
 
-def _choose(policy: Policy, environment: Environment, product: int, oracle: _TimedOracle) -> tuple[Ints, float, float]:
+def _choose(
+    policy: Policy, environment: Environment, product: int, oracle: _TimedOracle
+) -> tuple[Ints] | tuple[Ints, Ints]:
+    """The seeds; and their strategies, in a world that has any."""
+    k = environment.settings.k
     typed: Oracle = oracle
-    oracle.seconds, start = 0.0, time.perf_counter()
-    rows = policy.choose(environment.products[product], environment.settings.k, typed)
-    return rows, time.perf_counter() - start - oracle.seconds, oracle.seconds
+    if isinstance(policy, StrategyPolicy):
+        return policy.choose_pairs(environment.contexts(product), k, typed, oracle.pairs)
+    return (policy.choose(environment.products[product], k, typed),)
+
+
+def _learn(
+    policy: Policy,
+    environment: Environment,
+    product: int,
+    choice: tuple[Ints] | tuple[Ints, Ints],
+    edges: Ints,
+    outcomes: Floats,
+) -> None:
+    if isinstance(policy, StrategyPolicy) and len(choice) == 2:
+        strategies = of_edges(environment.graph, *choice, edges)
+        policy.update_pairs(environment.contexts(product), strategies, edges, outcomes)
+    else:
+        policy.update(environment.products[product], edges, outcomes)
 
 
 def run_experiment(

@@ -22,6 +22,7 @@ from tensorucb.experiments._arguments import (
 )
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._runner import Report, policy_settings, run_policy
+from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.policies import Grid, Policy
 
 __all__ = [
@@ -239,6 +240,8 @@ def with_arguments(policy: Policy, arguments: Mapping[str, Any]) -> Policy:
     unknown = [name for name in arguments if name not in settings()]
     if unknown:
         raise InputError(f"{policy.name} has no argument {shown(unknown[0])}; it has {sorted(settings())}.")
+    if isinstance(policy, StrategyPolicy):
+        return policy.around(with_arguments(policy.policy, arguments))
     result: Policy = type(policy)(**{**settings(), **arguments})
     return result
 
