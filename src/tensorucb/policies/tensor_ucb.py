@@ -85,7 +85,7 @@ class TensorUCB(BasePolicy):
     def __init__(
         self,
         rank: int = 100,
-        exploration: float = 0.3,
+        exploration: float = 0.5,
         *,
         exploration_kind: str = "ucb",
         base_logit: float = -3.0,
