@@ -11,7 +11,7 @@ __all__ = ["ResponseSettings"]
 class ResponseSettings:
     """What the model believes before the first round, and how often it refits.
 
-    All variances but ``base_variance`` are where learning starts from: each is learned, and the value here counts as
+    All variances but ``target_variance`` and ``taste_variance`` are where learning starts from, and the value counts as
     much as ``variance_weight`` weights (``unit_weight`` for what belongs to a single source or target).
 
     Attributes
