@@ -256,7 +256,7 @@ for _objective in ("cascade", "direct"):
             **{"budget": 3.0, "objective": objective, "spread": None, "candidates": list(range(12)), "exclude": [11]},
             **{"must_include": [0], "groups": ["x"] * 6 + ["y"] * 6, "quotas": {"x": 1, "y": 1}, "values": None},
             **{"epsilon": 0.3, "delta": None, "algorithm": "opim", "quality": 10.0, "max_memory": 1e8},
-            **{"threads": 1, "rng": 0},
+            **{"threads": 1, "rng": 0, "count_seeds": True},
         },
         infinite=True,
     )

@@ -31,6 +31,8 @@ CASES = [
     "budget_free",
     "budget_quotas",
     "budget_must",
+    "responders",
+    "budget_responders",
 ]
 
 
@@ -63,6 +65,8 @@ def case(name: str, graph: Graph, costs, rng):
         groups = np.arange(n) % 2
         arguments |= {"groups": groups, "quotas": {0: 1, 1: 2}}
         rules.append(lambda pairs: sum(u % 2 == 0 for u, _ in pairs) <= 1 and sum(u % 2 for u, _ in pairs) <= 2)
+    if "responders" in name:
+        arguments["count_seeds"] = False
     if "must" in name:
         arguments["must_include"] = [2]
     if "budget" in name:
@@ -70,7 +74,7 @@ def case(name: str, graph: Graph, costs, rng):
             costs[0] = 0.0
         arguments |= {"costs": costs, "budget": 5.0}
         rules.append(lambda pairs: sum(costs[s, u] for u, s in pairs) <= 5.0)
-        if name in ("budget", "budget_must"):
+        if name in ("budget", "budget_must", "budget_responders"):
             arguments["k"] = None
             rules[0] = lambda pairs: True
     return arguments, lambda pairs: all(rule(pairs) for rule in rules)
@@ -87,7 +91,8 @@ def run(seed: int, name: str, objective: str, algorithm: str = "opim"):
     )  # fmt: skip
     values = arguments.get("values")
     passed = p.mean(axis=0) if spread is None else spread
-    worth = DirectPairs(graph, p, values) if objective == "direct" else CascadePairs(graph, p, passed, values)
+    counted = {"values": values, "count_seeds": arguments.get("count_seeds", True)}
+    worth = DirectPairs(graph, p, **counted) if objective == "direct" else CascadePairs(graph, p, passed, **counted)
     pairs = tuple(zip(pick.rows.tolist(), pick.strategies.tolist(), strict=True))
     assert len(set(pick.rows.tolist())) == len(pairs)
     assert admissible(pairs)
@@ -126,6 +131,14 @@ def test_cascade_against_brute_force(name):
         assert pick.upper >= best - SLACK
         assert pick.ratio <= reached / best + SLACK
     assert np.mean(estimates) == pytest.approx(1.0, abs=0.1)  # four standard errors: at least 200 hits each
+
+
+@pytest.mark.parametrize("objective", ["direct", "cascade"])
+def test_where_nobody_can_respond_the_choice_is_still_made(objective):
+    graph = Graph.from_edges([0, 0, 1], [1, 2, 2])
+    pick = select_pairs(graph, np.zeros((2, 3)), 2, objective=objective, count_seeds=False, rng=0)
+    assert pick.rows.size == 2
+    assert pick.spread == 0.0
 
 
 @pytest.mark.parametrize("name", ["plain", "budget"])

@@ -24,15 +24,16 @@ def contact_chances(graph, probabilities, pairs: Pairs) -> NDArray:
 
 
 class DirectPairs:
-    """``Σ v_j (1 - Π (1 - p_ij))``, contacted users active."""
+    """``Σ v_j (1 - Π (1 - p_ij))``, contacted users active, if they count at all."""
 
-    def __init__(self, graph, probabilities, values=None) -> None:
-        self.graph, self.p = graph, np.asarray(probabilities)
+    def __init__(self, graph, probabilities, values=None, *, count_seeds=True) -> None:
+        self.graph, self.p, self.count_seeds = graph, np.asarray(probabilities), count_seeds
         self.values = np.ones(graph.n_nodes) if values is None else np.asarray(values)
 
     def __call__(self, pairs: Pairs) -> float:
         chance = contact_chances(self.graph, self.p, pairs)
-        chance[[user for user, _ in pairs]] = 1.0
+        if self.count_seeds:
+            chance[[user for user, _ in pairs]] = 1.0
         return float(self.values @ chance)
 
 
@@ -43,8 +44,8 @@ class CascadePairs:
     Given the world, user u is active if any user who reaches u was activated by a contacted one, independently.
     """
 
-    def __init__(self, graph, probabilities, spread, values=None) -> None:
-        self.graph, self.p = graph, np.asarray(probabilities)
+    def __init__(self, graph, probabilities, spread, values=None, *, count_seeds=True) -> None:
+        self.graph, self.p, self.count_seeds = graph, np.asarray(probabilities), count_seeds
         live, self.reach = reachability(graph.n_nodes, graph.sources, graph.targets)
         self.weight = np.where(live, spread, 1.0 - np.asarray(spread)).prod(axis=1)
         self.values = np.ones(graph.n_nodes) if values is None else np.asarray(values)
@@ -52,7 +53,8 @@ class CascadePairs:
     def __call__(self, pairs: Pairs) -> float:
         fail = 1.0 - contact_chances(self.graph, self.p, pairs)
         active = 1.0 - np.where(self.reach, fail[None, :, None], 1.0).prod(axis=1)
-        active[:, [user for user, _ in pairs]] = 1.0
+        if self.count_seeds:
+            active[:, [user for user, _ in pairs]] = 1.0
         return float(self.weight @ (active @ self.values))
 
 

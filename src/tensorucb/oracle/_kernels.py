@@ -60,11 +60,11 @@ def share_upper(hits: float, sets: int, a: float) -> float:
 
 
 @numba.njit(**KERNEL)
-def source_edges(users, out_offsets, targets, p, own, first, at, s_out, t_out, p_out):  # type: ignore[no-untyped-def]
-    """Edges of one source per user and row of ``p``: to ``own + user`` for certain, and to all targets of the user.
+def source_edges(users, out_offsets, targets, p, own, certain, first, at, s_out, t_out, p_out):  # type: ignore[no-untyped-def]
+    """Edges of one source per user and row of ``p``: one to ``own + user``, and to all targets of the user.
 
-    The source of ``users[u]`` and row ``r`` is node ``first + u * rows + r``. Edges are written from position ``at``
-    on; returns the position after the last.
+    The source of ``users[u]`` and row ``r`` is node ``first + u * rows + r``; ``certain`` is the probability of the
+    first edge. Edges are written from position ``at`` on; returns the position after the last.
     """
     for u in range(users.size):
         start, stop = out_offsets[users[u]], out_offsets[users[u] + 1]
@@ -72,7 +72,7 @@ def source_edges(users, out_offsets, targets, p, own, first, at, s_out, t_out, p
             node = first + u * p.shape[0] + r
             s_out[at] = node
             t_out[at] = own + users[u]
-            p_out[at] = 1.0
+            p_out[at] = certain
             at += 1
             for e in range(start, stop):
                 s_out[at] = node

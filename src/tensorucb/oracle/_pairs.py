@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.checks import check_array, check_choice
+from tensorucb.checks import check_array, check_choice, check_flag
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
@@ -43,6 +43,7 @@ def select_pairs(
     groups: ArrayLike | None = None,
     quotas: Mapping[Any, int] | int | None = None,
     values: ArrayLike | None = None,
+    count_seeds: bool = True,
     epsilon: float = 0.1,
     delta: float | None = None,
     algorithm: Literal["opim", "imm"] = "opim",
@@ -85,6 +86,9 @@ def select_pairs(
         against the best choice that holds these pairs.
     groups, quotas
         A label for each user, and the most users of each group, as in :func:`select_seeds`.
+    count_seeds
+        False: contacted users count only as far as others reach them, so that a budget is not spent on contacting many
+        users who bring few responses.
     values, epsilon, delta, quality, max_memory, threads, rng
         As in :func:`select_seeds`.
     algorithm
@@ -121,8 +125,9 @@ def select_pairs(
         groups=groups,
         quotas=quotas,
     )
-    virtual = make_virtual(graph, p, _rows_in_play(users), passed)
-    problem = _pair_problem(virtual, users, prices, budget)
+    counted = check_flag("count_seeds", count_seeds)
+    virtual = make_virtual(graph, p, _rows_in_play(users), passed, counted)
+    problem = _pair_problem(virtual, users, prices, budget, counted)
     if wanted == "direct":
         found = direct(virtual.graph, virtual.p, problem)
     else:
@@ -158,14 +163,17 @@ def _rows_in_play(users: Problem) -> Rows:
     return np.flatnonzero(in_play)
 
 
-def _pair_problem(virtual: Virtual, users: Problem, prices: Table | None, budget: float | None) -> Problem:
+def _pair_problem(
+    virtual: Virtual, users: Problem, prices: Table | None, budget: float | None, count_seeds: bool
+) -> Problem:
     """The users' problem as one of pairs: at most one pair per user, below the users' own quotas."""
     n = virtual.graph.n_nodes
     pairs = virtual.pairs(np.arange(virtual.users.size))
     worth = np.ones(users.n) if users.values is None else users.values
     values, own = np.zeros(n), np.zeros(n)
     values[virtual.counters : virtual.counters + users.n] = worth
-    own[pairs] = worth[virtual.users, None]
+    if count_seeds:
+        own[pairs] = worth[virtual.users, None]
     allowed = np.zeros(n, dtype=np.uint8)
     allowed[pairs] = users.allowed[virtual.users, None]
     problem = replace(users, n=n, allowed=allowed, forced=users.forced[:0], values=values, own=own)

@@ -9,6 +9,8 @@ has an edge to each follower with its strategy's probability, but none to user i
 with ``spread``. For user i to count as active all the same there is a third kind of node: a counter of i, reached for
 certain from user i and from every pair (i, s). The counters carry the values. What is left: a contacted user who is
 *also* reached by others does pass it on once more, as user i, with ``spread``.
+
+If seeds do not count, the edge from a pair to its own user (or counter) has probability 0.
 """
 
 from __future__ import annotations
@@ -51,7 +53,9 @@ class Virtual:
         return self.users[position], strategy
 
 
-def make_virtual(graph: Graph, p: NDArray[np.float64], users: Rows, spread: NDArray[np.float64] | None) -> Virtual:
+def make_virtual(
+    graph: Graph, p: NDArray[np.float64], users: Rows, spread: NDArray[np.float64] | None, count_seeds: bool
+) -> Virtual:
     """Pairs of ``users`` and the rows of ``p``: with ``spread`` for the cascade, without it for direct activations."""
     n, strategies = graph.n_nodes, p.shape[0]
     counters = 0 if spread is None else n
@@ -62,8 +66,11 @@ def make_virtual(graph: Graph, p: NDArray[np.float64], users: Rows, spread: NDAr
     at = 0
     if spread is not None:
         everyone = np.arange(n, dtype=np.int64)
-        at = source_edges(everyone, graph.out_offsets, graph.targets, frozen(spread[None, :]), counters, 0, at, s, t, q)
-    source_edges(users, graph.out_offsets, graph.targets, frozen(p), counters, first, at, s, t, q)
+        at = source_edges(
+            everyone, graph.out_offsets, graph.targets, frozen(spread[None, :]), counters, 1.0, 0, at, s, t, q
+        )
+    certain = float(count_seeds)
+    source_edges(users, graph.out_offsets, graph.targets, frozen(p), counters, certain, first, at, s, t, q)
     nodes = first + users.size * strategies
     # Edges of one source are not sorted by target: the oracle never looks an edge up.
     virtual = Graph(nodes, s, t, np.arange(nodes, dtype=np.int64))
