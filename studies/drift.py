@@ -104,8 +104,8 @@ def delays(name: str, world: Environment, policy: str, *, runs: int, change: int
 
 def forgetting(seed: int, *, change: int, rounds: int) -> None:
     """One row: regret with and without the alarm."""
-    regret, wrapped = [], ForgetOnDrift(TensorUCB(rank=2), run_length=RUN_LENGTH)
-    for policy in (TensorUCB(rank=2), wrapped):
+    regret, wrapped = [], ForgetOnDrift(TensorUCB(), run_length=RUN_LENGTH)
+    for policy in (TensorUCB(), wrapped):
         played = play(policy, sandbox_worlds(seed), rounds=rounds, change=change, run=seed)
         regret += [np.array([world.optimum(item).spread - world.evaluate(item, rows) for world, item, rows in played])]
     when = ", ".join(str(t - change) for t in wrapped.alarms) or "never"

@@ -95,7 +95,7 @@ def check_policy_object(name: str, policy: Any) -> Policy:
     """A policy: an object that follows the protocol, not its class."""
     if isinstance(policy, type) or not isinstance(policy, Policy):
         raise InputError(
-            f"{name} must be a policy object such as tensorucb.TensorUCB(rank=10); got {shown(policy)}. "
+            f"{name} must be a policy object such as tensorucb.TensorUCB(); got {shown(policy)}. "
             "See docs/add-a-policy.md for one of your own."
         )
     return policy
