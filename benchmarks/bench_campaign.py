@@ -18,12 +18,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from tensorucb.campaign import Ask, Campaign
+from tensorucb.campaign import Ask, Campaign, create_campaign
 from tensorucb.campaign._ask import round_id
-from tensorucb.campaign._store import EdgeResponses
 from tensorucb.graph import Graph
 from tensorucb.policies import LinUCB, Policy, TensorUCB
-from tensorucb.store.campaigns import create_campaign
+from tensorucb.store._protocol import EdgeResponses
 
 _DEGREE = 100
 _CONTACTED = 50

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.campaign._store import EdgeResponses
 from tensorucb.store import SQLStore, open_store
+from tensorucb.store._protocol import EdgeResponses
 
 _TABLE = """
 CREATE TABLE response (

@@ -6,17 +6,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tensorucb.graph import Graph
-    from tensorucb.learner import TensorRegression
-    from tensorucb.oracle import PairSelection, SeedOracle, Selection, select_pairs, select_seeds
-    from tensorucb.policies import OnlineTensorUCB, TensorUCB
-    from tensorucb.store.campaigns import (
+    from tensorucb.campaign import (
         copy_campaign,
         create_campaign,
         delete_campaign,
         list_campaigns,
         load_campaign,
     )
+    from tensorucb.graph import Graph
+    from tensorucb.learner import TensorRegression
+    from tensorucb.oracle import PairSelection, SeedOracle, Selection, select_pairs, select_seeds
+    from tensorucb.policies import OnlineTensorUCB, TensorUCB
 
 __version__ = "0.1.0"
 
@@ -29,11 +29,11 @@ _EXPORTS: dict[str, str] = {
     "Selection": "tensorucb.oracle",
     "TensorRegression": "tensorucb.learner",
     "TensorUCB": "tensorucb.policies",
-    "copy_campaign": "tensorucb.store.campaigns",
-    "create_campaign": "tensorucb.store.campaigns",
-    "delete_campaign": "tensorucb.store.campaigns",
-    "list_campaigns": "tensorucb.store.campaigns",
-    "load_campaign": "tensorucb.store.campaigns",
+    "copy_campaign": "tensorucb.campaign",
+    "create_campaign": "tensorucb.campaign",
+    "delete_campaign": "tensorucb.campaign",
+    "list_campaigns": "tensorucb.campaign",
+    "load_campaign": "tensorucb.campaign",
     "select_pairs": "tensorucb.oracle",
     "select_seeds": "tensorucb.oracle",
 }

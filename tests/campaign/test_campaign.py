@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from campaign.reference import credit, learned
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
+from tensorucb.campaign import copy_campaign, create_campaign, list_campaigns, load_campaign
 from tensorucb.campaign._strategies import contexts_of
 from tensorucb.errors import InputError, ShapeError, StateError, UnknownIdError
 from tensorucb.policies import HighDegree, LinUCB, Random, TensorUCB, Thompson
 from tensorucb.store import open_store
-from tensorucb.store.campaigns import copy_campaign, create_campaign, list_campaigns, load_campaign
 
 
 def test_the_model_is_the_fold_of_the_closed_rounds_in_the_order_asked():
@@ -469,15 +469,15 @@ def test_sizes_are_checked_again_where_nobody_else_can_write():
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 def test_two_who_create_one_campaign_at_once_both_get_it(tmp_path, monkeypatch, kind):
-    from tensorucb.store import campaigns
+    from tensorucb.campaign import _create
 
-    create = campaigns.create
+    write = _create._write
 
-    def outrun(store, name, **settings):
-        create(store, name, **settings)
-        return create(store, name, **settings)
+    def outrun(*arguments):
+        write(*arguments)
+        write(*arguments)
 
-    monkeypatch.setattr(campaigns, "create", outrun)
+    monkeypatch.setattr(_create, "_write", outrun)
     store = open_store("memory://" if kind == "memory" else f"sqlite:///{tmp_path}/c.db", create=True)
     campaign = small_campaign(store, load_if_exists=True)
     assert campaign.ask("tea", 2).number == 1

@@ -13,9 +13,9 @@ import pytest
 
 from campaign.workers import CONTEXT, PARTS, begin, play, play_round, shared_campaign, tell_many
 from campaign.worlds import Clock, answers, small_campaign
+from tensorucb.campaign import load_campaign
 from tensorucb.errors import InputError, StoreError
 from tensorucb.store import open_store
-from tensorucb.store.campaigns import load_campaign
 
 
 def start(target, *arguments):

@@ -6,9 +6,9 @@ import pytest
 
 import tensorucb as tu
 from campaign.worlds import Clock, answers, small_campaign
+from tensorucb.campaign import list_campaigns, load_campaign
 from tensorucb.errors import StoreError, TensorUCBError, UnknownIdError
 from tensorucb.store import open_store
-from tensorucb.store.campaigns import list_campaigns, load_campaign
 
 
 def used(store, name):

@@ -7,11 +7,11 @@ import psycopg
 import pytest
 
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
+from tensorucb.campaign import load_campaign
 from tensorucb.errors import InputError, StoreError, UnknownIdError
 from tensorucb.graph import Graph
 from tensorucb.policies import LinUCB, OnlineTensorUCB, TensorUCB, Thompson
 from tensorucb.store import open_store
-from tensorucb.store.campaigns import load_campaign
 
 
 def used(storage, victim, **settings):

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
-from tensorucb.campaign import _campaign, _model
+from tensorucb.campaign import _campaign, _model, load_campaign
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.policies import Policy, TensorUCB, Thompson
 from tensorucb.store import open_store
-from tensorucb.store.campaigns import load_campaign
 
 
 @pytest.fixture

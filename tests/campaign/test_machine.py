@@ -14,10 +14,10 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 from campaign.reference import credit, learned
 from campaign.worlds import Clock, out_pairs, small_campaign, small_graph
+from tensorucb.campaign import load_campaign
 from tensorucb.errors import InputError, StateError
 from tensorucb.policies import TensorUCB, Thompson
 from tensorucb.policies.beliefs import expected_probabilities
-from tensorucb.store.campaigns import load_campaign
 
 GRAPH = small_graph(12, 50)
 

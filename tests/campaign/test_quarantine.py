@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
-from tensorucb.campaign import UnlearnableRoundWarning
+from tensorucb.campaign import UnlearnableRoundWarning, copy_campaign, create_campaign, load_campaign
 from tensorucb.campaign._model import SNAPSHOTS
 from tensorucb.campaign._world import seal, unseal, world_to_blob
 from tensorucb.errors import InputError, StateError
 from tensorucb.policies import LinUCB, OnlineTensorUCB, TensorUCB, Thompson
 from tensorucb.store import open_store
-from tensorucb.store.campaigns import copy_campaign, create_campaign, load_campaign
 
 HUGE = [1e200, np.finfo(np.float64).max, -1e100]
 

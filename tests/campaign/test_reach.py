@@ -7,6 +7,7 @@ import pytest
 
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
 from studies import reach as study
+from tensorucb.campaign import load_campaign
 from tensorucb.campaign._explain import Evidence
 from tensorucb.campaign._forecast import (
     _DEVIATIONS,
@@ -20,7 +21,6 @@ from tensorucb.campaign._forecast import (
     predict,
 )
 from tensorucb.policies import BasePolicy, HighDegree, LinUCB, TensorUCB, Thompson
-from tensorucb.store.campaigns import load_campaign
 
 POLICIES = [LinUCB(), TensorUCB(rank=2), Thompson(), HighDegree()]
 
@@ -276,8 +276,8 @@ def test_one_ask_asks_the_policy_for_scores_once_and_for_expectations_once(monke
 def test_campaigns_count_direct_responses_unless_told_otherwise():
     import inspect
 
+    from tensorucb.campaign import create_campaign
     from tensorucb.oracle import select_seeds
-    from tensorucb.store.campaigns import create_campaign
 
     graph = small_graph()
     campaign = create_campaign("c", graph=graph, policy=HighDegree(), storage="memory://", clock=Clock())

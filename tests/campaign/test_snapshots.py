@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from campaign.worlds import Clock, answers, small_campaign, small_graph
-from tensorucb.campaign import DamagedSnapshotWarning
+from tensorucb.campaign import DamagedSnapshotWarning, load_campaign
 from tensorucb.campaign._model import SNAPSHOTS, prunable
 from tensorucb.campaign._world import unseal
 from tensorucb.errors import FileFormatError
 from tensorucb.policies import LinUCB, Thompson
 from tensorucb.store import open_store
-from tensorucb.store.campaigns import load_campaign
 
 
 def grown(store, rounds=7, policy=None):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from campaign.worlds import Clock, answers, small_campaign
+from tensorucb.campaign import load_campaign
 from tensorucb.errors import StateError
 from tensorucb.policies import ForgetOnDrift, LinUCB
-from tensorucb.store.campaigns import load_campaign
 
 
 def _learned(campaign, rounds=7):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import multiprocessing
 
 from campaign.worlds import Clock, answers, small_campaign
+from tensorucb.campaign import load_campaign
 from tensorucb.policies import LinUCB, Thompson
-from tensorucb.store.campaigns import load_campaign
 
 # A server process forks the children: quick, and free of the threads of whatever ran before.
 CONTEXT = multiprocessing.get_context("forkserver")

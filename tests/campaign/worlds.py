@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tensorucb.campaign import create_campaign
 from tensorucb.graph import Graph
 from tensorucb.policies import LinUCB
-from tensorucb.store.campaigns import create_campaign
 
 
 class Clock:

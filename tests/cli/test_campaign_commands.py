@@ -13,10 +13,9 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from tensorucb.campaign import UnlearnableRoundWarning
+from tensorucb.campaign import UnlearnableRoundWarning, load_campaign
 from tensorucb.cli._app import app
 from tensorucb.policies import LinUCB
-from tensorucb.store.campaigns import load_campaign
 
 LAUNCH = [sys.executable, "-c", "from tensorucb.cli import main; main()"]
 runner = CliRunner()

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from tensorucb.campaign import load_campaign
 from tensorucb.cli._app import app
-from tensorucb.store.campaigns import load_campaign
 
 runner = CliRunner()
 

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from tensorucb.campaign import load_campaign
 from tensorucb.cli._app import COMMANDS, app, load_command
 from tensorucb.cli._errors import in_words_of
-from tensorucb.store.campaigns import load_campaign
 
 runner = CliRunner()
 USERS = ["ann", "@ann", "bob", "bob ", "007", "7", "-x", "cleo", "dan", "eve"]

@@ -12,11 +12,10 @@ import numpy as np
 import polars as pl
 
 from tensorucb import data, diffusion, experiments, features, oracle, plots, policies, truth
-from tensorucb.campaign import Campaign
+from tensorucb.campaign import Campaign, copy_campaign, create_campaign, list_campaigns, load_campaign
 from tensorucb.graph import Graph
 from tensorucb.learner import TensorRegression
 from tensorucb.store import MemoryStore, open_store
-from tensorucb.store.campaigns import copy_campaign, create_campaign, list_campaigns, load_campaign
 
 
 @dataclass(frozen=True)

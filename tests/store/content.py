@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tensorucb.campaign._store import EdgeResponses, NodeEvents, RoundRecord
+from tensorucb.store._protocol import EdgeResponses, NodeEvents, RoundRecord
 
 ROUND = RoundRecord(1, "r-1", "open", 10.5, None, None, 1, None, {"seeds": [1, 2]})
 

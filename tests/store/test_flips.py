@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from campaign.worlds import Clock, answers, small_campaign
 from store.content import content, edges, fill, nodes
-from tensorucb.campaign import DamagedSnapshotWarning
+from tensorucb.campaign import DamagedSnapshotWarning, load_campaign
 from tensorucb.errors import FileFormatError, StoreError
 from tensorucb.store import _tables as tables
 from tensorucb.store import open_store
@@ -18,7 +18,6 @@ from tensorucb.store._checksum import edge_hashes, node_hashes, total, user_hash
 from tensorucb.store._schema import bring_up_to_date
 from tensorucb.store._session import SQLSession
 from tensorucb.store._values import damage_named
-from tensorucb.store.campaigns import load_campaign
 
 
 def _play(url):

@@ -5,7 +5,14 @@ from __future__ import annotations
 from tensorucb.campaign._ask import Ask
 from tensorucb.campaign._campaign import Campaign
 from tensorucb.campaign._core import CampaignStatus
-from tensorucb.campaign._create import CampaignInfo
+from tensorucb.campaign._create import (
+    CampaignInfo,
+    copy_campaign,
+    create_campaign,
+    delete_campaign,
+    list_campaigns,
+    load_campaign,
+)
 from tensorucb.campaign._explain import Explanation, RoundExplanation
 from tensorucb.campaign._fold import UnlearnableRoundWarning
 from tensorucb.campaign._forget import ForgetReport
@@ -30,4 +37,9 @@ __all__ = [
     "RoundExplanation",
     "TellReport",
     "UnlearnableRoundWarning",
+    "copy_campaign",
+    "create_campaign",
+    "delete_campaign",
+    "list_campaigns",
+    "load_campaign",
 ]

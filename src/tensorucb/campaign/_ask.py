@@ -16,7 +16,6 @@ from tensorucb.campaign._choice import Constraints, constrain
 from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, collect_evidence
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._reach import Outlook, Reach, foresee, untouched
-from tensorucb.campaign._store import CampaignRecord, RoundRecord
 from tensorucb.campaign._strategies import best_strategies, choose_users, contexts, of_sources, strategy_names
 from tensorucb.campaign._track import Past, product_label
 from tensorucb.campaign._world import World
@@ -25,6 +24,7 @@ from tensorucb.errors import InputError
 from tensorucb.moments import check_moment, check_seconds
 from tensorucb.policies import Policy
 from tensorucb.policies.beliefs import expected_probabilities
+from tensorucb.store._protocol import CampaignRecord, RoundRecord
 
 if TYPE_CHECKING:
     from tensorucb.campaign._campaign import Campaign

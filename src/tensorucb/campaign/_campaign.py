@@ -15,13 +15,13 @@ from tensorucb.campaign._model import IN_ASK, IN_CLOSE
 from tensorucb.campaign._offers import CampaignOffers
 from tensorucb.campaign._request import check_same, fingerprint, make_request
 from tensorucb.campaign._responses import read_responses
-from tensorucb.campaign._store import RoundRecord, Session
 from tensorucb.campaign._strategies import contexts
 from tensorucb.campaign._tell import TellReport, apply_batch, resolve
 from tensorucb.campaign._track import Past
 from tensorucb.campaign._world import World, add_users, as_id_array
 from tensorucb.checks import check_id
 from tensorucb.errors import StateError
+from tensorucb.store._protocol import RoundRecord, Session
 
 if TYPE_CHECKING:
     import os
@@ -37,7 +37,7 @@ _ATTEMPTS = 8
 
 
 class Campaign(CampaignOffers):
-    """A campaign in a store. Get one from :func:`~tensorucb.store.campaigns.create_campaign` or ``load_campaign``.
+    """A campaign in a store. Get one from :func:`~tensorucb.campaign.create_campaign` or ``load_campaign``.
 
     Parameters
     ----------

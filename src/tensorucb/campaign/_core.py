@@ -13,7 +13,6 @@ from tensorucb.campaign._catalogue import PLURAL, Catalogue
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._model import SERVED, SNAPSHOTS, Model, Snapshot, prunable, served_name
 from tensorucb.campaign._policy import build_policy
-from tensorucb.campaign._store import CampaignRecord, RoundRecord, Session, Status, Store
 from tensorucb.campaign._tell import Told
 from tensorucb.campaign._track import TrackRecord
 from tensorucb.campaign._world import World, seal, world_from_blob, world_to_blob
@@ -21,6 +20,7 @@ from tensorucb.checks import check_callable, check_text, shown
 from tensorucb.errors import FileFormatError, StoreError, UnknownIdError
 from tensorucb.moments import check_moment
 from tensorucb.policies import Policy
+from tensorucb.store._protocol import CampaignRecord, RoundRecord, Session, Status, Store
 
 if TYPE_CHECKING:
     from tensorucb.graph import Graph

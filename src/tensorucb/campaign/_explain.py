@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from tensorucb.campaign._choice import CANDIDATES, COOLDOWN, OPT_OUT, Choice, Constraints, group_use
 from tensorucb.campaign._reach import Outlook, untouched
-from tensorucb.campaign._store import RoundRecord
 from tensorucb.campaign._strategies import of_sources
 from tensorucb.campaign._world import World, seal, unseal
 from tensorucb.graph import Graph
+from tensorucb.store._protocol import RoundRecord
 
 __all__ = ["Evidence", "Explanation", "RoundExplanation", "collect_evidence", "explain_round", "explain_user"]
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from tensorucb.campaign._campaign import Campaign
     from tensorucb.campaign._catalogue import Catalogue
-    from tensorucb.campaign._store import RoundRecord
     from tensorucb.campaign._world import World
+    from tensorucb.store._protocol import RoundRecord
 
 __all__ = ["export"]
 

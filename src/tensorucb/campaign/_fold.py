@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from tensorucb.campaign._credit import credits
 from tensorucb.campaign._ledger import Ledger, Pair, link, place
-from tensorucb.campaign._store import EdgeResponses, NodeEvents, RoundRecord, Session
 from tensorucb.campaign._strategies import contexts_of, of_sources, strategies_of
 from tensorucb.campaign._world import World, seal, unseal
 from tensorucb.errors import FileFormatError
 from tensorucb.policies import Policy, PolicyState
 from tensorucb.policies.beliefs import expected_probabilities
+from tensorucb.store._protocol import EdgeResponses, NodeEvents, RoundRecord, Session
 
 __all__ = ["Fold", "UnlearnableRoundWarning", "learned", "pairs_of"]
 

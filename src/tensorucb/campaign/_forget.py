@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from tensorucb.campaign._core import ERASING
 from tensorucb.campaign._explain import Evidence
-from tensorucb.campaign._store import RoundRecord, Session
 from tensorucb.campaign._world import World, drop_user
 from tensorucb.checks import check_id
 from tensorucb.errors import StoreError, UnknownIdError
+from tensorucb.store._protocol import RoundRecord, Session
 
 if TYPE_CHECKING:
     from tensorucb.campaign._campaign import Campaign

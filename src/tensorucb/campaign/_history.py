@@ -12,10 +12,10 @@ import numpy as np
 from tensorucb.campaign._ask import round_id
 from tensorucb.campaign._catalogue import Context, read_context, with_strategy
 from tensorucb.campaign._responses import Batch, read_responses
-from tensorucb.campaign._store import EdgeResponses, RoundRecord, Session
 from tensorucb.campaign._world import World
 from tensorucb.checks import check_id, is_missing, plain, shown
 from tensorucb.errors import InputError
+from tensorucb.store._protocol import EdgeResponses, RoundRecord, Session
 
 if TYPE_CHECKING:
     from tensorucb.campaign._campaign import Campaign

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tensorucb.campaign._store import RoundRecord, Session
+from tensorucb.store._protocol import RoundRecord, Session
 
 __all__ = ["Ledger", "Pair", "link", "place"]
 

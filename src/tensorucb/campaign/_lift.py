@@ -24,8 +24,8 @@ from tensorucb.graph import Graph
 
 if TYPE_CHECKING:
     from tensorucb.campaign._campaign import Campaign
-    from tensorucb.campaign._store import RoundRecord, Session
     from tensorucb.campaign._world import World
+    from tensorucb.store._protocol import RoundRecord, Session
 
 __all__ = ["Draw", "Lift", "compare_arms", "draw_of", "lift"]
 

@@ -16,10 +16,10 @@ from typing import Any
 from tensorucb.campaign._fold import Fold, pairs_of
 from tensorucb.campaign._ledger import Ledger, Pair
 from tensorucb.campaign._policy import state_hash
-from tensorucb.campaign._store import RoundRecord, Session
 from tensorucb.campaign._world import World, unseal
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.policies import Policy
+from tensorucb.store._protocol import RoundRecord, Session
 
 __all__ = [
     "IN_ASK",

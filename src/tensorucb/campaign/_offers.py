@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from tensorucb.campaign._catalogue import PLURAL, Catalogue, Context, read_context
 from tensorucb.campaign._core import CampaignCore
-from tensorucb.campaign._store import Session
 from tensorucb.errors import ShapeError
+from tensorucb.store._protocol import Session
 
 __all__ = ["CampaignOffers"]
 

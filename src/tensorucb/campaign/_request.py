@@ -13,10 +13,10 @@ import numpy as np
 from tensorucb.campaign._ask import Request
 from tensorucb.campaign._catalogue import Catalogue, read_context, read_shadow, read_strategies
 from tensorucb.campaign._credit import check_credit
-from tensorucb.campaign._store import RoundRecord
 from tensorucb.campaign._world import World
 from tensorucb.checks import check_choice, check_count, check_flag, check_number, check_share, check_text, shown
 from tensorucb.errors import InputError
+from tensorucb.store._protocol import RoundRecord
 
 __all__ = ["check_same", "fingerprint", "make_request"]
 

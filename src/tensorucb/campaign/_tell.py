@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.campaign._responses import Batch, EdgeBatch, NodeBatch
-from tensorucb.campaign._store import EdgeResponses, NodeEvents, RoundRecord, Session
 from tensorucb.campaign._world import World
 from tensorucb.errors import InputError, UnknownIdError
+from tensorucb.store._protocol import EdgeResponses, NodeEvents, RoundRecord, Session
 
 __all__ = ["Applied", "Contradiction", "TellReport", "Told", "apply_batch", "resolve"]
 

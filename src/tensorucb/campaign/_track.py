@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from tensorucb.campaign._forecast import Forecast, Outcome
 from tensorucb.campaign._ledger import Ledger
-from tensorucb.campaign._store import EdgeResponses, NodeEvents, RoundRecord, Session
 from tensorucb.campaign._world import World
+from tensorucb.store._protocol import EdgeResponses, NodeEvents, RoundRecord, Session
 
 __all__ = ["Past", "TrackRecord", "product_label", "responders"]
 

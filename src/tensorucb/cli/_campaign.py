@@ -30,7 +30,7 @@ STORAGE = "sqlite:///campaigns.db"
 @contextmanager
 def campaign_at(storage: str, name: str, doing: str = "campaign") -> Iterator[Campaign]:
     """The campaign, closed again at the end; print what was found after the block, where nothing is open any more."""
-    from tensorucb.store.campaigns import load_campaign
+    from tensorucb.campaign import load_campaign
 
     with Progress(doing), load_campaign(typed(name), storage=storage) as campaign:
         yield campaign

@@ -54,8 +54,8 @@ def create(
     if storage.startswith("memory:"):
         raise InputError("a campaign in memory ends with this command; use --storage sqlite:///file.db.")
     with Progress("create"):
+        from tensorucb.campaign import create_campaign
         from tensorucb.graph import Graph
-        from tensorucb.store.campaigns import create_campaign
 
         graph = Graph.read(edges, id_type=id_type, self_loops="drop")  # type: ignore[arg-type]
         table = (

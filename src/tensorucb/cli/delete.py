@@ -21,7 +21,7 @@ def delete(
     json: Json = False,
 ) -> None:
     """Delete a campaign with its users, rounds, responses and log."""
-    from tensorucb.store.campaigns import delete_campaign
+    from tensorucb.campaign import delete_campaign
 
     if not yes:
         _confirm(name)

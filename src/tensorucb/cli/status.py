@@ -58,7 +58,7 @@ def _explain(storage: str, name: str, round_id: str, user: str | None, json: boo
 
 
 def _all(storage: str, json: bool) -> None:
-    from tensorucb.store.campaigns import list_campaigns
+    from tensorucb.campaign import list_campaigns
 
     lines = list_campaigns(storage)
     if json:

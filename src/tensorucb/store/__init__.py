@@ -1,6 +1,7 @@
 """Where campaigns live: in memory, in a SQLite file, or in PostgreSQL.
 
-Every store implements :class:`tensorucb.campaign._store.Store`; :func:`open_store` picks the one that a URL names.
+Every store implements :class:`~tensorucb.store._protocol.Store`; :func:`open_store` picks the one that a URL names.
+A store keeps rows and bytes; what they mean is the business of `tensorucb.campaign`.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.campaign._store import CampaignRecord, EdgeResponses, NodeEvents
 from tensorucb.errors import FileFormatError
+from tensorucb.store._protocol import CampaignRecord, EdgeResponses, NodeEvents
 
 __all__ = [
     "RANGE",

@@ -12,7 +12,6 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from tensorucb.campaign._store import CampaignRecord, EdgeResponses, EventRecord, NodeEvents, RoundRecord
 from tensorucb.errors import FileFormatError, InputError, ShapeError, StateError, UnknownIdError
 from tensorucb.store import _tables as tables
 from tensorucb.store._backend import Backend
@@ -27,6 +26,7 @@ from tensorucb.store._checksum import (
     user_hashes,
 )
 from tensorucb.store._groups import Groups
+from tensorucb.store._protocol import CampaignRecord, EdgeResponses, EventRecord, NodeEvents, RoundRecord
 from tensorucb.store._values import (
     Known,
     as_ids,
@@ -61,7 +61,7 @@ _ROUND_BY_REQUEST = _ROUNDS.where(_at.request_id == _NAME)
 
 
 class SQLSession:
-    """Reads and, inside a write transaction, writes; implements :class:`tensorucb.campaign._store.Session`."""
+    """Reads and, inside a write transaction, writes; implements :class:`tensorucb.store._protocol.Session`."""
 
     def __init__(self, backend: Backend, connection: sa.Connection, writable: bool) -> None:
         self._backend = backend

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.campaign._store import EdgeResponses, NodeEvents
 from tensorucb.errors import FileFormatError, InputError, ShapeError
+from tensorucb.store._protocol import EdgeResponses, NodeEvents
 
 __all__ = [
     "Known",

@@ -8,8 +8,8 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from tensorucb.campaign._store import CampaignRecord
 from tensorucb.store import _checksum as checksum
+from tensorucb.store._protocol import CampaignRecord
 from tensorucb.store._values import as_ids, edge_columns, node_columns
 
 revision = "0002"
