@@ -74,9 +74,8 @@ def _filled(campaign: Campaign, rounds: int) -> tuple[float, list[tuple[np.ndarr
 
 
 def _close_without_learning(campaign: Campaign, round_id: str) -> None:
-    with campaign.store.write() as session:
-        campaign._ledger.refresh(session)
-        campaign._finish(session, campaign._found(session, round_id), "closed", time.time())
+    with campaign._handle.write() as view:
+        view.finish(view.round(round_id), "closed", time.time())
 
 
 _TABLE = """CREATE TABLE r (c, n, s, t, y, time, e, q, PRIMARY KEY (c, n, s, t)) WITHOUT ROWID"""
@@ -126,14 +125,14 @@ def _replayed(
             record = session.campaign("replay")
             assert record is not None
         campaign = Campaign(store, "replay")
-        campaign._record = type(record)(
+        campaign._handle.record = type(record)(
             record.campaign, record.name, {**record.settings, "policy": policy_spec(policy)}, record.created
         )
-        campaign._model = campaign._fresh_model()
+        campaign._handle.model = campaign._handle.fresh_model()
         started = time.process_time()
         campaign.replay_hash()
         ours = time.process_time() - started
-        users = campaign._world.users if campaign._world is not None else None
+        users = campaign._handle.world.users if campaign._handle.world is not None else None
     policy.bind(graph, users, np.random.default_rng([0, 0]))
     started = time.process_time()
     for product, frame in told:
@@ -164,18 +163,17 @@ def _single(graph: Graph, tells: int) -> dict[str, object]:
 
 def _logged(campaign: Campaign, rounds: int) -> None:
     """Closed rounds with their responses, written as one transaction: what ask, tell and close leave in the log."""
-    graph, number, rng = campaign.graph, campaign._record.campaign, np.random.default_rng(5)
+    graph, number, rng = campaign.graph, campaign._handle.record.campaign, np.random.default_rng(5)
     pattern = campaign.ask(_product(0), 2)
     campaign.close(pattern.id)
-    with campaign.store.write() as session:
-        campaign._ledger.refresh(session)
-        first = campaign._found(session, pattern.id)
+    with campaign._handle.write() as view:
+        session, first = view.session, view.round(pattern.id)
         for at in range(2, rounds + 1):
             users = np.sort(rng.choice(graph.n_nodes, 2, replace=False)).astype(np.int64)
             keys = {name: users.tolist() for name in ("seeds", "contacted")}
             product = {"id": None, "vectors": [_product(at % 20).tolist()]}
             payload = {**first.payload, **keys, "product": product, "gains": [0.0, 0.0]}
-            identifier = round_id(campaign._record, at)
+            identifier = round_id(campaign._handle.record, at)
             session.append_event(number, "asked", at, {"id": identifier}, 0.0)
             told = _responses(graph, users, at)
             columns = (told[name].to_numpy().astype(np.int64) for name in ("source", "target"))

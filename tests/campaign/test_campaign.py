@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from campaign.reference import credit, learned
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
-from tensorucb.campaign import copy_campaign, create_campaign, list_campaigns, load_campaign
-from tensorucb.campaign._strategies import contexts_of
+from tensorucb.campaign import _ask, copy_campaign, create_campaign, list_campaigns, load_campaign
+from tensorucb.campaign._catalogue import contexts_of
 from tensorucb.errors import InputError, ShapeError, StateError, UnknownIdError
 from tensorucb.policies import HighDegree, LinUCB, Random, TensorUCB, Thompson
 from tensorucb.store import open_store
@@ -77,7 +77,7 @@ def test_late_responses_are_learned_as_if_they_had_come_in_time():
     late, timely = run(True), run(False)
     assert late.model_hash() == timely.model_hash()
     # Seven of eight rounds come after the second one; a snapshot at three is no longer valid, none is older.
-    assert late._model.replayed == 8
+    assert late._handle.model.replayed == 8
 
 
 def test_a_late_yes_after_silence_is_no_contradiction():
@@ -166,30 +166,46 @@ def test_two_objects_on_one_store_see_each_other():
     assert one.model_hash() == two.model_hash() == one.replay_hash()
 
 
-def test_an_ask_that_meets_another_writer_is_computed_again():
+def test_an_ask_that_meets_another_writer_is_computed_again(monkeypatch):
     store = open_store("memory://")
     one = small_campaign(store)
     other = load_campaign("spring", storage=store, clock=Clock())
-    propose, meddled = one._proposal, []
+    propose, proposed, meddled = _ask.propose, [], []
 
-    def meddle(*arguments):
-        proposal = propose(*arguments)
-        if len(meddled) < 3:
-            meddled.append(other.ask("soap", 1))
+    def meddle(handle, *arguments):
+        proposal = propose(handle, *arguments)
+        if handle is one._handle:
+            proposed.append(proposal)
+            if len(meddled) < 3:
+                meddled.append(other.ask("soap", 1))
         return proposal
 
-    one._proposal = meddle
+    monkeypatch.setattr(_ask, "propose", meddle)
     assert one.ask("tea", 3).number == 4
-    meddled.clear()
-    one._proposal = lambda *arguments: (meddled.append(1), propose(*arguments))[1]
+    proposed.clear()
     assert one.ask("tea", 3).number == 5
-    assert len(meddled) == 1
+    assert len(proposed) == 1
+
+
+def test_an_ask_reads_once_and_writes_once(monkeypatch):
+    clock, sessions = Clock(), []
+    store = open_store("memory://")
+    campaign = small_campaign(store, clock=clock)
+    for kind in ("read", "write"):
+        plain = getattr(store, kind)
+        monkeypatch.setattr(store, kind, lambda kind=kind, plain=plain: (sessions.append(kind), plain())[1])
+    campaign.ask("tea", 3, deadline=clock.now + 10)
+    assert sessions == ["read", "write"]
+    sessions.clear()
+    clock.now += 20
+    campaign.ask("tea", 3)
+    assert sessions == ["read", "write", "read", "write"], "a due round is closed in a session of its own"
 
 
 def test_an_ask_among_ever_busy_writers_gets_its_turn(monkeypatch):
     store = open_store("memory://")
     campaign = small_campaign(store)
-    monkeypatch.setattr(campaign, "_still_next", lambda *_: False)
+    monkeypatch.setattr(_ask, "_still_next", lambda *_: False)
     assert campaign.ask("tea", 3).number == 1
 
 
@@ -275,7 +291,7 @@ def test_policies_go_on_after_a_snapshot_bit_for_bit(policy):
         campaign.close(ask.id)
     again = load_campaign("spring", storage=store, clock=Clock())
     assert again.model_hash() == campaign.model_hash() == campaign.replay_hash()
-    assert again._model.replayed == 1
+    assert again._handle.model.replayed == 1
     assert again.ask("soap", 4).seeds == load_campaign("spring", storage=store).round(again.rounds()[-1].id).seeds
 
 
@@ -289,7 +305,7 @@ def test_users_and_products_may_join_at_any_time():
     seed = ask.seeds[0]
     campaign.add_users(["new-1", "new-2"], features, ["new-1", seed], ["new-2", "new-1"], costs=[1.0, 2.0])
     assert (campaign.graph.n_nodes, campaign.graph.n_edges) == (n + 2, m + 2)
-    (record,) = campaign._ledger.rounds.values()
+    (record,) = campaign._handle.ledger.rounds.values()
     assert contexts_of(record.payload)[0].tolist() == [1.0, 0.0]
     # The old round does not take the silence of the new edge for a "no": as many edges are learned as before.
     assert campaign.explain(ask.id, "new-1").status == "not_there_yet"
@@ -336,7 +352,7 @@ def test_the_silence_of_a_new_edge_is_not_learned_by_an_old_round():
             grow()
         campaign.model_hash()
         edge = int(campaign.graph.edge_rows([seed], ["new-1"])[0])
-        return campaign._model.policy.state().arrays["failures"][0, edge]
+        return campaign._handle.model.policy.state().arrays["failures"][0, edge]
 
     assert counts(grow_first=True) == 1.0
     assert counts(grow_first=False) == 0.0
@@ -357,7 +373,7 @@ def test_history_comes_first_and_once():
     again = campaign.import_history(list(reversed(rows)))
     assert (again.rounds, again.responses, again.known_rounds) == (0, 0, 6)
     assert campaign.model_hash() == campaign.replay_hash()
-    state = campaign._model.policy.state()
+    state = campaign._handle.model.policy.state()
     assert state.settings["rounds"] == 7
     told = campaign.graph.edge_rows([s for s, _ in pairs], [t for _, t in pairs])
     tried = state.arrays["successes"][0] + state.arrays["failures"][0]
@@ -449,11 +465,11 @@ def test_a_product_of_another_size_is_refused_before_it_is_written():
     assert bare.model_hash() == bare.replay_hash()
 
 
-def test_sizes_are_checked_again_where_nobody_else_can_write():
+def test_sizes_are_checked_again_where_nobody_else_can_write(monkeypatch):
     store = open_store("memory://")
     one = small_campaign(store, products=None)
     other = load_campaign("spring", storage=store, clock=Clock())
-    propose = one._proposal
+    propose = _ask.propose
 
     def meddle(*arguments):
         proposal = propose(*arguments)
@@ -461,7 +477,7 @@ def test_sizes_are_checked_again_where_nobody_else_can_write():
             other.add_products(["tea"], [[1.0, 0.0]])
         return proposal
 
-    one._proposal = meddle
+    monkeypatch.setattr(_ask, "propose", meddle)
     with pytest.raises(ShapeError, match="the catalogue have 2"):
         one.ask([1.0, 2.0, 3.0], 2)
     assert one.rounds() == ()

@@ -70,10 +70,10 @@ def test_the_model_afterwards_is_that_of_a_network_without_the_user():
     victim = "person-004"
     campaign = used("memory://", victim, policy=Thompson())
     campaign.model_hash()
-    before = campaign._model.policy.state().arrays
+    before = campaign._handle.model.policy.state().arrays
     old = campaign.graph
     campaign.forget(victim)
-    arrays, graph = campaign._model.policy.state().arrays, campaign.graph
+    arrays, graph = campaign._handle.model.policy.state().arrays, campaign.graph
     edges = old.edge_rows(graph.ids[graph.sources], graph.ids[graph.targets])
     for name in ("successes", "failures"):
         np.testing.assert_array_equal(arrays[name], before[name][:, edges])
@@ -88,7 +88,7 @@ def test_life_goes_on_after_forgetting():
     ask = campaign.ask("tea", 3, must_include=["person-900"])
     assert campaign.tell(ask.id, answers(campaign, ask)).accepted > 0
     campaign.close(ask.id)
-    keys = campaign._world.keys
+    keys = campaign._handle.world.keys
     assert 4 not in keys
     assert keys[-1] == 30
     campaign.forget("person-900")
@@ -242,7 +242,7 @@ def test_postgresql_claims_nothing_of_its_files_and_its_statistics_are_renewed(f
         assert quoted()
         # A session that reads the tables keeps them from being rewritten; it must not be waited for without end.
         with store.read() as reader:
-            reader.users(campaign._record.campaign)
+            reader.users(campaign._handle.record.campaign)
             with pytest.raises(StoreError, match="forget the same id again"):
                 campaign.forget(victim)
         report = campaign.forget(victim)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
-from tensorucb.campaign import _campaign, _model, load_campaign
+from tensorucb.campaign import _ask, _campaign, _model, load_campaign
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.policies import Policy, TensorUCB, Thompson
 from tensorucb.store import open_store
@@ -16,7 +16,7 @@ from tensorucb.store import open_store
 def small_steps(monkeypatch):
     """Nothing is little, and every call learns one round of a changed past."""
     monkeypatch.setattr(_model, "_AT_ONCE", 0)
-    monkeypatch.setattr(_campaign, "IN_ASK", 0)
+    monkeypatch.setattr(_ask, "IN_ASK", 0)
     monkeypatch.setattr(_campaign, "IN_CLOSE", 0)
 
 
@@ -52,13 +52,13 @@ def test_asks_go_on_and_say_how_far_behind_they_are(small_steps, policy):
     assert campaign.status().behind == 1
     ask = campaign.ask("tea", 2)
     # One of twelve rounds is learned again; the answer came from the model without the late response.
-    assert (ask.behind, campaign._model.replayed) == (1, 1)
-    assert campaign._model.state_hash() == before
+    assert (ask.behind, campaign._handle.model.replayed) == (1, 1)
+    assert campaign._handle.model.state_hash() == before
     assert campaign.round(ask.id).behind == 1
     learned = [campaign.ask("tea", 2).behind for _ in range(10)]
     assert learned == [1] * 9 + [0]
     assert campaign.status().behind == 0
-    assert campaign._model.state_hash() == campaign.replay_hash() != before
+    assert campaign._handle.model.state_hash() == campaign.replay_hash() != before
 
 
 def test_late_responses_that_keep_coming_keep_nobody_from_learning(small_steps):
@@ -72,14 +72,14 @@ def test_late_responses_that_keep_coming_keep_nobody_from_learning(small_steps):
         behind.append(campaign.ask("tea", 2).behind)
     # Each pass over the eight rounds ends all the same: after the first, only round 2 is not up to date.
     assert behind == [2] * 7 + [1] * 13
-    assert (1, campaign._ledger.rounds[1].revision) in campaign._model._serving.pairs
+    assert (1, campaign._handle.ledger.rounds[1].revision) in campaign._handle.model._serving.pairs
 
 
 def test_rounds_that_close_meanwhile_are_learned_at_once(small_steps):
     campaign = grown("memory://", rounds=10)
     late(campaign, campaign.rounds()[0])
     newest = lived(campaign)
-    assert newest.number in [number for number, _ in campaign._model._serving.pairs]
+    assert newest.number in [number for number, _ in campaign._handle.model._serving.pairs]
     assert campaign.ask("tea", 2).behind == 1
 
 
@@ -105,7 +105,7 @@ def test_a_new_process_answers_from_what_others_left(small_steps, tmp_path):
             behind, calls = again.ask("tea", 2).behind, calls + 1
             assert announced == behind
             # Each of them learns a slice, and leaves it to the next one.
-            assert behind == 0 or again._model.state_hash() == expected
+            assert behind == 0 or again._handle.model.state_hash() == expected
         assert calls < 20
     assert calls > 3
     with load_campaign("spring", storage=url, clock=Clock()) as again:
@@ -118,7 +118,7 @@ def test_ordinary_late_responses_are_learned_by_the_next_ask():
     late(campaign, campaign.rounds()[0])
     assert campaign.status().behind == 0
     assert campaign.ask("tea", 2).behind == 0
-    assert campaign._model.state_hash() == campaign.replay_hash()
+    assert campaign._handle.model.state_hash() == campaign.replay_hash()
 
 
 class Foreign(Thompson):
@@ -131,8 +131,8 @@ def test_a_policy_of_another_package_stays_the_callers_object(small_steps):
     late(campaign, campaign.rounds()[0])
     while campaign.ask("tea", 2).behind:
         pass
-    assert campaign._model.policy is policy
-    assert campaign._model.state_hash() == campaign.replay_hash()
+    assert campaign._handle.model.policy is policy
+    assert campaign._handle.model.state_hash() == campaign.replay_hash()
 
 
 def test_an_ask_is_not_repeated_because_somebody_closed_a_round(monkeypatch):
@@ -141,7 +141,7 @@ def test_an_ask_is_not_repeated_because_somebody_closed_a_round(monkeypatch):
     campaign = grown(store, rounds=3)
     other = load_campaign("spring", storage=store, clock=Clock())
     waiting = other.ask("tea", 2)
-    propose, proposals = campaign._proposal, []
+    propose, proposals = _ask.propose, []
 
     def overtaken(*given):
         proposals.append(propose(*given))
@@ -149,7 +149,7 @@ def test_an_ask_is_not_repeated_because_somebody_closed_a_round(monkeypatch):
             other.close(waiting.id)
         return proposals[-1]
 
-    monkeypatch.setattr(campaign, "_proposal", overtaken)
+    monkeypatch.setattr(_ask, "propose", overtaken)
     assert campaign.ask("tea", 2).behind == 1
     assert len(proposals) == 1
     assert campaign.ask("tea", 2).behind == 0
@@ -164,7 +164,7 @@ def test_two_hundred_and_fifty_rounds_without_a_patch():
     while behind[-1]:
         behind.append(campaign.ask("tea", 2).behind)
         assert len(behind) < 300
-    assert campaign._model.state_hash() == campaign.replay_hash()
+    assert campaign._handle.model.state_hash() == campaign.replay_hash()
 
 
 def test_what_the_ledger_keeps_is_what_a_new_one_reads():
@@ -189,9 +189,9 @@ def test_what_the_ledger_keeps_is_what_a_new_one_reads():
             campaign.import_history([{"source": s, "target": t, "outcome": 1, "round": i}], product="soap")
         fresh = Ledger(1)
         with store.read() as session:
-            campaign._ledger.refresh(session)
+            campaign._handle.ledger.refresh(session)
             fresh.refresh(session)
-        kept = campaign._ledger
+        kept = campaign._handle.ledger
         assert kept.hashes("basis") == fresh.hashes("basis")
         assert [r.number for r in kept.to_learn()] == [r.number for r in fresh.to_learn()]
         assert kept.due(clock.now + 10) == fresh.due(clock.now + 10)

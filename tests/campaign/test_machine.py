@@ -166,7 +166,7 @@ class CampaignMachine(RuleBasedStateMachine):
                 edge = int(GRAPH.edge_rows([s], [t])[0])
                 (successes if yes else failures)[edge] += 1
         self.campaign.model_hash()
-        arrays = self.campaign._model.policy.state().arrays
+        arrays = self.campaign._handle.model.policy.state().arrays
         if arrays:
             np.testing.assert_array_equal(arrays["successes"][0], successes)
             np.testing.assert_array_equal(arrays["failures"][0], failures)

@@ -5,8 +5,8 @@ import pytest
 
 import tensorucb as tu
 from campaign.worlds import Clock, answers, small_campaign, small_graph
-from tensorucb.campaign._fold import learned
-from tensorucb.campaign._strategies import contexts_of
+from tensorucb.campaign._catalogue import contexts_of
+from tensorucb.campaign._told import Told, learned
 from tensorucb.campaign._world import seal, unseal, world_from_blob, world_to_blob
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.features import UserProfile
@@ -50,18 +50,16 @@ def bound(campaign, users, policy=None):
     """A policy bound directly to the campaign's network and these users, told the campaign's rounds one by one."""
     policy = TensorUCB() if policy is None else policy
     policy.bind(campaign.graph, users, np.random.default_rng([0, 0]))
-    with campaign.store.read() as session:
-        number = campaign._record.campaign
-        world = campaign._current(session)
-        for _, record in sorted(campaign._ledger.rounds.items()):
-            told, acted = session.edge_responses(number, record.number), session.node_events(number, record.number)
-            policy.update(contexts_of(record.payload)[0], *learned(world, record, told, acted, lambda: None))
+    with campaign._handle.read() as view:
+        for record in view.rounds():
+            told = Told.read(view.session, view.number, record.number, view.world)
+            policy.update(contexts_of(record.payload)[0], *learned(view.world, record, told, lambda: None))
     return policy
 
 
 def held(campaign):
-    with campaign.store.read() as session:
-        return campaign._current(session).users
+    with campaign._handle.read() as view:
+        return view.world.users
 
 
 def assert_same_parts(ours, theirs):
@@ -147,7 +145,7 @@ def test_new_users_that_do_not_fit_are_refused():
 
 def stored_marks(campaign) -> int:
     """How many arrays of all stored worlds hold a mark of the person."""
-    number = campaign._record.campaign
+    number = campaign._handle.record.campaign
     with campaign.store.read() as session:
         blobs = [session.blob(number, name) for name in session.blobs(number, "world-")]
     arrays = [array for data in blobs for array in unseal(data, "world", "a network")[1].values()]
@@ -193,8 +191,8 @@ def test_a_blob_with_a_plain_matrix_loads_as_before():
     """The form of stores written before profiles were kept: one array called users."""
     campaign = small_campaign()
     users = held(campaign)
-    with campaign.store.read() as session:
-        world = campaign._current(session)
+    with campaign._handle.read() as view:
+        world = view.world
     graph = world.graph
     arrays = {"keys": world.keys, "sources": graph.sources, "targets": graph.targets, "born": world.born}
     old = seal("world", {"revision": 1, "next_key": 30}, {**arrays, "users": users})

@@ -26,11 +26,10 @@ def spoiled(store, size, policy):
         campaign.tell(ask.id, answers(campaign, ask))
     campaign.close(asks[0].id)
     campaign.close(asks[3].id)
-    with campaign.store.write() as session:
-        campaign._ledger.refresh(session)
-        record = session.round(1, asks[2].id)
+    with campaign._handle.write() as view:
+        record = view.round(asks[2].id)
         payload = {**record.payload, "product": {"id": None, "vectors": [[size, 0.0]]}}
-        campaign._finish(session, replace(record, payload=payload), "closed", 1000.0)
+        view.finish(replace(record, payload=payload), "closed", 1000.0)
     return campaign, asks[2]
 
 
@@ -43,7 +42,7 @@ def test_an_old_campaign_that_holds_such_a_round_recovers_when_opened(tmp_path, 
     with load_campaign("spring", storage=url, clock=Clock()) as again:
         with pytest.warns(UnlearnableRoundWarning, match=bad.id):
             ask = again.ask("tea", 2)
-        assert again.status().quarantined == {bad.id: again._ledger.rounds[3].payload["quarantined"]}
+        assert again.status().quarantined == {bad.id: again._handle.ledger.rounds[3].payload["quarantined"]}
         assert "must be numbers in" in again.status().quarantined[bad.id]
         with again.store.read() as session:
             (event,) = [event for event in session.events(1) if event.kind == "quarantined"]
@@ -194,9 +193,9 @@ def test_features_of_users_that_an_earlier_version_took_are_bounded(tmp_path):
     with small_campaign(url, graph=small_graph(12, 40)) as campaign:
         users = np.ones((12, 3))
         users[4, 1] = 1e200
-        with campaign.store.write() as session:
-            world = replace(campaign._current(session), users=users)
-            session.put_blob(1, "world-00000001", world_to_blob(world))
+        with campaign._handle.write() as view:
+            world = replace(view.world, users=users)
+            view.session.put_blob(1, "world-00000001", world_to_blob(world))
     with load_campaign("spring", storage=url, clock=Clock()) as again:
         ask = again.ask("tea", 2)
         again.close(ask.id)

@@ -129,7 +129,7 @@ def test_a_tie_is_called_a_tie():
 def test_rounds_of_an_earlier_release_are_explained_without_comparing_unlike_numbers():
     campaign = played(LinUCB())
     ask = campaign.ask("tea", 3)
-    number, name = campaign._record.campaign, f"explain-{ask.number:08d}"
+    number, name = campaign._handle.record.campaign, f"explain-{ask.number:08d}"
     with campaign.store.write() as session:
         held = Evidence.from_blob(session.blob(number, name))
         arrays = {key: array for key, array in held.arrays.items() if key not in ("ranked_gains", "ranked_values")}
@@ -225,9 +225,8 @@ def test_responders_are_counted_once_and_never_among_the_contacted():
     ask = campaign.ask("tea", 4)
 
     def count():
-        with campaign.store.read() as session:
-            world = campaign._current(session)
-            return [o.responders for o in campaign._track.past(session, campaign._ledger, world).outcomes]
+        with campaign._handle.read() as view:
+            return [o.responders for o in campaign._handle.track.past(view).outcomes]
 
     pairs = out_pairs(campaign, ask.contacted)
     outside = sorted({t for _, t in pairs} - set(ask.contacted))
@@ -260,17 +259,21 @@ def test_the_reach_is_a_function_of_the_log_alone(tmp_path):
     assert [s.gain for s in one.explain().seeds] == [s.gain for s in other.explain().seeds]
 
 
-def test_one_ask_asks_the_policy_for_scores_once_and_for_expectations_once(monkeypatch):
-    campaign = played(TensorUCB(rank=2))
-    asked, plain = [], TensorUCB._scores
+@pytest.mark.parametrize(
+    ("policy", "method", "passes"), [(TensorUCB(rank=2), "_scores", 1), (LinUCB(), "_score", 2)], ids=["both", "apart"]
+)
+def test_an_ask_goes_over_the_edges_once_or_apart_from_the_expectations_once(monkeypatch, policy, method, passes):
+    """`TensorUCB` has both from one pass; a policy without ``beliefs`` is asked for each of them once."""
+    campaign, asked = played(policy), []
+    plain = getattr(type(policy), method)
 
-    def counted(self, modes, *, deviations):
-        asked.append(deviations)
-        return plain(self, modes, deviations=deviations)
+    def counted(self, *given, **named):
+        asked.append(given)
+        return plain(self, *given, **named)
 
-    monkeypatch.setattr(TensorUCB, "_scores", counted)
+    monkeypatch.setattr(type(policy), method, counted)
     campaign.ask("tea", 3)
-    assert sorted(asked) == [False, True]
+    assert len(asked) == passes
 
 
 def test_campaigns_count_direct_responses_unless_told_otherwise():

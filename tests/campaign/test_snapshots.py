@@ -63,7 +63,7 @@ def test_a_damaged_snapshot_is_never_used_silently(count):
         bad = mutate(good, rng)
         with store.write() as session:
             session.put_blob(1, name, bad)
-        campaign._model = campaign._fresh_model()
+        campaign._handle.model = campaign._handle.fresh_model()
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             assert campaign.model_hash() == expected
@@ -90,7 +90,7 @@ def test_a_damaged_snapshot_is_replaced_by_the_next_writer():
     assert campaign.model_hash() == expected
     again = load_campaign("spring", storage=store, clock=Clock())
     assert again.model_hash() == expected
-    assert again._model.replayed == 1
+    assert again._handle.model.replayed == 1
 
 
 def test_a_snapshot_under_another_name_is_not_believed():
@@ -123,7 +123,7 @@ def test_late_data_starts_again_from_the_last_snapshot_before_it():
     campaign.tell(late.id, [{"user": "person-003", "time": 1001.0}])
     campaign.model_hash()
     before = max(count for count in counts if count <= 15)
-    assert campaign._model.replayed == 20 - before
+    assert campaign._handle.model.replayed == 20 - before
     assert campaign.model_hash() == campaign.replay_hash()
     campaign.sync()
     assert len(snapshots(store)) <= 5
@@ -151,17 +151,17 @@ def test_an_interrupted_sync_leaves_no_round_learned_twice(before):
     campaign = grown(store, rounds=1)
     ask = campaign.ask("tea", 2)
     campaign.tell(ask.id, answers(campaign, ask))
-    update = campaign._model.policy.update
+    update = campaign._handle.model.policy.update
 
     def interrupted(*arguments):
         if not before:
             update(*arguments)
         raise KeyboardInterrupt
 
-    campaign._model.policy.update = interrupted
+    campaign._handle.model.policy.update = interrupted
     with pytest.raises(KeyboardInterrupt):
         campaign.close(ask.id)
-    campaign._model.policy.update = update
+    campaign._handle.model.policy.update = update
     assert campaign.model_hash() == campaign.replay_hash()
     # The next snapshot is that of the right model.
     campaign.close(campaign.ask("soap", 2).id)

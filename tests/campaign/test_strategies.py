@@ -61,7 +61,7 @@ def taught(**settings):
 def by_hand(campaign, product="tea"):
     """(3, edges) scores of the campaign's policy."""
     vector = {"tea": [1.0, 0.0], "soap": [0.0, 1.0]}[product]
-    return np.stack([campaign._model.policy.score([vector, features]) for features in STRATEGIES.values()])
+    return np.stack([campaign._handle.model.policy.score([vector, features]) for features in STRATEGIES.values()])
 
 
 # -- the choice --
@@ -323,7 +323,7 @@ def test_the_catalogue_of_strategies_is_durable_and_shared(tmp_path):
 
 def _events(campaign):
     with campaign.store.read() as session:
-        return session.events(campaign._record.campaign)
+        return session.events(campaign._handle.record.campaign)
 
 
 def test_forgetting_takes_a_user_and_their_strategy_out_of_every_round(tmp_path):

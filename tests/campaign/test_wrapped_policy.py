@@ -25,7 +25,7 @@ def test_it_is_built_again_from_the_store_with_its_arguments(tmp_path):
         learned = _learned(campaign)
     with load_campaign("spring", storage=url, clock=Clock()) as again:
         assert again.model_hash() == again.replay_hash() == learned
-        rebuilt = again._model.policy
+        rebuilt = again._handle.model.policy
         assert isinstance(rebuilt, ForgetOnDrift)
         assert isinstance(rebuilt.policy, LinUCB)
         assert rebuilt.settings() == policy.settings()

@@ -174,7 +174,7 @@ def test_deadline_credit_and_objective_of_one_round(folder):
         run_json("ask", "spring", "--product", "tea", "-k", 2, "--deadline", "4102444801")["deadline"] == 4102444801.0
     )
     with load_campaign("spring") as campaign, campaign.store.read() as session:
-        payload = session.rounds(campaign._record.campaign)[0].payload
+        payload = session.rounds(campaign._handle.record.campaign)[0].payload
     assert (payload["credit"], payload["objective"]) == ("last", "cascade")
 
 
@@ -274,11 +274,10 @@ def test_status_names_what_is_wrong_and_close_cancels_it(folder):
     asked = run_json("ask", "spring", "--product", "tea", "-k", 2)
     url = f"sqlite:///{folder}/campaigns.db"
     with load_campaign("spring", storage=url) as campaign:
-        with campaign.store.write() as session:
-            campaign._ledger.refresh(session)
-            record = session.round(1, asked["round"])
+        with campaign._handle.write() as view:
+            record = view.round(asked["round"])
             payload = {**record.payload, "product": {"id": None, "vectors": [[1e200, 0.0]]}}
-            campaign._finish(session, replace(record, payload=payload), "closed", record.opened)
+            view.finish(replace(record, payload=payload), "closed", record.opened)
         with pytest.warns(UnlearnableRoundWarning):
             campaign.sync()
         with campaign.store.write() as session:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tensorucb.campaign._ask import Ask
 from tensorucb.campaign._campaign import Campaign
-from tensorucb.campaign._core import CampaignStatus
 from tensorucb.campaign._create import (
     CampaignInfo,
     copy_campaign,
@@ -20,6 +19,7 @@ from tensorucb.campaign._history import HistoryReport
 from tensorucb.campaign._lift import Lift
 from tensorucb.campaign._model import DamagedSnapshotWarning
 from tensorucb.campaign._reach import Reach
+from tensorucb.campaign._status import CampaignStatus
 from tensorucb.campaign._tell import Contradiction, TellReport
 
 __all__ = [

@@ -1,35 +1,33 @@
-"""An ask: its arguments, the choice made for it, and what the caller gets back."""
+"""An ask from question to round: read it, choose, say what to expect and why, and append the round to the log."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from tensorucb.campaign._catalogue import Catalogue, Context
-from tensorucb.campaign._choice import Constraints, constrain
+from tensorucb.campaign._catalogue import check_sizes, strategy_names
+from tensorucb.campaign._choice import Choice, choose_users, of_sources
+from tensorucb.campaign._constraints import Constraints, constrain
 from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, collect_evidence
-from tensorucb.campaign._ledger import Ledger
-from tensorucb.campaign._reach import Outlook, Reach, foresee, untouched
-from tensorucb.campaign._strategies import best_strategies, choose_users, contexts, of_sources, strategy_names
-from tensorucb.campaign._track import Past, product_label
+from tensorucb.campaign._handle import Handle, View
+from tensorucb.campaign._model import IN_ASK
+from tensorucb.campaign._reach import Outlook, Past, Reach, foresee, product_label, untouched
+from tensorucb.campaign._request import Request, check_same, read_request
 from tensorucb.campaign._world import World
-from tensorucb.checks import shown
 from tensorucb.errors import InputError
-from tensorucb.moments import check_moment, check_seconds
-from tensorucb.policies import Policy
-from tensorucb.policies.beliefs import expected_probabilities
 from tensorucb.store._protocol import CampaignRecord, RoundRecord
 
 if TYPE_CHECKING:
     from tensorucb.campaign._campaign import Campaign
 
-__all__ = ["Ask", "Proposal", "Request", "as_ask", "moment", "propose", "round_id", "span"]
+Rows = NDArray[np.int64]
+
+_ATTEMPTS = 8
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class Ask:
     held_out
         Chosen users who must not be contacted, for measuring the lift.
     contacted
-        Who counts as contacted: ``seeds``, or in a shadow round those whom others chose.
+        Who counts as contacted: ``seeds``, or in a shadow round the users chosen by others.
     reach
         How many users will respond, with an interval; see `Reach` for what is counted.
     cost
@@ -90,43 +88,6 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Request:
-    """The arguments of an ask, as the caller gave them; catalogues are looked up.
-
-    ``shadow_strategies`` are the places of the strategies, among those offered, that others gave to ``shadow``.
-    """
-
-    context: Context
-    strategies: Catalogue | None
-    per_user: bool
-    k: int | None
-    exclude: ArrayLike | None
-    candidates: ArrayLike | None
-    must_include: ArrayLike | None
-    cooldown: float | None
-    costs: ArrayLike | None
-    budget: float | None
-    groups: ArrayLike | None
-    quotas: Mapping[Any, int] | int | None
-    holdout: float
-    shadow: ArrayLike | None
-    shadow_strategies: tuple[int, ...] | None
-    window: float | None
-    deadline: float | None
-    credit: str
-    objective: str
-    epsilon: float
-    request_id: str | None
-
-    @property
-    def sizes(self) -> list[int]:
-        """Lengths of the feature vectors of the context: of the product, the strategy if there is one, and the rest."""
-        first, *rest = [int(vector.size) for vector in self.context.vectors]
-        offered = None if self.strategies is None else self.strategies.features
-        return [first, *rest] if offered is None else [first, int(offered.shape[1]), *rest]
-
-
-@dataclass(frozen=True)
 class Proposal:
     """A round ready to be opened, if nothing has changed meanwhile."""
 
@@ -136,21 +97,6 @@ class Proposal:
     evidence: Evidence
 
 
-def span(name: str, value: float | timedelta | None) -> float | None:
-    """Seconds of a number or a timedelta."""
-    return None if value is None else check_seconds(name, value)
-
-
-def moment(name: str, value: Any, now: float) -> float | None:
-    """Unix seconds of a number, a datetime (UTC if it has no zone) or a timedelta from now; it must be to come."""
-    if value is None:
-        return None
-    at = now + check_seconds(name, value) if isinstance(value, timedelta) else check_moment(name, value)
-    if at <= now:
-        raise InputError(f"{name} must be in the future; got {shown(value)}. To end a round now, close or cancel it.")
-    return at
-
-
 def round_id(campaign: CampaignRecord, number: int) -> str:
     """The durable id of a round: its number, and a tail that tells campaigns apart, copies too."""
     text = f"{campaign.name}:{campaign.settings['seed']}:{campaign.created!r}:{number}"
@@ -158,79 +104,127 @@ def round_id(campaign: CampaignRecord, number: int) -> str:
     return f"{number:06d}-{tail}"
 
 
-def rested_rows(world: World, ledger: Ledger, cooldown: float | None, now: float) -> NDArray[np.int64]:
-    """Rows of users contacted less than ``cooldown`` seconds ago, in rounds that were not cancelled."""
-    if cooldown is None:
-        return np.empty(0, dtype=np.int64)
-    keys = [
-        key
-        for record in ledger.rounds.values()
-        if record.status != "cancelled" and record.payload["kind"] != "history" and record.opened > now - cooldown
-        for key in record.payload["contacted"]
-    ]
-    return world.rows(np.unique(np.array(keys, dtype=np.int64)))
+def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[World, RoundRecord]:
+    """Open a round for the arguments of `Campaign.ask`; or find the one that the same request opened before.
+
+    The choice is made outside the write transaction, so that nobody waits for it, and made again if others opened a
+    round meanwhile.
+    """
+    with handle.alone():
+        for _ in range(_ATTEMPTS - 1):
+            now = handle.clock()
+            with handle.read(now) as view:
+                request, known = _read(handle, view, given, now)
+                if known is not None:
+                    return view.world, known
+                due = handle.model.sync(view, budget=IN_ASK)
+                past, world = handle.track.past(view), view.world
+            handle.keep(due)
+            proposal = propose(handle, world, request, past, now)
+            with handle.write() as view:
+                if _still_next(view, world, proposal, request):
+                    return world, _append(handle, view, proposal, request)
+        # Others kept opening rounds: choose while they wait.
+        with handle.write() as view:
+            now = handle.clock()
+            request, known = _read(handle, view, given, now)
+            if known is not None:
+                return view.world, known
+            if not handle.model.serves(view.world):
+                handle.model.sync(view)
+            proposal = propose(handle, view.world, request, handle.track.past(view), now)
+            return view.world, _append(handle, view, proposal, request)
 
 
-def propose(
-    policy: Policy, world: World, ledger: Ledger, request: Request, past: Past, *, seed: int, now: float
-) -> Proposal:
-    """Choose seeds under the request's constraints, and write down why."""
-    number = ledger.next_number()
-    rng = np.random.default_rng([seed, number])
-    rules = constrain(
-        world,
-        exclude=request.exclude,
-        candidates=request.candidates,
-        must_include=request.must_include,
-        rested=rested_rows(world, ledger, request.cooldown, now),
-        costs=request.costs,
-        surcharges=np.array([request.context.cost]) if request.strategies is None else request.strategies.costs,
-        budget=request.budget,
-        groups=request.groups,
-        quotas=request.quotas,
-    )
-    products = contexts(request.context.vectors, None if request.strategies is None else request.strategies.features)
-    choice = choose_users(policy, world, rules, request, products, rng)
+def _read(handle: Handle, view: View, given: Mapping[str, Any], now: float) -> tuple[Request, RoundRecord | None]:
+    """The checked request, and the round that it has opened already, if any."""
+    request = read_request(given, handle.record.settings, view.world, view.catalogues(), now)
+    known = None
+    if request.request_id is not None:
+        known = view.session.round_by_request(view.number, request.request_id)
+    if known is not None:
+        check_same(known, request)
+    else:
+        check_sizes(view.ledger, view.catalogues(), request.sizes)
+    return request, known
+
+
+def _still_next(view: View, world: World, proposal: Proposal, request: Request) -> bool:
+    """Whether the choice may be opened as a round: same network, nobody asked meanwhile.
+
+    What was told or closed meanwhile is no reason to choose again: the round says how far behind its choice was.
+    """
+    if request.request_id is not None and view.session.round_by_request(view.number, request.request_id):
+        return False
+    return view.ledger.revision == world.revision and view.ledger.next_number() == proposal.number
+
+
+def _append(handle: Handle, view: View, proposal: Proposal, request: Request) -> RoundRecord:
+    check_sizes(view.ledger, view.catalogues(), request.sizes)
+    number, opened, deadline = proposal.number, proposal.opened, request.deadline
+    if deadline is None and request.window is not None:
+        deadline = opened + request.window
+    payload = {**proposal.payload, "behind": handle.model.behind(view)}
+    if request.request_id is not None:
+        payload["request"] = request.fingerprint
+    identifier = round_id(handle.record, number)
+    counts = {"id": identifier, "contacted": len(proposal.payload["contacted"])}
+    seq = view.append("asked", number, counts, opened)
+    record = RoundRecord(number, identifier, "open", opened, deadline, None, seq, request.request_id, payload)
+    view.session.put_round(view.number, record)
+    view.session.put_blob(view.number, f"explain-{number:08d}", proposal.evidence.to_blob())
+    return record
+
+
+def propose(handle: Handle, world: World, request: Request, past: Past, now: float) -> Proposal:
+    """Choose seeds under the request's constraints, and write down what to expect and why."""
+    number = handle.ledger.next_number()
+    rng = np.random.default_rng([handle.record.settings["seed"], number])
+    rules = constrain(world, handle.ledger, request, now)
+    choice = choose_users(handle.model.policy, world, rules, request, rng)
     rows = choice.rows
-    held = _hold_out(world, rules, rows, request.holdout, rng)
-    about = request.context.to_payload()
-    means = np.stack([expected_probabilities(policy, product) for product in products])
-    tried, label = world.rows(past.contacted), product_label(about["vectors"])
-    graph = world.graph
-    # What each user gets, or would: in a round with one strategy that one, otherwise their own best.
-    places = np.full(graph.n_nodes, choice.strategies[0] if rows.size else 0, dtype=np.int64)
-    if request.per_user:
-        places = best_strategies(graph, means, rules.surcharges)
-        places[rows] = choice.strategies
+    held = _hold_out(rules, rows, request.holdout, rng)
+    tried, label = world.rows(past.contacted), product_label(request.context.to_payload()["vectors"])
 
-    def outlook(contacted: NDArray[np.int64], given: NDArray[np.int64]) -> Outlook:
-        return foresee(graph, of_sources(graph, means, given), contacted, request.objective, past, tried, label, rng)
+    def outlook(contacted: Rows, given: Rows) -> Outlook:
+        p = of_sources(world.graph, choice.means, given)
+        return foresee(world.graph, p, contacted, request.objective, past, tried, label, rng)
 
-    contacted = rows[~np.isin(rows, held)]
-    shown = told = outlook(contacted, places)
-    given = places
+    contacted, given = rows[~np.isin(rows, held)], choice.places
+    shown = told = outlook(contacted, given)
     if request.shadow is not None:
-        contacted = graph.rows(request.shadow)
-        if np.unique(contacted).size < contacted.size:
-            raise InputError("shadow names a user twice; name each once.")
-        if request.shadow_strategies is not None:
-            given = places.copy()
-            given[contacted] = request.shadow_strategies
+        contacted, given = _of_others(request.shadow, request.shadow_strategies, given)
         told = outlook(contacted, given)
-    reach, forecast = shown.reach, told.forecast
-    evidence = collect_evidence(world, rules, choice, shown, places, means)
-    payload = {
+    payload = _payload(world, request, rules, choice, held, contacted, given)
+    payload["gains"] = _gains(world, rows, held, shown).tolist()
+    payload["reach"] = asdict(shown.reach)
+    # The policy's own, for those contacted: what later rounds learn the correction from.
+    payload["forecast"] = None if told.forecast is None else asdict(told.forecast)
+    return Proposal(number, now, payload, collect_evidence(world, rules, choice, shown))
+
+
+def _of_others(shadow: Rows, strategies: tuple[int, ...] | None, places: Rows) -> tuple[Rows, Rows]:
+    """Who was contacted by others, and for each user of the network the strategy they got or would get."""
+    if np.unique(shadow).size < shadow.size:
+        raise InputError("shadow names a user twice; name each once.")
+    if strategies is not None:
+        places = places.copy()
+        places[shadow] = strategies
+    return shadow, places
+
+
+def _payload(
+    world: World, request: Request, rules: Constraints, choice: Choice, held: Rows, contacted: Rows, given: Rows
+) -> dict[str, Any]:
+    """What the log keeps of a round: all that replay, reports and forgetting need, by users' keys."""
+    payload: dict[str, Any] = {
         "kind": "ask" if request.shadow is None else "shadow",
-        "product": about,
+        "product": request.context.to_payload(),
         "k": request.k,
-        "seeds": world.keys[rows].tolist(),
-        "gains": _gains(world, rows, held, shown).tolist(),
+        "seeds": world.keys[choice.rows].tolist(),
         "contacted": world.keys[contacted].tolist(),
         "holdout": world.keys[held].tolist(),
         "must_include": world.keys[rules.must_include].tolist(),
-        "reach": asdict(reach),
-        # The policy's own, for those contacted: what later rounds learn the correction from.
-        "forecast": None if forecast is None else asdict(forecast),
         "cost": rules.spent(contacted, given[contacted]),
         "window": request.window,
         "credit": request.credit,
@@ -248,10 +242,10 @@ def propose(
             "seeds": choice.strategies.tolist(),
             "contacted": given[contacted].tolist(),
         }
-    return Proposal(number, now, payload, evidence)
+    return payload
 
 
-def _gains(world: World, rows: NDArray[np.int64], held: NDArray[np.int64], outlook: Outlook) -> NDArray[np.float64]:
+def _gains(world: World, rows: Rows, held: Rows, outlook: Outlook) -> NDArray[np.float64]:
     """What each chosen user adds to the expected number; of those held out, the direct responses they would add."""
     if not held.size:
         return outlook.gains
@@ -265,10 +259,8 @@ def _gains(world: World, rows: NDArray[np.int64], held: NDArray[np.int64], outlo
     return gains
 
 
-def _hold_out(
-    world: World, rules: Constraints, rows: NDArray[np.int64], share: float, rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """That share of the chosen users, at random; whom the caller demanded is always contacted."""
+def _hold_out(rules: Constraints, rows: Rows, share: float, rng: np.random.Generator) -> Rows:
+    """That share of the chosen users, at random; those in must_include are always contacted."""
     free = rows[~np.isin(rows, rules.must_include)]
     count = min(round(share * rows.size), free.size, rows.size - 1)
     if share > 0.0 and count < 1:

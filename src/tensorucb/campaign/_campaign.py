@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.campaign._ask import Ask, Proposal, Request, as_ask, moment, propose, round_id, span
+from tensorucb.campaign._ask import Ask, as_ask, open_round
+from tensorucb.campaign._catalogue import PLURAL, check_fits, check_sizes, contexts, read_context
 from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, explain_round, explain_user
-from tensorucb.campaign._model import IN_ASK, IN_CLOSE
-from tensorucb.campaign._offers import CampaignOffers
-from tensorucb.campaign._request import check_same, fingerprint, make_request
-from tensorucb.campaign._responses import read_responses
-from tensorucb.campaign._strategies import contexts
-from tensorucb.campaign._tell import TellReport, apply_batch, resolve
-from tensorucb.campaign._track import Past
-from tensorucb.campaign._world import World, add_users, as_id_array
+from tensorucb.campaign._export import export
+from tensorucb.campaign._forget import ForgetReport, forget
+from tensorucb.campaign._handle import Handle
+from tensorucb.campaign._history import HistoryReport, import_history
+from tensorucb.campaign._lift import Lift, lift
+from tensorucb.campaign._model import IN_CLOSE
+from tensorucb.campaign._status import CampaignStatus, status
+from tensorucb.campaign._tell import TellReport, tell
+from tensorucb.campaign._world import add_users, as_id_array
 from tensorucb.checks import check_id
 from tensorucb.errors import StateError
-from tensorucb.store._protocol import RoundRecord, Session
-
-if TYPE_CHECKING:
-    import os
-    from pathlib import Path
-
-    from tensorucb.campaign._forget import ForgetReport
-    from tensorucb.campaign._history import HistoryReport
-    from tensorucb.campaign._lift import Lift
-
-__all__ = ["Campaign"]
-
-_ATTEMPTS = 8
+from tensorucb.graph import Graph
+from tensorucb.moments import check_moment
+from tensorucb.policies import Policy
+from tensorucb.store._protocol import Store
 
 
-class Campaign(CampaignOffers):
+class Campaign:
     """A campaign in a store. Get one from :func:`~tensorucb.campaign.create_campaign` or ``load_campaign``.
 
     Parameters
@@ -57,16 +53,66 @@ class Campaign(CampaignOffers):
     processes may work on one campaign; within a process one object may be used by several threads.
     """
 
+    def __init__(
+        self, store: Store, name: str, *, policy: Policy | None = None, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._handle = Handle(store, name, policy=policy, clock=clock)
+
+    @property
+    def store(self) -> Store:
+        """Where the campaign lives."""
+        return self._handle.store
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Gives the time in unix seconds."""
+        return self._handle.clock
+
+    @property
+    def name(self) -> str:
+        """The campaign's name."""
+        return self._handle.record.name
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Settings made at the creation."""
+        return self._handle.record.settings
+
+    @property
+    def graph(self) -> Graph:
+        """The network as it is now."""
+        with self._handle.read() as view:
+            return view.world.graph
+
+    @property
+    def groups(self) -> NDArray[Any] | None:
+        """The label of each user, in the order of ``graph.ids``; None if the campaign has no groups."""
+        with self._handle.read() as view:
+            return view.world.groups
+
+    def products(self) -> tuple[int | str, ...]:
+        """Ids of the catalogue's products."""
+        with self._handle.read() as view:
+            return view.catalogue("product").ids
+
+    def strategies(self) -> tuple[int | str, ...]:
+        """Ids of the catalogue's strategies."""
+        with self._handle.read() as view:
+            return view.catalogue("strategy").ids
+
+    def status(self) -> CampaignStatus:
+        """Numbers of users, products and rounds."""
+        return status(self._handle)
+
     def rounds(self) -> tuple[Ask, ...]:
         """All rounds by number, imported history included."""
-        with self._lock, self.store.read() as session:
-            world = self._current(session)
-            return tuple(as_ask(self, world, record) for _, record in sorted(self._ledger.rounds.items()))
+        with self._handle.read() as view:
+            return tuple(as_ask(self, view.world, record) for record in view.rounds())
 
     def round(self, round_id: str) -> Ask:
         """One round."""
-        with self._lock, self.store.read() as session:
-            return as_ask(self, self._current(session), self._found(session, round_id))
+        with self._handle.read() as view:
+            return as_ask(self, view.world, view.round(round_id))
 
     def ask(
         self,
@@ -118,7 +164,8 @@ class Campaign(CampaignOffers):
         holdout
             Share of the chosen users, drawn at random, who are not contacted, so that :meth:`lift` can compare.
         shadow
-            Ids whom somebody else chose and contacted: recorded, and learned from, beside what we would have chosen.
+            Ids of users chosen and contacted by somebody else: the round only records and learns, beside what we would
+            have chosen.
             With ``strategies``, a mapping that says who got which: ``{"ann": "email"}``.
         window
             How long after the contact an action counts (default the campaign's).
@@ -132,107 +179,14 @@ class Campaign(CampaignOffers):
             in any order, and an argument left out is the same as its default given. Another value is an error that
             names the argument.
         """
-        with self._lock:
-            request = make_request(
-                self.settings,
-                *self._known(),
-                product=product,
-                strategies=strategies,
-                per_user=per_user,
-                k=k,
-                exclude=exclude,
-                candidates=candidates,
-                must_include=must_include,
-                cooldown=span("cooldown", cooldown),
-                costs=costs,
-                budget=budget,
-                groups=groups,
-                quotas=quotas,
-                holdout=holdout,
-                shadow=shadow,
-                window=span("window", window),
-                deadline=moment("deadline", deadline, self.clock()),
-                credit=credit,
-                objective=objective,
-                epsilon=epsilon,
-                request_id=request_id,
-            )
-            for _ in range(_ATTEMPTS - 1):
-                self.expire()
-                with self.store.read() as session:
-                    known = self._asked_before(session, request, deadline)
-                    if known is not None:
-                        return known
-                    world, due = self._synced(session, IN_ASK)
-                    self._check_sizes(session, request.sizes)
-                    past = self._track.past(session, self._ledger, world)
-                self._keep(due)
-                proposal = self._proposal(world, request, past)
-                with self.store.write() as session:
-                    if self._still_next(session, world, proposal, request):
-                        return self._open(session, proposal, request, deadline)
-            # Others kept opening rounds: choose while they wait.
-            with self.store.write() as session:
-                known = self._asked_before(session, request, deadline)
-                if known is not None:
-                    return known
-                world = self._current(session)
-                if not self._model.serves(world):
-                    self._synced(session)
-                self._check_sizes(session, request.sizes)
-                past = self._track.past(session, self._ledger, world)
-                return self._open(session, self._proposal(world, request, past), request, deadline)
-
-    def _asked_before(self, session: Session, request: Request, deadline: Any) -> Ask | None:
-        if request.request_id is None:
-            return None
-        record = session.round_by_request(self._record.campaign, request.request_id)
-        if record is None:
-            return None
-        world = self._current(session)
-        check_same(record, request, fingerprint(world, request, deadline))
-        return as_ask(self, world, record)
-
-    def _proposal(self, world: World, request: Request, past: Past) -> Proposal:
-        seed, now = self.settings["seed"], self.clock()
-        return propose(self._model.policy, world, self._ledger, request, past, seed=seed, now=now)
-
-    def _still_next(self, session: Session, world: World, proposal: Proposal, request: Request) -> bool:
-        """Whether the choice may be opened as a round: same network, nobody asked meanwhile.
-
-        What was told or closed meanwhile is no reason to choose again: the round says how far behind its choice was.
-        """
-        repeated = request.request_id is not None and session.round_by_request(
-            self._record.campaign, request.request_id
-        )
-        same = self._current(session).revision == world.revision
-        return not repeated and same and self._ledger.next_number() == proposal.number
-
-    def _open(self, session: Session, proposal: Proposal, request: Request, given: Any) -> Ask:
-        self._check_sizes(session, request.sizes)
-        assert self._world is not None
-        number, opened = self._record.campaign, proposal.opened
-        deadline = request.deadline
-        if deadline is None and request.window is not None:
-            deadline = opened + request.window
-        payload = {**proposal.payload, "behind": self._model.behind(self._world, self._ledger)}
-        if request.request_id is not None:
-            payload["request"] = fingerprint(self._world, request, given)
-        identifier = round_id(self._record, proposal.number)
-        counts = {"id": identifier, "contacted": len(proposal.payload["contacted"])}
-        seq = session.append_event(number, "asked", proposal.number, counts, opened)
-        record = RoundRecord(
-            proposal.number, identifier, "open", opened, deadline, None, seq, request.request_id, payload
-        )
-        session.put_round(number, record)
-        session.put_blob(number, f"explain-{proposal.number:08d}", proposal.evidence.to_blob())
-        return as_ask(self, self._world, record)
+        arguments = {name: value for name, value in locals().items() if name != "self"}
+        return as_ask(self, *open_round(self._handle, arguments))
 
     def explain(self, round_id: str, user: int | str | None = None) -> Explanation | RoundExplanation:
         """Why a user was or was not chosen in a round; without a user, all seeds."""
-        with self._lock, self.store.read() as session:
-            world, record = self._current(session), self._found(session, round_id)
-            data = session.blob(self._record.campaign, f"explain-{record.number:08d}")
+        with self._handle.read() as view:
+            world, record = view.world, view.round(round_id)
+            data = view.session.blob(view.number, f"explain-{record.number:08d}")
             if data is None:
                 raise StateError(f"round {round_id} is imported history: it has no choice of ours to explain.")
             evidence = Evidence.from_blob(data)
@@ -260,47 +214,20 @@ class Campaign(CampaignOffers):
             with both values, and the earlier one stands. A source that was not contacted, an unknown user or edge or
             a malformed row refuses the whole batch.
         """
-        with self._lock:
-            with self.store.read() as session:
-                world = self._current(session)
-                batch = read_responses(responses, strings=world.strings)
-                # Before the others have to wait: all that needs no lock.
-                resolved = resolve(world, self._found(session, round_id), batch)
-            now = self.clock()
-            if self._ledger.due(now):
-                self.expire(now)
-            with self.store.write() as session:
-                world = self._current(session)
-                self._close_due(session, now)
-                record = self._found(session, round_id)
-                if record.status == "cancelled":
-                    raise StateError(f"round {round_id} was cancelled and takes no responses. Ask for a new round.")
-                if record.payload["kind"] == "history":
-                    raise StateError(f"round {round_id} is imported history. Use import_history for more of it.")
-                if world.revision != resolved.revision:
-                    resolved = resolve(world, record, batch)
-                told = self._told_before(session, record.number, world)
-                applied = apply_batch(session, self._record.campaign, world, record, batch, resolved, told, now)
-            if applied.seq:
-                # On the next call the log says whether anybody else has told this round something since.
-                told.add(world, applied.edges, applied.nodes)
-                self._told = (record.number, (self._ledger.loads, applied.seq), told)
-            return applied.report
+        return tell(self._handle, round_id, responses)
 
     def close(self, round_id: str) -> Ask:
         """Close a round: silence becomes "no", and the model learns it. Closing again changes nothing."""
-        with self._lock:
+        with self._handle.alone():
             now = self.clock()
-            with self._prepared(now).write() as session:
-                world = self._current(session)
-                self._close_due(session, now)
-                record = self._found(session, round_id)
+            with self._handle.change(now) as view:
+                record = view.round(round_id)
                 if record.status == "cancelled":
                     raise StateError(f"round {round_id} was cancelled; there is nothing to close.")
                 if record.status == "open":
-                    record = self._finish(session, record, "closed", now)
-                closed = as_ask(self, world, record)
-            self._advance(IN_CLOSE)
+                    record = view.finish(record, "closed", now)
+                closed = as_ask(self, view.world, record)
+            self._handle.learn(IN_CLOSE)
             return closed
 
     def cancel(self, round_id: str) -> Ask:
@@ -309,28 +236,56 @@ class Campaign(CampaignOffers):
         A closed round can be cancelled only if it could not be learned (``status().quarantined`` names such rounds).
         """
         now = self.clock()
-        with self._lock, self._prepared(now).write() as session:
-            world = self._current(session)
-            self._close_due(session, now)
-            record = self._found(session, round_id)
-            left_out = record.id in self._ledger.quarantined()
+        with self._handle.change(now) as view:
+            record = view.round(round_id)
+            left_out = record.id in view.ledger.quarantined()
             if record.status == "closed" and not left_out:
                 raise StateError(f"round {round_id} is closed and its responses are learned; it cannot be cancelled.")
             if record.status == "open" or left_out:
-                record = self._finish(session, record, "cancelled", now)
-            return as_ask(self, world, record)
+                record = view.finish(record, "cancelled", now)
+            return as_ask(self, view.world, record)
+
+    def expire(self, now: float | None = None) -> list[str]:
+        """Close the rounds whose deadline has passed; returns their ids. Other calls do so by themselves."""
+        return self._handle.expire(self.clock() if now is None else check_moment("now", now))
 
     def probabilities(self, product: Any) -> NDArray[np.float64]:
         """What the policy believes of every edge for a product, exploration included, in graph order.
 
         ``product`` is as :meth:`ask` takes it, so that ``("lamp", "email")`` gives the belief for a strategy.
         """
-        with self._lock:
-            vectors = self._context(product).vectors
-            with self.store.read() as session:
-                self._synced(session)
-                self._check_sizes(session, [vector.size for vector in vectors])
-            return self._model.policy.score(contexts(vectors, None)[0])
+        with self._handle.read() as view:
+            vectors = read_context(product, *view.catalogues()).vectors
+            self._handle.model.sync(view)
+            check_sizes(view.ledger, view.catalogues(), [vector.size for vector in vectors])
+            return self._handle.model.policy.score(contexts(vectors, None)[0])
+
+    def add_products(self, ids: ArrayLike, features: ArrayLike) -> None:
+        """Add products to the catalogue, one row of features each."""
+        self._extend("product", ids, features, None)
+
+    def add_strategies(self, ids: ArrayLike, features: ArrayLike, costs: ArrayLike | None = None) -> None:
+        """Add strategies (channels, offers, discounts …) to the catalogue.
+
+        Parameters
+        ----------
+        ids
+            Their ids.
+        features
+            One row of features each. If no two strategies are alike, give each a 1 in a place of its own.
+        costs
+            What each adds to the cost of contacting a user; by default 0.
+        """
+        self._extend("strategy", ids, features, costs)
+
+    def _extend(self, kind: str, ids: ArrayLike, features: ArrayLike, costs: ArrayLike | None) -> None:
+        now, many = self.clock(), PLURAL[kind]
+        with self._handle.change(now) as view:
+            grown = view.catalogue(kind).extended(ids, features, costs)
+            if grown.features is not None:
+                check_fits(view.ledger, kind, grown.features.shape[1])
+            view.session.put_blob(view.number, many, grown.to_blob())
+            view.append(f"{many}_added", None, {many: len(grown.ids)}, now)
 
     def add_users(
         self,
@@ -349,38 +304,59 @@ class Campaign(CampaignOffers):
         leaves out of taste, credit, exposure and coordinates is zero.
         """
         now = self.clock()
-        with self._lock, self._prepared(now).write() as session:
-            world, campaign = self._current(session), self._record.campaign
-            self._close_due(session, now)
-            grown = add_users(world, ids, features, sources, targets, costs, groups, self._ledger.next_number())
+        with self._handle.change(now) as view:
+            world = view.world
+            grown = add_users(world, ids, features, sources, targets, costs, groups, view.ledger.next_number())
             fresh = as_id_array(ids, "ids")
             if fresh.size:
-                session.add_users(campaign, grown.keys[world.keys.size :], fresh.tolist())
-            self._put_world(session, grown)
+                view.session.add_users(view.number, grown.keys[world.keys.size :], fresh.tolist())
+            view.put_world(grown)
             counts = {"users": int(fresh.size), "edges": grown.graph.n_edges - world.graph.n_edges}
-            session.append_event(campaign, "users_added", None, {**counts, "world": grown.revision}, now)
+            view.append("users_added", None, {**counts, "world": grown.revision}, now)
 
     def import_history(self, responses: Any, product: Any = None) -> HistoryReport:
         """Learn from past campaigns; see :func:`tensorucb.campaign._history.import_history`."""
-        from tensorucb.campaign._history import import_history
-
-        return import_history(self, responses, product)
+        return import_history(self._handle, responses, product)
 
     def lift(self) -> Lift:
         """Compare followers of contacted and of held-out users; see :class:`~tensorucb.campaign.Lift`."""
-        from tensorucb.campaign._lift import lift
-
-        return lift(self)
+        return lift(self._handle)
 
     def export(self, directory: str | os.PathLike[str]) -> list[Path]:
         """Write rounds, responses, node events, the log, users, products and strategies as Parquet files, by ids."""
-        from tensorucb.campaign._export import export
-
-        return export(self, directory)
+        return export(self._handle, directory)
 
     def forget(self, user: int | str) -> ForgetReport:
         """Remove a person from the log and the model, and prove it by replay."""
-        from tensorucb.campaign._forget import forget
+        return forget(self._handle, user)
 
-        self.expire()
-        return forget(self, user)
+    def sync(self) -> int:
+        """Bring the model up to date with the log and store due snapshots; returns how many rounds it learned.
+
+        :meth:`ask` and :meth:`close` do so too, but learn a slice at a time when late responses have changed a long
+        past; this call learns to the end.
+        """
+        with self._handle.alone():
+            self._handle.learn()
+            return self._handle.model.replayed
+
+    def model_hash(self) -> str:
+        """SHA-256 of everything the policy has learned from the log as it is now."""
+        return self._handle.model_hash()
+
+    def replay_hash(self) -> str:
+        """The same, learned again from the whole log without snapshots, by a policy of its own."""
+        return self._handle.replay_hash()
+
+    def disconnect(self) -> None:
+        """Release the store's connections and files."""
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.disconnect()
+
+    def __repr__(self) -> str:
+        return f"Campaign({self.name!r}, {self.store.masked_url})"

@@ -1,30 +1,23 @@
-"""What a campaign offers: catalogues of products and of strategies, and how an ask names entries of them."""
+"""Products and strategies: their catalogues, how an ask names entries of them, and the contexts they make."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.campaign._world import as_id_array, seal, unseal
+from tensorucb.campaign._ledger import Ledger
+from tensorucb.campaign._world import World, as_id_array, seal, unseal
 from tensorucb.checks import check_array, check_id, check_mapping, check_sequence, plain, shown
 from tensorucb.errors import InputError, ShapeError, UnknownIdError
+from tensorucb.policies import Product
 from tensorucb.policies._inputs import as_modes
 
-__all__ = [
-    "PLURAL",
-    "Catalogue",
-    "Context",
-    "read_context",
-    "read_shadow",
-    "read_strategies",
-    "with_strategy",
-]
-
 Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
 
 PLURAL = {"product": "products", "strategy": "strategies"}
 """What a catalogue holds, by kind: the name of its blob, and the end of the method that adds to it."""
@@ -231,3 +224,75 @@ def read_shadow(given: Any, offered: Catalogue | None) -> tuple[Any, tuple[int, 
                 "Name it there as well."
             )
     return list(named), tuple(offered.index(strategy) for strategy in named.values())
+
+
+def contexts(vectors: Sequence[Floats], features: Floats | None) -> list[Product]:
+    """The context of each strategy, as policies take it; without strategies one. The strategy always stands second."""
+    first, *rest = vectors
+    modes = [[first, *rest]] if features is None else [[first, row, *rest] for row in features]
+    return [parts[0] if len(parts) == 1 else parts for parts in modes]
+
+
+def contexts_of(payload: Mapping[str, Any]) -> list[Product]:
+    """The context of each strategy of a round in the log, which holds all features itself."""
+    vectors = [np.array(vector, dtype=np.float64) for vector in payload["product"]["vectors"]]
+    offered = payload.get("strategies")
+    return contexts(vectors, None if offered is None else np.array(offered["vectors"], dtype=np.float64))
+
+
+def strategies_of(world: World, payload: Mapping[str, Any]) -> Rows:
+    """For each user the place of the strategy they were contacted with; 0 for all others."""
+    places = np.zeros(world.graph.n_nodes, dtype=np.int64)
+    offered = payload.get("strategies")
+    if offered is not None:
+        keys = np.array(payload["contacted"], dtype=np.int64)
+        places[world.rows(keys)] = np.array(offered["contacted"], dtype=np.int64)[np.isin(keys, world.keys)]
+    return places
+
+
+def strategy_names(payload: Mapping[str, Any], users: str) -> dict[int, int | str] | None:
+    """Ids of the strategies of a round's ``seeds`` or ``contacted``, by the users' keys; None if it had none by id."""
+    offered, given = payload.get("strategies"), payload["product"].get("strategy")
+    if offered is not None:
+        return {key: offered["ids"][place] for key, place in zip(payload[users], offered[users], strict=True)}
+    return None if given is None else dict.fromkeys(payload[users], given)
+
+
+def check_fits(ledger: Ledger, kind: str, size: int) -> None:
+    """Refuse entries of a catalogue that no round of this campaign could use."""
+    known = ledger.sizes()
+    if known is None:
+        return
+    if kind == "strategy" and len(known) < 2:
+        raise ShapeError(
+            "the rounds of this campaign had no strategy, and no policy can learn from both kinds of rounds. "
+            "Create another campaign; import_history brings the past along."
+        )
+    wanted = known[list(PLURAL).index(kind)]
+    if size != wanted:
+        raise ShapeError(
+            f"this {kind} has {size} features, but those of the rounds of this campaign have {wanted}. "
+            "Give it as many, or create another campaign."
+        )
+
+
+def check_sizes(ledger: Ledger, catalogues: tuple[Catalogue, Catalogue], sizes: Sequence[int]) -> None:
+    """Refuse a context of other sizes than those before: no policy could learn from both."""
+    known, where = ledger.sizes(), "the rounds of this campaign"
+    if known is None:
+        held = [catalogue.features for catalogue in catalogues]
+        if held[1] is not None and len(sizes) < 2:
+            raise ShapeError(
+                "this campaign has strategies, so a round needs one. Give strategies= ('all', or some ids), or the "
+                "product together with a strategy: (product, strategy)."
+            )
+        known, where = list(sizes), "the catalogue"
+        for place, features in enumerate(held[: len(sizes)]):
+            known[place] = known[place] if features is None else features.shape[1]
+    if list(sizes) != known:
+        told = [" + ".join(map(str, values)) for values in (sizes, known)]
+        raise ShapeError(
+            f"this product has {told[0]} features, but the products of {where} have {told[1]}"
+            f"{' (a strategy and whatever else is given count as well)' if len(known) + len(sizes) > 2 else ''}. "
+            "Give it as many, or create another campaign."
+        )

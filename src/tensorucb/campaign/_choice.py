@@ -1,172 +1,117 @@
-"""From an ask's constraints to chosen rows: who may be chosen, the oracle that obeys, and a check of the answer."""
+"""The choice of users, and of what each of them gets: each context is scored once, and the scores are handed on."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from tensorucb.campaign._world import World, as_id_array
-from tensorucb.checks import check_count, check_mapping, shown
+from tensorucb.campaign._catalogue import contexts
+from tensorucb.campaign._constraints import CANDIDATES, Constraints, check_choice
+from tensorucb.campaign._reach import untouched
+from tensorucb.campaign._request import Request
+from tensorucb.campaign._world import World
 from tensorucb.errors import InputError, StateError
-from tensorucb.graph._arguments import check_values
-from tensorucb.oracle import Selection, select_pairs, select_seeds
-
-__all__ = [
-    "CANDIDATES",
-    "COOLDOWN",
-    "OPT_OUT",
-    "Choice",
-    "Constraints",
-    "PairOracle",
-    "RoundOracle",
-    "check_choice",
-    "constrain",
-]
+from tensorucb.graph import Graph
+from tensorucb.oracle import PairSelection, Selection, select_pairs
+from tensorucb.oracle._constraints import make_problem
+from tensorucb.oracle._direct import direct
+from tensorucb.oracle._select import QUALITY, cascade, check_settings
+from tensorucb.oracle.rr import Sampler
+from tensorucb.oracle.rr._sampler import check_probabilities
+from tensorucb.policies import Policy, Product
+from tensorucb.policies.beliefs import Beliefs, expected_probabilities
+from tensorucb.rng import stream_key
+from tensorucb.threads import thread_count
 
 Rows = NDArray[np.int64]
 Floats = NDArray[np.float64]
-OPT_OUT, COOLDOWN, CANDIDATES = 1, 2, 3
+_MEMORY = 2.0**31  # bytes for samples of cascades
 
 
-@dataclass(frozen=True)
-class Constraints:
-    """Who may be chosen in a round.
+def of_sources(graph: Graph, values: Floats, strategies: Rows) -> Floats:
+    """Of (strategies, edges) values the one of each edge for its source's strategy; (edges,) values as they are."""
+    if values.ndim == 1:
+        return values
+    return np.asarray(values[0] if len(values) == 1 else values[strategies[graph.sources], np.arange(graph.n_edges)])
 
-    Attributes
-    ----------
-    reasons
-        For each row 0 if the user may be chosen, else `OPT_OUT`, `COOLDOWN` or `CANDIDATES`.
-    must_include
-        Rows that have to be among the seeds.
-    prices, surcharges
-        What contacting each user costs, and what each strategy adds to that (one 0 without strategies). ``prices`` is
-        None if nothing has a cost.
-    budget, groups, quotas
-        As :func:`~tensorucb.oracle.select_seeds` takes them.
+
+def best_strategies(graph: Graph, values: Floats, costs: Floats) -> Rows:
+    """For each user the strategy with most responses by (strategies, edges) values; ties go to the cheaper one."""
+    order = np.argsort(costs, kind="stable")
+    sums = np.array([np.bincount(graph.sources, weights=values[s], minlength=graph.n_nodes) for s in order])
+    return np.asarray(order[np.argmax(sums, axis=0)], dtype=np.int64)
+
+
+class Scores:
+    """What a policy believes of every edge in each context of a round (one per strategy), each computed once.
+
+    A policy with a method ``beliefs`` gives expected and optimistic probabilities together. Others are asked for each
+    of them, and choose by themselves.
     """
 
-    reasons: NDArray[np.int8]
-    must_include: Rows
-    prices: Floats | None
-    surcharges: Floats
-    budget: float | None
-    groups: NDArray[Any] | None
-    quotas: Mapping[Any, int] | int | None
+    def __init__(self, policy: Policy, products: Sequence[Product]) -> None:
+        self.policy, self._products = policy, products
+        beliefs = getattr(policy, "beliefs", None)
+        self._both: list[Beliefs] | None = [beliefs(product) for product in products] if callable(beliefs) else None
 
-    @property
-    def allowed(self) -> Rows:
-        """Rows that may be chosen."""
-        return np.flatnonzero(self.reasons == 0)
+    def choose(self, place: int, k: int, oracle: RoundOracle) -> Rows:
+        """The users that the policy chooses in one context."""
+        if self._both is not None:
+            return oracle(self._both[place].optimistic, k)
+        return np.asarray(self.policy.choose(self._products[place], k, oracle), dtype=np.int64)
 
-    def costs(self) -> Floats | None:
-        """(strategies, users) what each contact costs, if there is a budget to keep."""
-        return None if self.budget is None or self.prices is None else self.prices + self.surcharges[:, None]
+    @cached_property
+    def means(self) -> Floats:
+        """(strategies, edges) expected probabilities, without exploration."""
+        if self._both is not None:
+            return _stacked([both.mean for both in self._both])
+        return _stacked([expected_probabilities(self.policy, product) for product in self._products])
 
-    def spent(self, rows: Rows, strategies: Rows) -> float | None:
-        """What contacting these users costs, each with its strategy; None if nothing has a cost."""
-        return None if self.prices is None else float((self.prices[rows] + self.surcharges[strategies]).sum())
-
-    def counts(self) -> dict[str, int]:
-        """How many users are left out, by reason."""
-        names = {OPT_OUT: "opt_out", COOLDOWN: "cooldown", CANDIDATES: "outside_candidates"}
-        return {name: int(np.count_nonzero(self.reasons == code)) for code, name in names.items()}
-
-
-def constrain(
-    world: World,
-    *,
-    exclude: ArrayLike | None,
-    candidates: ArrayLike | None,
-    must_include: ArrayLike | None,
-    rested: Rows,
-    costs: ArrayLike | None,
-    surcharges: Floats,
-    budget: float | None,
-    groups: ArrayLike | None,
-    quotas: Mapping[Any, int] | int | None,
-) -> Constraints:
-    """Checked constraints; ``rested`` are the rows contacted too recently, ``surcharges`` the strategies' costs."""
-    graph, n = world.graph, world.graph.n_nodes
-    reasons = np.zeros(n, dtype=np.int8)
-    if candidates is not None:
-        reasons[:] = CANDIDATES
-        reasons[graph.rows(candidates)] = 0
-    reasons[rested] = COOLDOWN
-    if exclude is not None:
-        reasons[graph.rows(exclude)] = OPT_OUT
-    forced = np.empty(0, dtype=np.int64) if must_include is None else graph.rows(must_include)
-    _check_forced(world, reasons, forced)
-    costs = world.costs if costs is None else costs
-    if costs is None and surcharges.any():
-        costs = np.zeros(n)
-    if budget is not None and costs is None:
-        raise InputError("a budget needs costs: give them to create_campaign, or to ask.")
-    if quotas is not None and groups is None:
-        groups = world.groups
-        if groups is None:
-            raise InputError("quotas need groups: give them to create_campaign, or to ask.")
-    if isinstance(quotas, Mapping):
-        named = check_mapping("quotas", quotas, "a mapping of groups to counts").items()
-        quotas = {label: check_count(f"the quota of group {shown(label)}", most, 0, 2**62) for label, most in named}
-    elif quotas is not None:
-        quotas = check_count("quotas", quotas, 0, 2**62)
-    return Constraints(
-        reasons,
-        forced,
-        None if costs is None else check_values(graph, costs, "costs"),
-        surcharges,
-        budget,
-        None if quotas is None or groups is None else as_id_array(groups, "groups"),
-        quotas,
-    )
+    @cached_property
+    def optimistic(self) -> Floats:
+        """(strategies, edges) probabilities to choose by, exploration included."""
+        if self._both is not None:
+            return _stacked([both.optimistic for both in self._both])
+        return _stacked([np.asarray(self.policy.score(product), dtype=np.float64) for product in self._products])
 
 
-def _check_forced(world: World, reasons: NDArray[np.int8], forced: Rows) -> None:
-    why = {OPT_OUT: "is excluded", COOLDOWN: "was contacted within the cooldown", CANDIDATES: "is not a candidate"}
-    for row in forced.tolist():
-        if reasons[row]:
-            raise InputError(
-                f"must_include names {shown(world.graph.ids[row].item())}, who {why[int(reasons[row])]}. "
-                "Drop them from one list."
-            )
+def _stacked(rows: list[Floats]) -> Floats:
+    return rows[0][None] if len(rows) == 1 else np.stack(rows)
 
 
 @dataclass
 class RoundOracle:
-    """The oracle that a policy chooses through: `select_seeds` under the round's constraints.
+    """The oracle that a policy chooses through: the best users under the round's constraints, in graph rows.
 
-    A policy that chooses on its own finds the rows it may use in ``candidates``. ``scores`` are the probabilities that
-    the choice was made by, exploration included. ``strategy`` is the place of the strategy that everybody gets.
+    A policy that chooses on its own finds the rows it may use in ``candidates``. After a choice, ``selection`` is the
+    answer and ``scores`` are the probabilities that it was made by, exploration included. ``strategy`` is the place of
+    the strategy that everybody gets. With (strategies, edges) ``pairs`` each user gets a strategy of their own, and
+    these scores count instead of those that the policy passes.
     """
 
     world: World
-    constraints: Constraints
-    objective: str
-    epsilon: float
+    rules: Constraints
+    request: Request
     rng: np.random.Generator
     strategy: int = 0
+    pairs: Floats | None = None
     candidates: Rows | None = field(init=False)
     selection: Selection | None = field(init=False, default=None)
     scores: Floats | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        limited = bool(self.constraints.reasons.any())
-        self.candidates = self.constraints.allowed if limited else None
+        self.candidates = self.rules.allowed if self.rules.reasons.any() else None
 
     def __call__(
-        self,
-        probabilities: NDArray[np.float64],
-        k: int,
-        *,
-        candidates: Rows | None = None,
-        must_include: Rows | None = None,
+        self, probabilities: Floats, k: int, *, candidates: Rows | None = None, must_include: Rows | None = None
     ) -> Rows:
         """The chosen rows, in the order of choice."""
-        rules, ids = self.constraints, self.world.graph.ids
+        rules = self.rules
         forced = rules.must_include if must_include is None else np.union1d(rules.must_include, must_include)
         reasons = rules.reasons
         if candidates is not None:
@@ -174,44 +119,52 @@ class RoundOracle:
             allowed[candidates] = True
             allowed[forced] = True
             reasons = np.where(allowed, reasons, CANDIDATES)
-        barred = np.flatnonzero(reasons)
-        self.selection = self._select(
-            probabilities,
+        self.scores = probabilities if self.pairs is None else self.pairs
+        self.selection = self._select(k, np.flatnonzero(reasons), forced)
+        return self.selection.rows
+
+    def _select(self, k: int, barred: Rows, forced: Rows) -> Selection:
+        costs, scores = self.rules.costs(), self.scores
+        if self.pairs is not None:
+            return self._select_pairs(self.pairs, k, costs, barred, forced)
+        if costs is not None and not costs.all():
+            # Somebody costs nothing, which only the choice of pairs knows how to weigh.
+            one = costs[self.strategy : self.strategy + 1]
+            return self._select_pairs(np.asarray(scores)[None], k, one, barred, forced)
+        graph, rules = self.world.graph, self.rules
+        p = check_probabilities(graph, scores)
+        problem = make_problem(
+            graph,
             k,
-            epsilon=self.epsilon,
-            objective=self.objective,
-            exclude=ids[barred] if barred.size else None,
-            must_include=ids[forced] if forced.size else None,
+            exclude=barred,
+            must_include=forced,
+            costs=None if costs is None else costs[self.strategy],
             budget=rules.budget,
             groups=rules.groups,
             quotas=rules.quotas,
-            rng=self.rng,
         )
-        return self.selection.rows
+        if self.request.objective == "direct":
+            return direct(graph, p, problem)
+        settings = check_settings(self.request.epsilon, None, QUALITY, _MEMORY, graph.n_nodes)
+        sampler = Sampler(graph, thread_count(None))
+        return cascade(sampler, p, problem, settings, "opim", stream_key(self.rng))
 
-    def _select(self, probabilities: Floats, k: int, **given: Any) -> Selection:
-        graph, costs = self.world.graph, self.constraints.costs()
-        self.scores = probabilities
-        if costs is None:
-            return select_seeds(graph, probabilities, k, **given)
-        if costs.all():
-            return select_seeds(graph, probabilities, k, costs=costs[self.strategy], **given)
-        # Somebody costs nothing, which only the choice of pairs knows how to weigh.
-        return select_pairs(graph, probabilities[None], k, costs=costs[self.strategy : self.strategy + 1], **given)
-
-
-@dataclass
-class PairOracle(RoundOracle):
-    """The oracle of a round in which each user gets a strategy of their own: `select_pairs` under the same constraints.
-
-    ``stack`` holds (strategies, edges) scores; what the policy passes is the score of one of them, and not used.
-    """
-
-    stack: Floats = field(default_factory=lambda: np.empty((0, 0)))
-
-    def _select(self, probabilities: Floats, k: int, **given: Any) -> Selection:
-        self.scores = self.stack
-        return select_pairs(self.world.graph, self.stack, k, costs=self.constraints.costs(), **given)
+    def _select_pairs(self, scores: Floats, k: int, costs: Floats | None, barred: Rows, forced: Rows) -> PairSelection:
+        ids, rules, request = self.world.graph.ids, self.rules, self.request
+        wanted: dict[str, Any] = {"objective": request.objective, "epsilon": request.epsilon}
+        return select_pairs(
+            self.world.graph,
+            scores,
+            k,
+            costs=costs,
+            budget=rules.budget,
+            exclude=ids[barred] if barred.size else None,
+            must_include=ids[forced] if forced.size else None,
+            groups=rules.groups,
+            quotas=rules.quotas,
+            rng=self.rng,
+            **wanted,
+        )
 
 
 @dataclass(frozen=True)
@@ -228,9 +181,14 @@ class Choice:
         Name of the policy.
     rule
         ``direct`` or ``cascade``: the oracle's objective; ``own``: the policy picked without the oracle.
-    scores
+    optimistic
         The probabilities that the oracle chose by, exploration included: one for each edge, or (strategies, edges);
         None if the policy picked without it.
+    means
+        (strategies, edges) expected probabilities, without exploration.
+    places
+        For each user of the network the place of the strategy that they get or would get: in a round with one strategy
+        for all that one, otherwise the best for them.
     per_user
         Whether each user has a strategy of their own.
     """
@@ -239,37 +197,99 @@ class Choice:
     strategies: Rows
     policy: str
     rule: str
-    scores: Floats | None
+    optimistic: Floats | None
+    means: Floats
+    places: Rows
     per_user: bool = False
 
 
-def check_choice(name: str, world: World, rules: Constraints, rows: Rows, strategies: Rows, k: int) -> None:
-    """Refuse a choice that breaks a constraint: better no round than the wrong people contacted."""
-    advice = f"{name} picks seeds on its own; use a policy that chooses through the oracle, or drop the constraint."
-    if np.unique(rows).size < rows.size or rows.size > k or (rules.budget is None and rows.size < k):
-        raise StateError(f"{name} chose {np.unique(rows).size} different users where {k} were asked for.")
-    barred = rows[rules.reasons[rows] != 0]
-    if barred.size:
-        raise StateError(f"{name} chose {world.graph.ids[barred[0]].item()!r}, who may not be chosen. {advice}")
-    missing = np.setdiff1d(rules.must_include, rows)
-    if missing.size:
-        user = world.graph.ids[missing[0]].item()
-        raise StateError(f"{name} left out {user!r}, whom must_include names. {advice}")
-    if rules.budget is not None:
-        spent = rules.spent(rows, strategies) or 0.0
-        if spent > rules.budget * (1 + 1e-12):
-            raise StateError(f"{name} chose users who cost {spent:g}, over the budget of {rules.budget:g}. {advice}")
-    for label, (used, quota) in group_use(rules, rows).items():
-        if used > quota:
-            raise StateError(f"{name} chose {used} users of group {label!r}, over its quota of {quota}. {advice}")
+def choose_users(
+    policy: Policy, world: World, rules: Constraints, request: Request, rng: np.random.Generator
+) -> Choice:
+    """Choose users under the request's constraints, and what each of them gets."""
+    k = _count(rules, request)
+    offered = request.strategies
+    products = contexts(request.context.vectors, None if offered is None else offered.features)
+    scores = Scores(policy, products)
+    graph = world.graph
+    if request.per_user:
+        oracle = RoundOracle(world, rules, request, rng, pairs=scores.optimistic)
+        rows, strategies = _each_their_own(scores, oracle, k)
+        places = best_strategies(graph, scores.means, rules.surcharges)
+        places[rows] = strategies
+    elif len(products) == 1:
+        oracle = RoundOracle(world, rules, request, rng)
+        rows, strategies, _ = _all_the_same(scores, oracle, k)
+        places = np.zeros(graph.n_nodes, dtype=np.int64)
+    else:
+        oracle, rows, strategies = _best_for_all(scores, world, rules, request, k, rng)
+        places = np.full(graph.n_nodes, strategies[0] if rows.size else 0, dtype=np.int64)
+    own = oracle.selection is None or not np.array_equal(oracle.selection.rows, rows)
+    rule, optimistic = ("own", None) if own else (request.objective, oracle.scores)
+    return Choice(rows, strategies, policy.name, rule, optimistic, scores.means, places, request.per_user)
 
 
-def group_use(rules: Constraints, rows: Rows) -> dict[Any, tuple[int, int]]:
-    """Of each group with a quota: seeds chosen, and the quota."""
-    if rules.groups is None or rules.quotas is None:
-        return {}
-    labels, counts = np.unique(rules.groups[rows], return_counts=True)
-    used = dict(zip(labels.tolist(), counts.tolist(), strict=True))
-    if not isinstance(rules.quotas, Mapping):
-        return {label: (count, int(rules.quotas)) for label, count in used.items()}
-    return {label: (used.get(label, 0), int(quota)) for label, quota in rules.quotas.items()}
+def _count(rules: Constraints, request: Request) -> int:
+    available = rules.allowed.size
+    if request.k is None and rules.budget is None:
+        raise InputError("k may be left out only with a budget; got neither.")
+    k = available if request.k is None else request.k
+    if rules.budget is None and k > available:
+        raise InputError(f"k = {k} users are wanted but only {available} may be chosen ({rules.counts()}). Lower k.")
+    k = min(k, available)
+    if k == 0:
+        raise InputError(f"nobody may be chosen ({rules.counts()}). Loosen the constraints.")
+    return k
+
+
+def _all_the_same(scores: Scores, oracle: RoundOracle, k: int) -> tuple[Rows, Rows, float]:
+    """The choice in one context, and its value to the policy, exploration included."""
+    world, rules = oracle.world, oracle.rules
+    rows = scores.choose(oracle.strategy, k, oracle)
+    strategies = np.full(rows.size, oracle.strategy, dtype=np.int64)
+    check_choice(scores.policy.name, world, rules, rows, strategies, k)
+    selection = oracle.selection
+    if selection is not None and np.array_equal(selection.rows, rows):
+        return rows, strategies, selection.spread
+    value = 0.0
+    if rules.surcharges.size > 1:
+        value = world.graph.n_nodes - float(untouched(world.graph, scores.optimistic[oracle.strategy], rows).sum())
+    return rows, strategies, value
+
+
+def _best_for_all(
+    scores: Scores, world: World, rules: Constraints, request: Request, k: int, rng: np.random.Generator
+) -> tuple[RoundOracle, Rows, Rows]:
+    """One strategy for everybody: the one whose choice of users has the largest value; ties go to the cheaper one.
+
+    A strategy with which the constraints cannot be kept, such as one beyond the budget, is left out.
+    """
+    # The same random numbers for all, so that strategies which the policy does not tell apart have the same value.
+    seed = int(rng.integers(2**63))
+    found: list[tuple[float, float, tuple[RoundOracle, Rows, Rows]]] = []
+    refused: InputError | StateError | None = None
+    for place, surcharge in enumerate(rules.surcharges.tolist()):
+        oracle = RoundOracle(world, rules, request, np.random.default_rng(seed), place)
+        try:
+            rows, strategies, value = _all_the_same(scores, oracle, k)
+        except (InputError, StateError) as error:
+            refused = refused or error
+            continue
+        found.append((value, -surcharge, (oracle, rows, strategies)))
+    if refused is not None and not found:
+        raise refused
+    return max(found, key=lambda entry: entry[:2])[2]
+
+
+def _each_their_own(scores: Scores, oracle: RoundOracle, k: int) -> tuple[Rows, Rows]:
+    """The best strategy for each user, chosen together with the users.
+
+    Users that the policy picks without the oracle get the strategy with most responses by the policy's scores.
+    """
+    world, rules = oracle.world, oracle.rules
+    rows = scores.choose(0, k, oracle)
+    places = best_strategies(world.graph, scores.optimistic, rules.surcharges)
+    if isinstance(oracle.selection, PairSelection):
+        places[oracle.selection.rows] = oracle.selection.strategies
+    check_choice(scores.policy.name, world, rules, rows, places[rows], k)
+    return rows, places[rows]

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tensorucb.campaign._ask import span
 from tensorucb.campaign._campaign import Campaign
 from tensorucb.campaign._catalogue import PLURAL, Catalogue
-from tensorucb.campaign._core import ERASING
 from tensorucb.campaign._credit import check_credit
+from tensorucb.campaign._handle import ERASING, find_campaign
 from tensorucb.campaign._model import SERVED, SNAPSHOTS
 from tensorucb.campaign._policy import build_policy, policy_spec
+from tensorucb.campaign._request import span
 from tensorucb.campaign._world import World, make_world, world_to_blob
 from tensorucb.checks import (
     check_callable,
@@ -38,7 +38,7 @@ from tensorucb.graph._arguments import check_graph
 from tensorucb.moments import check_moment
 from tensorucb.policies import Policy
 from tensorucb.store import open_store
-from tensorucb.store._protocol import CampaignRecord, Session, Store
+from tensorucb.store._protocol import Store
 
 STORAGE = "sqlite:///campaigns.db"
 
@@ -85,16 +85,6 @@ def _opened(
 def _exists(store: Store, name: str) -> bool:
     with store.read() as session:
         return session.campaign(name) is not None
-
-
-def _known(session: Session, store: Store, name: str) -> CampaignRecord:
-    record = session.campaign(name)
-    if record is None:
-        names = [other.name for other in session.campaigns()]
-        raise UnknownIdError(
-            f"there is no campaign {shown(name)} in {store.masked_url}; it holds {shown(names or 'none')}."
-        )
-    return record
 
 
 def create_campaign(
@@ -283,7 +273,7 @@ def copy_campaign(
 
 def _copy(source: Store, name: str, target: Store, new_name: str) -> None:
     with source.read() as old:
-        record = _known(old, source, name)
+        record = find_campaign(old, source, name)
         users, rounds, events = old.users(record.campaign), old.rounds(record.campaign), old.events(record.campaign)
         names = [n for n in old.blobs(record.campaign) if not n.startswith((SNAPSHOTS, SERVED, ERASING))]
         blobs = {name: old.blob(record.campaign, name) for name in names}
@@ -310,7 +300,7 @@ def delete_campaign(name: str, *, storage: str | os.PathLike[str] | Store = STOR
     check_text("name", name)
     with _opened(storage, make=False) as store:
         with store.write() as session:
-            session.delete_campaign(_known(session, store, name).campaign)
+            session.delete_campaign(find_campaign(session, store, name).campaign)
         try:
             store.purge()
         except StoreError as error:

@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.campaign._choice import CANDIDATES, COOLDOWN, OPT_OUT, Choice, Constraints, group_use
+from tensorucb.campaign._choice import Choice, of_sources
+from tensorucb.campaign._constraints import CANDIDATES, COOLDOWN, OPT_OUT, Constraints, group_use
 from tensorucb.campaign._reach import Outlook, untouched
-from tensorucb.campaign._strategies import of_sources
 from tensorucb.campaign._world import World, seal, unseal
 from tensorucb.graph import Graph
 from tensorucb.store._protocol import RoundRecord
-
-__all__ = ["Evidence", "Explanation", "RoundExplanation", "collect_evidence", "explain_round", "explain_user"]
 
 Floats = NDArray[np.float64]
 
@@ -130,13 +128,11 @@ class Evidence:
         return replace(self, arrays=arrays)
 
 
-def collect_evidence(
-    world: World, rules: Constraints, choice: Choice, outlook: Outlook, strategies: NDArray[np.int64], means: Floats
-) -> Evidence:
+def collect_evidence(world: World, rules: Constraints, choice: Choice, outlook: Outlook) -> Evidence:
     """Record what explanations of this choice need.
 
-    ``outlook`` has the expected probabilities, each edge with the strategy that its source gets or would get
-    (``strategies``); ``means`` are those of all strategies, not corrected.
+    ``outlook`` has the expected probabilities, corrected, each edge with the strategy that its source gets or would
+    get.
 
     Users are compared with the last one chosen, both in that place: after all the others chosen. ``values`` is what
     the choice compared, exploration included; greedy takes the largest, so nobody who might have been chosen has more
@@ -147,8 +143,8 @@ def collect_evidence(
     others, last = rows[:-1], rows[-1:]
     gains = _added(graph, p, untouched(graph, p, others))
     values = gains
-    if choice.scores is not None and choice.rule == "direct":
-        optimistic = of_sources(graph, choice.scores, strategies)
+    if choice.optimistic is not None and choice.rule == "direct":
+        optimistic = of_sources(graph, choice.optimistic, choice.places)
         free = untouched(graph, optimistic, others)
         values = free + _added(graph, optimistic, free)
     free_rows = np.setdiff1d(rules.allowed, rows)
@@ -174,10 +170,10 @@ def collect_evidence(
         "left_keys": world.keys[barred],
         "left_codes": rules.reasons[barred],
     }
-    if len(means) > 1:
-        arrays["seed_offers"] = _offers(graph, outlook, means, rows)
-        arrays["ranked_offers"] = _offers(graph, outlook, means, top)
-        arrays["ranked_strategies"] = strategies[top]
+    if len(choice.means) > 1:
+        arrays["seed_offers"] = _offers(graph, outlook, choice.means, rows)
+        arrays["ranked_offers"] = _offers(graph, outlook, choice.means, top)
+        arrays["ranked_strategies"] = choice.places[top]
     if (rules.reasons == CANDIDATES).any():
         arrays["candidate_keys"] = world.keys[rules.reasons != CANDIDATES]
     settings = {

@@ -12,26 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorucb.campaign._ask import Ask, as_ask
-from tensorucb.campaign._strategies import strategy_names
+from tensorucb.campaign._catalogue import Catalogue, strategy_names
+from tensorucb.campaign._handle import Handle
+from tensorucb.campaign._world import World
 from tensorucb.checks import check_path, shown_path
 from tensorucb.errors import InputError
 from tensorucb.files import staged
+from tensorucb.store._protocol import RoundRecord
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from tensorucb.campaign._campaign import Campaign
-    from tensorucb.campaign._catalogue import Catalogue
-    from tensorucb.campaign._world import World
-    from tensorucb.store._protocol import RoundRecord
-
-__all__ = ["export"]
-
 MANIFEST = "manifest.json"
 
 
-def export(campaign: Campaign, directory: str | os.PathLike[str]) -> list[Path]:
+def export(handle: Handle, directory: str | os.PathLike[str]) -> list[Path]:
     """Write rounds, seeds, responses, node events, the log, users, edges, products and strategies to ``directory``.
 
     Returns the files; the last one is ``manifest.json``, which names the others with their rows and checksums. It is
@@ -40,17 +35,14 @@ def export(campaign: Campaign, directory: str | os.PathLike[str]) -> list[Path]:
     folder = check_path("directory", directory)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{shown_path(folder)} is a file; name a directory to export to.")
-    with campaign._lock, campaign.store.read() as session:
-        world = campaign._current(session)
-        number = campaign._record.campaign
-        records = [record for _, record in sorted(campaign._ledger.rounds.items())]
-        asks = [as_ask(campaign, world, record) for record in records]
+    with handle.read() as view:
+        session, number, world, records = view.session, view.number, view.world, view.rounds()
         responses = _responses(world, [(r.id, session.edge_responses(number, r.number)) for r in records])
         acted = _node_events(world, [(r.id, session.node_events(number, r.number)) for r in records])
         events = _log(session.events(number))
-        products, strategies = (campaign._catalogue(session, kind) for kind in ("product", "strategy"))
+        products, strategies = view.catalogues()
     frames = {
-        "rounds": _rounds(asks, records),
+        "rounds": _rounds(records),
         "seeds": _seeds(records, world),
         "responses": responses,
         "node_events": acted,
@@ -65,8 +57,8 @@ def export(campaign: Campaign, directory: str | os.PathLike[str]) -> list[Path]:
         about = {
             "format": "tensorucb campaign export",
             "version": 1,
-            "campaign": campaign.name,
-            "exported": datetime.fromtimestamp(campaign.clock(), UTC).isoformat(timespec="seconds"),
+            "campaign": handle.record.name,
+            "exported": datetime.fromtimestamp(handle.clock(), UTC).isoformat(timespec="seconds"),
             "tensorucb": version("tensorucb"),
             "last_event": events["seq"].max(),
             "files": lines,
@@ -88,7 +80,7 @@ def _id_type(world: World) -> Any:
     return pl.String if world.strings else pl.Int64
 
 
-def _rounds(asks: list[Ask], records: list[RoundRecord]) -> pl.DataFrame:
+def _rounds(records: list[RoundRecord]) -> pl.DataFrame:
     import polars as pl
 
     schema = {
@@ -110,20 +102,20 @@ def _rounds(asks: list[Ask], records: list[RoundRecord]) -> pl.DataFrame:
     }
     rows = [
         (
-            ask.id,
-            ask.number,
-            ask.kind,
-            ask.status,
-            None if ask.product is None else str(ask.product),
+            record.id,
+            record.number,
+            record.payload["kind"],
+            record.status,
+            None if record.payload["product"]["id"] is None else str(record.payload["product"]["id"]),
             # Imported history was asked by nobody: it has none of these.
             *(record.payload.get(name) for name in ("k", "window", "credit")),
-            ask.opened,
-            ask.deadline,
-            ask.closed,
-            ask.cost,
-            *((None,) * 3 if ask.reach is None else (ask.reach.mean, ask.reach.low, ask.reach.high)),
+            record.opened,
+            record.deadline,
+            record.closed,
+            record.payload.get("cost"),
+            *((record.payload["reach"] or {}).get(name) for name in ("mean", "low", "high")),
         )
-        for ask, record in zip(asks, records, strict=True)
+        for record in records
     ]
     return pl.DataFrame(rows, schema=schema, orient="row")
 

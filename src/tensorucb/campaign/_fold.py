@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.campaign._credit import credits
+from tensorucb.campaign._catalogue import contexts_of, strategies_of
+from tensorucb.campaign._choice import of_sources
 from tensorucb.campaign._ledger import Ledger, Pair, link, place
-from tensorucb.campaign._strategies import contexts_of, of_sources, strategies_of
+from tensorucb.campaign._told import learned
 from tensorucb.campaign._world import World, seal, unseal
 from tensorucb.errors import FileFormatError
 from tensorucb.policies import Policy, PolicyState
 from tensorucb.policies.beliefs import expected_probabilities
-from tensorucb.store._protocol import EdgeResponses, NodeEvents, RoundRecord, Session
+from tensorucb.store._protocol import RoundRecord
 
-__all__ = ["Fold", "UnlearnableRoundWarning", "learned", "pairs_of"]
+if TYPE_CHECKING:
+    from tensorucb.campaign._handle import View
 
 _REASON = 300  # characters of an error that the log keeps
 
@@ -30,51 +33,6 @@ class UnlearnableRoundWarning(RuntimeWarning):
 
 class _UnlearnableError(Exception):
     """The policy refused a round, or was left with something that is not a number."""
-
-
-def learned(
-    world: World,
-    record: RoundRecord,
-    told: EdgeResponses,
-    acted: NodeEvents,
-    probabilities: Callable[[], NDArray[np.float64]],
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Edges and outcomes that a closed round teaches, in graph order.
-
-    All out-edges of the contacted users, silence being 0; of an imported round only the edges that were told. What
-    was told of an edge and the credit from node events combine by maximum.
-    """
-    graph, payload = world.graph, record.payload
-    told_edges, told_outcomes = _told(world, told)
-    if payload["learn"] == "told":
-        order = np.argsort(told_edges, kind="stable")
-        return told_edges[order], told_outcomes[order]
-    edges = graph.out_edges(np.sort(world.rows(payload["contacted"])))
-    # An edge that joined later was not silent in this round, but may have been told.
-    edges = edges[(world.born[edges] <= record.number) | np.isin(edges, told_edges)]
-    outcomes = np.zeros(edges.size)
-    if acted.users.size:
-        known = np.isin(acted.users, world.keys)
-        users = world.rows(acted.users)
-        window = payload["window"]
-        outcomes = credits(
-            payload["credit"], graph, edges, users, acted.times[known], record.opened, window, probabilities
-        )
-    if told_edges.size:
-        at = np.searchsorted(edges, told_edges)
-        at[at == edges.size] = 0
-        held = edges[at] == told_edges if edges.size else np.zeros(told_edges.size, dtype=np.bool_)
-        outcomes[at[held]] = np.maximum(outcomes[at[held]], told_outcomes[held])
-    return edges, outcomes
-
-
-def _told(world: World, told: EdgeResponses) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    if told.sources.size == 0:
-        return np.empty(0, dtype=np.int64), np.empty(0)
-    known = np.isin(told.sources, world.keys) & np.isin(told.targets, world.keys)
-    edges = world.graph.edge_between(world.rows(told.sources[known]), world.rows(told.targets[known]))
-    outcomes = told.outcomes[known]
-    return edges[edges >= 0], outcomes[edges >= 0]
 
 
 @dataclass(frozen=True)
@@ -120,7 +78,7 @@ class Fold:
         self._mark = _Mark(0, first, self.policy.state())
 
     def take_over(self, other: Fold) -> None:
-        """Become what another fold of the same policy is."""
+        """Take over everything that another fold of the same policy has learned."""
         self.world = None
         self.policy.restore(other.policy.state())
         self.world, self.pairs, self.hash, self._mark = other.world, other.pairs, other.hash, other._mark
@@ -130,7 +88,7 @@ class Fold:
         """Where the last round learned stands in the order of learning."""
         return place(ledger.rounds[self.pairs[-1][0]]) if self.pairs else None
 
-    def learn(self, session: Session, ledger: Ledger, records: Sequence[RoundRecord]) -> None:
+    def learn(self, view: View, records: Sequence[RoundRecord]) -> None:
         """Learn some more rounds; those that cannot be learned are left out, and the ledger is told.
 
         Whether the policy still gives numbers is looked at once, at the end.
@@ -140,26 +98,26 @@ class Fold:
         with self._unsafe() as world:
             try:
                 for record in records:
-                    self._take(session, ledger.campaign, world, record)
+                    self._take(view, world, record)
                 self._check_scores(records[-1])
                 self._count(records)
             except _UnlearnableError:
-                self._one_by_one(session, ledger, world, records)
+                self._one_by_one(view, world, records)
 
-    def to_blob(self, session: Session, ledger: Ledger) -> bytes:
+    def to_blob(self, view: View) -> bytes:
         """The fold as bytes. This looks at the policy's state too, and leaves out rounds which spoiled that."""
         with self._unsafe() as world:
             try:
                 self._mark = _Mark(len(self.pairs), self.hash, self._checked_state())
             except _UnlearnableError:
-                self._one_by_one(session, ledger, world, [])
+                self._one_by_one(view, world, [])
         state = self._mark.state
         learned = {"basis": self.hash, "world": world.revision, "rounds": self.pairs}
         return seal("snapshot", {**learned, "state": dict(state.settings)}, state.arrays)
 
     @contextmanager
     def _unsafe(self) -> Iterator[World]:
-        """Interrupted in here, the policy holds nobody knows what, and nothing must be built on it."""
+        """While this block runs, the fold counts as empty: an interrupted policy must not be built on."""
         world, self.world = self.world, None
         assert world is not None
         yield world
@@ -171,19 +129,19 @@ class Fold:
             self.hash = link(self.hash, pair)
         self.pairs = [*self.pairs, *pairs]
 
-    def _one_by_one(self, session: Session, ledger: Ledger, world: World, records: Sequence[RoundRecord]) -> None:
+    def _one_by_one(self, view: View, world: World, records: Sequence[RoundRecord]) -> None:
         """Learn again from the last sound state, to find out which round it was that cannot be learned."""
-        since = [ledger.rounds[number] for number, _ in self.pairs[self._mark.count :]]
+        since = [view.ledger.rounds[number] for number, _ in self.pairs[self._mark.count :]]
         self.pairs, self.hash = self.pairs[: self._mark.count], self._mark.hash
         self.policy.restore(self._mark.state)
         for record in [*since, *records]:
             try:
-                self._take(session, ledger.campaign, world, record)
+                self._take(view, world, record)
                 self._check_scores(record)
                 state = self._checked_state()
             except _UnlearnableError as error:
                 self.policy.restore(self._mark.state)
-                ledger.leave_out(record.number, str(error))
+                view.ledger.leave_out(record.number, str(error))
                 warnings.warn(
                     f"round {record.id} could not be learned and is left out of the model ({error}). The campaign "
                     "goes on; cancel the round if nobody needs it.",
@@ -194,8 +152,8 @@ class Fold:
             self._count([record])
             self._mark = _Mark(len(self.pairs), self.hash, state)
 
-    def _take(self, session: Session, campaign: int, world: World, record: RoundRecord) -> None:
-        told, acted = session.edge_responses(campaign, record.number), session.node_events(campaign, record.number)
+    def _take(self, view: View, world: World, record: RoundRecord) -> None:
+        told = view.told(record.number)
         with _blamed():
             products, places = contexts_of(record.payload), strategies_of(world, record.payload)
 
@@ -204,7 +162,7 @@ class Fold:
                 return of_sources(world.graph, means, places)
 
             # Credit is a matter of the whole round; then each strategy teaches what was done with it, in a fixed order.
-            edges, outcomes = learned(world, record, told, acted, believed)
+            edges, outcomes = learned(world, record, told, believed)
             used = sorted(set(places[world.rows(record.payload["contacted"])].tolist())) or [0]
             for place in used:
                 own = slice(None) if len(products) == 1 else places[world.graph.sources[edges]] == place

@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tensorucb.campaign._core import ERASING
 from tensorucb.campaign._explain import Evidence
-from tensorucb.campaign._world import World, drop_user
+from tensorucb.campaign._handle import ERASING, Handle, View
+from tensorucb.campaign._world import drop_user
 from tensorucb.checks import check_id
 from tensorucb.errors import StoreError, UnknownIdError
-from tensorucb.store._protocol import RoundRecord, Session
-
-if TYPE_CHECKING:
-    from tensorucb.campaign._campaign import Campaign
-
-__all__ = ["ForgetReport", "forget"]
+from tensorucb.store._protocol import RoundRecord
 
 _TELLING = 6  # bytes; shorter ids turn up in any file by chance
 
@@ -65,71 +60,71 @@ class ForgetReport:
     completed: bool = False
 
 
-def forget(campaign: Campaign, user: int | str) -> ForgetReport:
+def forget(handle: Handle, user: int | str) -> ForgetReport:
     """Remove a person from the log and the model, and prove it by replay."""
     user = check_id("user", user)
-    with campaign._lock:
-        before = campaign.model_hash()
-        removed = _erase(campaign, user)
-        campaign._world, campaign._model = None, campaign._fresh_model()
-        _purge(campaign, user)
-        after, replay = campaign.model_hash(), campaign.replay_hash()
-        with campaign.store.read() as session:
-            ids = session.users(campaign._record.campaign)[1]
-            elsewhere = _elsewhere(session, campaign._record.campaign, user)
-    files, absent = _search(campaign.store.url, user, ids)
+    with handle.alone():
+        handle.expire(handle.clock())
+        before = handle.model_hash()
+        removed = _erase(handle, user)
+        handle.start_again()
+        _purge(handle, user)
+        after, replay = handle.model_hash(), handle.replay_hash()
+        with handle.read() as view:
+            ids = view.session.users(view.number)[1]
+            elsewhere = _elsewhere(view, user)
+    files, absent = _search(handle.store.url, user, ids)
     proven = after == replay and user not in ids and absent is not False
     counts = (0, 0) if removed is None else removed
     return ForgetReport(*counts, before, after, replay, proven, files, absent, elsewhere, removed is None)
 
 
-def _erase(campaign: Campaign, user: int | str) -> tuple[int, int] | None:
+def _erase(handle: Handle, user: int | str) -> tuple[int, int] | None:
     """Numbers of responses and rounds that named the user; None if only a purge is left to do."""
-    number = campaign._record.campaign
-    with campaign.store.write() as session:
-        world = campaign._current(session)
+    with handle.write() as view:
+        world = view.world
         try:
             row = int(world.graph.rows([user])[0])
         except UnknownIdError:
-            if not session.blobs(number, ERASING):
+            if not view.session.blobs(view.number, ERASING):
                 raise
             return None
         # In the same transaction: whoever comes after a crash can see that the files still hold somebody.
-        session.put_blob(number, f"{ERASING}{world.revision:08d}", b"")
-        return _remove(campaign, session, world, row)
+        view.session.put_blob(view.number, f"{ERASING}{world.revision:08d}", b"")
+        return _remove(view, row, handle.clock())
 
 
-def _purge(campaign: Campaign, user: int | str) -> None:
-    number = campaign._record.campaign
-    with campaign.store.read() as session:
+def _purge(handle: Handle, user: int | str) -> None:
+    with handle.read() as view:
         # Only these: somebody else may forget while this purge runs, and their mark must outlive it.
-        marks = session.blobs(number, ERASING)
+        marks = view.session.blobs(view.number, ERASING)
     try:
-        campaign.store.purge()
+        handle.store.purge()
     except StoreError as error:
         raise StoreError(
             f"{user!r} is gone from the log and the model, but the store's files may still hold the id ({error}) "
             "Then open the campaign or forget the same id again: that finishes it."
         ) from error
-    with campaign.store.write() as session:
-        session.delete_blobs(number, marks)
+    with handle.write() as view:
+        view.session.delete_blobs(view.number, marks)
 
 
-def _elsewhere(session: Session, number: int, user: int | str) -> tuple[str, ...]:
+def _elsewhere(view: View, user: int | str) -> tuple[str, ...]:
     """Other campaigns with a user of this id; as text, since one file's 7 is another's "7"."""
-    others = [record for record in session.campaigns() if record.campaign != number]
+    session = view.session
+    others = [record for record in session.campaigns() if record.campaign != view.number]
     return tuple(
         record.name for record in others if any(str(known) == str(user) for known in session.users(record.campaign)[1])
     )
 
 
-def _remove(campaign: Campaign, session: Session, world: World, row: int) -> tuple[int, int]:
-    number, key = campaign._record.campaign, int(world.keys[row])
-    smaller = drop_user(world, row)
+def _remove(view: View, row: int, now: float) -> tuple[int, int]:
+    session, number, key = view.session, view.number, int(view.world.keys[row])
+    smaller = drop_user(view.world, row)
     responses = session.erase_user(number, key)
-    campaign._put_world(session, smaller)
+    view.put_world(smaller)
     touched = 0
-    for record in campaign._ledger.rounds.values():
+    for record in view.ledger.rounds.values():
         changed = _without(record, key)
         touched += changed is not record
         # On another network a round that could not be learned is tried again.
@@ -147,7 +142,7 @@ def _remove(campaign: Campaign, session: Session, world: World, row: int) -> tup
             # The reason is a policy's error message, which may name anybody.
             session.replace_event_payload(number, event.seq, {**event.payload, "reason": ""})
     payload = {"responses": responses, "rounds": touched, "world": smaller.revision}
-    session.append_event(number, "forgotten", None, payload, campaign.clock())
+    view.append("forgotten", None, payload, now)
     return responses, touched
 
 

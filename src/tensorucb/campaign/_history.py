@@ -5,22 +5,18 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tensorucb.campaign._ask import round_id
-from tensorucb.campaign._catalogue import Context, read_context, with_strategy
+from tensorucb.campaign._catalogue import Context, check_sizes, read_context, with_strategy
+from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._responses import Batch, read_responses
 from tensorucb.campaign._world import World
 from tensorucb.checks import check_id, is_missing, plain, shown
 from tensorucb.errors import InputError
-from tensorucb.store._protocol import EdgeResponses, RoundRecord, Session
-
-if TYPE_CHECKING:
-    from tensorucb.campaign._campaign import Campaign
-
-__all__ = ["HistoryReport", "import_history"]
+from tensorucb.store._protocol import CampaignRecord, EdgeResponses, RoundRecord
 
 
 @dataclass(frozen=True)
@@ -33,7 +29,7 @@ class HistoryReport:
 
 
 @dataclass(frozen=True)
-class _Past:
+class _PastRound:
     """One past round: its context, responses, a hash of the caller's label and context, and one of it all."""
 
     context: Context
@@ -42,12 +38,12 @@ class _Past:
     fingerprint: str
 
 
-def import_history(campaign: Campaign, responses: Any, product: Any = None) -> HistoryReport:
+def import_history(handle: Handle, responses: Any, product: Any = None) -> HistoryReport:
     """Learn from past campaigns, before everything else in the order of learning.
 
     Parameters
     ----------
-    campaign
+    handle
         The campaign.
     responses
         Edge responses as ``tell`` takes them, with a field ``product`` (an id of the catalogue) unless the argument is
@@ -61,21 +57,18 @@ def import_history(campaign: Campaign, responses: Any, product: Any = None) -> H
     HistoryReport
         Importing the same again changes nothing.
     """
-    with campaign._lock:
-        with campaign.store.read() as session:
-            strings = campaign._current(session).strings
-        batch = read_responses(responses, strings=strings)
-        if batch.nodes.rows.size:
-            raise InputError(f"history must be edge responses; row {batch.nodes.rows[0]} is a node event.")
-        now = campaign.clock()
-        with campaign._prepared(now).write() as session:
-            world = campaign._current(session)
-            campaign._close_due(session, now)
-            return _write(campaign, session, _past_rounds(campaign, session, world, batch, product))
+    with handle.read() as view:
+        strings = view.world.strings
+    batch = read_responses(responses, strings=strings)
+    if batch.nodes.rows.size:
+        raise InputError(f"history must be edge responses; row {batch.nodes.rows[0]} is a node event.")
+    now = handle.clock()
+    with handle.change(now) as view:
+        return _write(view, handle.record, _past_rounds(view, batch, product), now)
 
 
-def _past_rounds(campaign: Campaign, session: Session, world: World, batch: Batch, product: Any) -> list[_Past]:
-    edges = batch.edges
+def _past_rounds(view: View, batch: Batch, product: Any) -> list[_PastRound]:
+    world, edges = view.world, batch.edges
     if product is None and "product" not in batch.extra:
         raise InputError("history needs a field 'product' with ids of the catalogue, or the argument product.")
     s, t = world.known(edges.sources, edges.rows, "source"), world.known(edges.targets, edges.rows, "target")
@@ -91,7 +84,7 @@ def _past_rounds(campaign: Campaign, session: Session, world: World, batch: Batc
     products = nothing
     if product is None:
         products = [check_id(f"product in row {row}", _whole(v)) for row, v in enumerate(batch.extra["product"])]
-    catalogues = campaign._catalogue(session, "product"), campaign._catalogue(session, "strategy")
+    catalogues = view.catalogues()
     strategies = nothing
     if "strategy" in batch.extra and catalogues[1].ids:
         if isinstance(product, list | tuple):
@@ -107,13 +100,13 @@ def _past_rounds(campaign: Campaign, session: Session, world: World, batch: Batc
         context = read_context(chosen, *catalogues)
         if strategy is not None:
             context = with_strategy(context, strategy, catalogues[1])
-        campaign._check_sizes(session, [vector.size for vector in context.vectors])
+        check_sizes(view.ledger, catalogues, [vector.size for vector in context.vectors])
         rows = _distinct(world, batch, s, t, numbers, np.array(members, dtype=np.int64))
         vectors = context.to_payload()["vectors"]
         text = [str(label), repr(vectors), rows.sources.tolist(), rows.targets.tolist(), rows.outcomes.tolist()]
         digest = hashlib.sha256(repr(text).encode()).hexdigest()
         mark = hashlib.sha256(repr(text[:2]).encode()).hexdigest()
-        past.append(_Past(context, rows, mark, f"history:{digest}"))
+        past.append(_PastRound(context, rows, mark, f"history:{digest}"))
     return past
 
 
@@ -150,37 +143,35 @@ def _distinct(world: World, batch: Batch, s: Any, t: Any, edges: Any, at: Any) -
     )
 
 
-def _write(campaign: Campaign, session: Session, past: list[_Past]) -> HistoryReport:
-    number, now = campaign._record.campaign, campaign.clock()
-    new = [p for p in past if not _known(campaign, session, p)]
+def _write(view: View, campaign: CampaignRecord, past: list[_PastRound], now: float) -> HistoryReport:
+    new = [p for p in past if not _known(view, p)]
     responses = sum(int(p.rows.sources.size) for p in new)
     if new:
         payload = {"rounds": len(new), "responses": responses}
-        seq = session.append_event(number, "history_imported", None, payload, now)
-        first = campaign._ledger.next_number()
+        seq = view.append("history_imported", None, payload, now)
+        first = view.ledger.next_number()
         for at, p in enumerate(new, first):
-            identifier = round_id(campaign._record, at)
+            identifier = round_id(campaign, at)
             record = RoundRecord(at, identifier, "closed", now, None, now, seq, p.fingerprint, _payload(p))
-            session.put_round(number, record)
-            session.add_edge_responses(number, at, p.rows, seq)
+            view.session.put_round(view.number, record)
+            view.session.add_edge_responses(view.number, at, p.rows, seq)
     return HistoryReport(len(new), responses, len(past) - len(new))
 
 
-def _known(campaign: Campaign, session: Session, past: _Past) -> bool:
+def _known(view: View, past: _PastRound) -> bool:
     """Whether this round was imported before; since then somebody may have been forgotten, and be gone from both."""
-    number = campaign._record.campaign
-    if session.round_by_request(number, past.fingerprint) is not None:
+    if view.session.round_by_request(view.number, past.fingerprint) is not None:
         return True
-    for record in campaign._ledger.rounds.values():
+    for record in view.ledger.rounds.values():
         if record.payload.get("label") == past.label:
-            held = session.edge_responses(number, record.number)
+            held = view.session.edge_responses(view.number, record.number)
             columns = ("sources", "targets", "outcomes")
             if all(np.array_equal(getattr(held, name), getattr(past.rows, name)) for name in columns):
                 return True
     return False
 
 
-def _payload(past: _Past) -> dict[str, Any]:
+def _payload(past: _PastRound) -> dict[str, Any]:
     return {
         "kind": "history",
         "product": past.context.to_payload(),

@@ -6,7 +6,7 @@ rules keep that argument whole:
 
 * Who counts is settled before the draw: followers of exactly one chosen user. A follower of several chosen users would
   be in the contacted arm more often than in the other one.
-* Users whom ``must_include`` names are never held out. They were not drawn, so their followers do not count.
+* Users in ``must_include`` are never held out. They were not drawn, so their followers do not count.
 * Arms are compared within a round, never across rounds: products and seasons differ.
 """
 
@@ -14,20 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.campaign._handle import Handle, View
 from tensorucb.errors import StateError
 from tensorucb.graph import Graph
-
-if TYPE_CHECKING:
-    from tensorucb.campaign._campaign import Campaign
-    from tensorucb.campaign._world import World
-    from tensorucb.store._protocol import RoundRecord, Session
-
-__all__ = ["Draw", "Lift", "compare_arms", "draw_of", "lift"]
+from tensorucb.store._protocol import RoundRecord
 
 Floats = NDArray[np.float64]
 
@@ -204,33 +198,29 @@ def _statistic(sums: Floats, effect: float) -> Floats:
     return np.asarray(left / np.sqrt(np.maximum(variance, 1e-12)), dtype=np.float64)
 
 
-def lift(campaign: Campaign) -> Lift:
+def lift(handle: Handle) -> Lift:
     """Compare response rates of followers of contacted and of held-out users."""
-    with campaign._lock, campaign.store.read() as session:
-        world = campaign._current(session)
-        rounds = [r for r in campaign._ledger.rounds.values() if r.payload["holdout"] and r.status != "cancelled"]
+    with handle.read() as view:
+        rounds = [r for r in view.ledger.rounds.values() if r.payload["holdout"] and r.status != "cancelled"]
         if not rounds:
             raise StateError("no round has a hold-out; open rounds with ask(…, holdout=0.2) to measure the lift.")
-        heard = [_draw(session, campaign._record.campaign, world, record) for record in rounds]
+        heard = [_draw(view, record) for record in rounds]
     if not any(events for events, _ in heard):
         raise StateError(
             "the lift needs node events (user, time) of the followers of contacted and held-out users; none were told. "
             "Edge responses say nothing about those who were held out."
         )
     counted = [draw for record, (events, draw) in zip(rounds, heard, strict=True) if events or record.status != "open"]
-    return compare_arms(counted, np.random.default_rng([int(campaign.settings["seed"]), _STREAM]))
+    return compare_arms(counted, np.random.default_rng([int(handle.record.settings["seed"]), _STREAM]))
 
 
-def _draw(session: Session, campaign: int, world: World, record: RoundRecord) -> tuple[int, Draw]:
+def _draw(view: View, record: RoundRecord) -> tuple[int, Draw]:
     """How many node events a round has, and its arms."""
-    payload = record.payload
-    events = session.node_events(campaign, record.number)
-    end = np.inf if payload["window"] is None else record.opened + payload["window"]
-    inside = (events.times >= record.opened) & (events.times <= end)
+    payload, world, told = record.payload, view.world, view.told(record.number)
     acted = np.zeros(world.graph.n_nodes, dtype=np.bool_)
-    acted[world.rows(events.users[inside])] = True
+    acted[told.users[told.in_window(record)]] = True
     # Rounds of older versions do not say who was demanded.
     demanded = payload.get("must_include", [])
     drawn = [key for key in payload["seeds"] if key not in demanded]
     seeds, free, held = (world.rows(keys) for keys in (payload["seeds"], drawn, payload["holdout"]))
-    return events.users.size, draw_of(world.graph, seeds, free, held, acted, edges=world.born <= record.number)
+    return told.users.size, draw_of(world.graph, seeds, free, held, acted, edges=world.born <= record.number)

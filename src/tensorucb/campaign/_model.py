@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorucb.campaign._fold import Fold, pairs_of
 from tensorucb.campaign._ledger import Ledger, Pair
@@ -21,17 +21,8 @@ from tensorucb.errors import FileFormatError, InputError
 from tensorucb.policies import Policy
 from tensorucb.store._protocol import RoundRecord, Session
 
-__all__ = [
-    "IN_ASK",
-    "IN_CLOSE",
-    "SERVED",
-    "SNAPSHOTS",
-    "DamagedSnapshotWarning",
-    "Model",
-    "Snapshot",
-    "prunable",
-    "served_name",
-]
+if TYPE_CHECKING:
+    from tensorucb.campaign._handle import View
 
 SNAPSHOTS = "snapshot-"
 SERVED = "served"
@@ -106,96 +97,94 @@ class Model:
         """SHA-256 of what the policy has learned."""
         return state_hash(self.policy.state())
 
-    def hashes(self, world: World, ledger: Ledger) -> list[str]:
+    def hashes(self, view: View) -> list[str]:
         """Hashes of all lengths of the order of learning as it is now."""
-        return ledger.hashes(f"{self._spec}|{self._seed}|{world.revision}")
+        return view.ledger.hashes(f"{self._spec}|{self._seed}|{view.world.revision}")
 
     def serves(self, world: World) -> bool:
         """Whether it can answer for this network without learning first."""
         return _bound(self._serving, world) and self._serving.complete
 
-    def behind(self, world: World, ledger: Ledger) -> int:
+    def behind(self, view: View) -> int:
         """How many rounds the answering policy has not learned as they are now."""
-        if not _bound(self._serving, world):
-            return ledger.unlike(())
-        current = self._serving.hash == self.hashes(world, ledger)[-1]
-        return 0 if current else ledger.unlike(self._serving.pairs)
+        if not _bound(self._serving, view.world):
+            return view.ledger.unlike(())
+        current = self._serving.hash == self.hashes(view)[-1]
+        return 0 if current else view.ledger.unlike(self._serving.pairs)
 
-    def sync(
-        self, session: Session, ledger: Ledger, world: World, *, budget: int | None = None, snapshots: bool = True
-    ) -> list[Snapshot]:
+    def sync(self, view: View, *, budget: int | None = None, snapshots: bool = True) -> list[Snapshot]:
         """Learn what is new, and again what has changed; returns the snapshots worth storing.
 
         Parameters
         ----------
-        session, ledger, world
-            The log as it is now.
+        view
+            The campaign as it is now.
         budget
             How much to learn at most, if there is much to learn and an older model can answer meanwhile. None: learn
             to the end.
         snapshots
             Whether stored snapshots may be used.
         """
-        self.replayed, serving = 0, self._serving
-        wanted, new = self.hashes(world, ledger), not _bound(serving, world)
+        self.replayed, serving, world, ledger = 0, self._serving, view.world, view.ledger
+        wanted, new = self.hashes(view), not _bound(serving, world)
         if new:
             self._building = None
         elif serving.complete and serving.hash == wanted[-1]:
             return []
         folds = [fold for fold in (serving, self._building) if fold is not None and _current(fold, world, wanted)]
-        names = self._valid(session, ledger.campaign, wanted) if snapshots else []
+        names = self._valid(view, wanted) if snapshots else []
         best = max(folds, key=lambda fold: len(fold.pairs), default=None)
         start = max(len(best.pairs) if best else 0, _count(names[0]) if names else 0)
         much = not self._little(world, ledger.to_learn(start))
-        if budget is not None and much and (self.serves(world) or self._restored(session, ledger, world)):
+        if budget is not None and much and (self.serves(world) or self._restored(view)):
             if _current(serving, world, wanted) and len(serving.pairs) >= start:
-                return self._forward(session, ledger, self._slice(world, ledger.to_learn(len(serving.pairs)), budget))
-            due = self._beside(session, ledger, world, names, _AT_ONCE if new else budget)
+                return self._forward(view, self._slice(world, ledger.to_learn(len(serving.pairs)), budget))
+            due = self._beside(view, names, _AT_ONCE if new else budget)
             building = self._building
-            if new and building is not None and _current(building, world, self.hashes(world, ledger)):
+            if new and building is not None and _current(building, world, self.hashes(view)):
                 # This process may end after its first call, and its work must not be lost.
-                due.append(self._snapshot(building, session, ledger))
+                due.append(self._snapshot(building, view))
             return due
         if best is None or len(best.pairs) < start:
-            self._resume(serving, session, ledger, world, names)
+            self._resume(serving, view, names)
         elif best is not serving:
             serving.take_over(best)
         self._building = None
-        return self._forward(session, ledger, ledger.to_learn(len(serving.pairs)))
+        return self._forward(view, ledger.to_learn(len(serving.pairs)))
 
-    def lag(self, session: Session, ledger: Ledger, world: World) -> int:
+    def lag(self, view: View) -> int:
         """How many rounds the next ask would not have learned as they are now."""
-        wanted = self.hashes(world, ledger)
-        counts = [_count(name) for name in self._valid(session, ledger.campaign, wanted)[:1]]
+        world, ledger = view.world, view.ledger
+        wanted = self.hashes(view)
+        counts = [_count(name) for name in self._valid(view, wanted)[:1]]
         folds = (self._serving, self._building)
         counts += [len(f.pairs) for f in folds if f is not None and _current(f, world, wanted)]
         if self._little(world, ledger.to_learn(max(counts, default=0))):
             return 0
         if self.serves(world):
-            return self.behind(world, ledger)
-        name = self._served_name(session, ledger.campaign)
-        return ledger.unlike(pairs_of(session.blob(ledger.campaign, name) or b"")) if name else 0
+            return self.behind(view)
+        name = self._served_name(view)
+        return ledger.unlike(pairs_of(view.session.blob(view.number, name) or b"")) if name else 0
 
-    def _forward(self, session: Session, ledger: Ledger, records: Sequence[RoundRecord]) -> list[Snapshot]:
+    def _forward(self, view: View, records: Sequence[RoundRecord]) -> list[Snapshot]:
         """Learn more rounds in the fold that answers."""
-        due = self._learn(self._serving, session, ledger, records)
+        due = self._learn(self._serving, view, records)
         self._serving.complete = True
         return due
 
-    def _beside(
-        self, session: Session, ledger: Ledger, world: World, names: Sequence[str], budget: int
-    ) -> list[Snapshot]:
-        """The past has changed: a slice of new rounds for the fold that answers, and one of the past beside it."""
+    def _beside(self, view: View, names: Sequence[str], budget: int) -> list[Snapshot]:
+        """The past has changed: learn some new rounds in the fold that answers, and some of the past beside it."""
+        world, ledger = view.world, view.ledger
         serving, building = self._serving, self._building
-        due = self._learn(serving, session, ledger, self._slice(world, _following(serving, ledger), budget))
+        due = self._learn(serving, view, self._slice(world, _following(serving, ledger), budget))
         if building is None or not _bound(building, world) or (names and _count(names[0]) > len(building.pairs)):
             building = self._building = Fold(self._another(), self._seed)
-            self._resume(building, session, ledger, world, names)
-        due += self._learn(building, session, ledger, self._slice(world, _following(building, ledger), budget))
+            self._resume(building, view, names)
+        due += self._learn(building, view, self._slice(world, _following(building, ledger), budget))
         if not _following(building, ledger):
             serving.take_over(building)
             self._building = None
-            due.append(self._snapshot(serving, session, ledger))
+            due.append(self._snapshot(serving, view))
         return due
 
     def _little(self, world: World, records: Sequence[RoundRecord]) -> bool:
@@ -212,27 +201,26 @@ class Model:
                 return records[: max(count, 1)]
         return records
 
-    def _learn(self, fold: Fold, session: Session, ledger: Ledger, records: Sequence[RoundRecord]) -> list[Snapshot]:
+    def _learn(self, fold: Fold, view: View, records: Sequence[RoundRecord]) -> list[Snapshot]:
         """Learn rounds, with a stop at each count that deserves a snapshot."""
         started, due, first = time.perf_counter(), [], len(fold.pairs)
         self.replayed += len(records)
-        stops = self._stops(first, first + len(_following(fold, ledger)))
+        stops = self._stops(first, first + len(_following(fold, view.ledger)))
         done = 0
         for stop in [*(count - first for count in stops if count - first < len(records)), len(records)]:
-            fold.learn(session, ledger, records[done:stop])
+            fold.learn(view, records[done:stop])
             done = stop
             # A round that was left out shifts the count: then the next stop comes soon enough.
-            if len(fold.pairs) in stops and self._keeps(fold, ledger):
-                due.append(self._snapshot(fold, session, ledger))
+            if len(fold.pairs) in stops and self._keeps(fold, view):
+                due.append(self._snapshot(fold, view))
         late = len(fold.pairs) not in stops and time.perf_counter() - started > _LONG
-        if late and len(fold.pairs) > first and self._keeps(fold, ledger):
-            due.append(self._snapshot(fold, session, ledger))
+        if late and len(fold.pairs) > first and self._keeps(fold, view):
+            due.append(self._snapshot(fold, view))
         return due
 
-    def _keeps(self, fold: Fold, ledger: Ledger) -> bool:
+    def _keeps(self, fold: Fold, view: View) -> bool:
         """Whether a snapshot of this fold is of use: a changed past is worth it only for the fold that answers."""
-        assert fold.world is not None
-        return fold is self._serving or _current(fold, fold.world, self.hashes(fold.world, ledger))
+        return fold is self._serving or _current(fold, view.world, self.hashes(view))
 
     def _stops(self, first: int, last: int) -> list[int]:
         """Which counts in (first, last] deserve a snapshot: those that would outlive `prunable` at the end."""
@@ -241,55 +229,53 @@ class Model:
             stops.setdefault((newest - count).bit_length(), count)
         return list(stops.values())
 
-    def _valid(self, session: Session, campaign: int, wanted: Sequence[str]) -> list[str]:
+    def _valid(self, view: View, wanted: Sequence[str]) -> list[str]:
         """Stored snapshots of the log as it is now, newest first."""
-        names = (name for name in reversed(session.blobs(campaign, SNAPSHOTS)) if name not in self.damaged)
-        return [n for n in names if _count(n) < len(wanted) and n == _name(_count(n), wanted[_count(n)])]
+        names = (name for name in reversed(view.session.blobs(view.number, SNAPSHOTS)) if name not in self.damaged)
+        return [name for name in names if _fits(name, wanted)]
 
-    def _resume(self, fold: Fold, session: Session, ledger: Ledger, world: World, names: Sequence[str]) -> None:
+    def _resume(self, fold: Fold, view: View, names: Sequence[str]) -> None:
         """Begin again, from the newest of these snapshots that can be read, or from nothing."""
-        wanted = self.hashes(world, ledger)
-        fold.begin(world, wanted[0])
+        wanted = self.hashes(view)
+        fold.begin(view.world, wanted[0])
         for name in names:
-            pairs = [(record.number, record.revision) for record in ledger.to_learn()[: _count(name)]]
-            if self._read(fold, session, ledger, world, name, wanted, pairs):
+            pairs = [(record.number, record.revision) for record in view.ledger.to_learn()[: _count(name)]]
+            if self._read(fold, view, name, wanted, pairs):
                 return
 
-    def _served_name(self, session: Session, campaign: int) -> str:
+    def _served_name(self, view: View) -> str:
         """The snapshot of a model that answered others, if there is one."""
-        name = served_name(session, campaign)
-        return "" if name in self.damaged or name not in session.blobs(campaign, SNAPSHOTS) else name
+        name = served_name(view.session, view.number)
+        return "" if name in self.damaged or name not in view.session.blobs(view.number, SNAPSHOTS) else name
 
-    def _restored(self, session: Session, ledger: Ledger, world: World) -> bool:
+    def _restored(self, view: View) -> bool:
         """Whether a model that answered others can answer now."""
-        name, wanted = self._served_name(session, ledger.campaign), self.hashes(world, ledger)
+        name, wanted = self._served_name(view), self.hashes(view)
         if not name:
             return False
-        self._serving.begin(world, wanted[0])
-        self._serving.complete = self._read(self._serving, session, ledger, world, name, wanted, None)
+        self._serving.begin(view.world, wanted[0])
+        self._serving.complete = self._read(self._serving, view, name, wanted, None)
         return self._serving.complete
 
     def _read(
         self,
         fold: Fold,
-        session: Session,
-        ledger: Ledger,
-        world: World,
+        view: View,
         name: str,
         wanted: Sequence[str],
         pairs: list[Pair] | None,
     ) -> bool:
         try:
-            fold.from_blob(world, session.blob(ledger.campaign, name) or b"", name, name.rsplit("-", 1)[1], pairs)
+            fold.from_blob(view.world, view.session.blob(view.number, name) or b"", name, name.rsplit("-", 1)[1], pairs)
         except (FileFormatError, InputError, KeyError, TypeError, ValueError) as error:
             self.damaged.add(name)
-            fold.begin(world, wanted[0])
+            fold.begin(view.world, wanted[0])
             warnings.warn(f"{error} The model is learned again from the log.", DamagedSnapshotWarning, stacklevel=2)
             return False
         return True
 
-    def _snapshot(self, fold: Fold, session: Session, ledger: Ledger) -> Snapshot:
-        data = fold.to_blob(session, ledger)
+    def _snapshot(self, fold: Fold, view: View) -> Snapshot:
+        data = fold.to_blob(view)
         name = _name(len(fold.pairs), fold.hash)
         if fold is self._serving:
             self.served = name
@@ -327,12 +313,17 @@ def _count(name: str) -> int:
     return int(name.removeprefix(SNAPSHOTS).split("-")[0])
 
 
+def _fits(name: str, wanted: Sequence[str]) -> bool:
+    """Whether a snapshot is one of the log as it is now."""
+    return _count(name) < len(wanted) and name == _name(_count(name), wanted[_count(name)])
+
+
 def prunable(names: list[str], wanted: list[str], served: str = "") -> list[str]:
     """Snapshots to delete: those of a log that has changed since, and all but one at each doubling of the distance.
 
     So late data, however old, replays at most about twice the rounds since then. The one that is ``served`` stays.
     """
-    valid = [n for n in names if _count(n) < len(wanted) and n == _name(_count(n), wanted[_count(n)])]
+    valid = [name for name in names if _fits(name, wanted)]
     newest = max((_count(name) for name in valid), default=0)
     keep: dict[int, str] = {}
     for name in sorted(valid):

@@ -1,19 +1,23 @@
-"""How many users a choice will make respond: the expectation, an interval, and what each seed adds to it."""
+"""How many users a choice will make respond: the expected number, its interval, and how earlier ones turned out."""
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.campaign._forecast import Forecast, Predictive, adapted_level, predict
-from tensorucb.campaign._track import Past
+from tensorucb.campaign._forecast import Forecast, Outcome, Predictive, adapted_level, predict
+from tensorucb.campaign._told import responders
 from tensorucb.diffusion import simulate_gains
 from tensorucb.graph import Graph
+from tensorucb.store._protocol import RoundRecord
 
-__all__ = ["Outlook", "Reach", "direct_gains", "foresee", "untouched"]
+if TYPE_CHECKING:
+    from tensorucb.campaign._handle import View
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -21,6 +25,8 @@ Rows = NDArray[np.int64]
 _RUNS = 1000
 _PARTS = 10
 _LEVEL = 0.9
+# Rounds looked back on, so that an ask does not take longer as a campaign grows older.
+_WINDOW = 200
 _COUNTED = {"direct": "followers of those contacted who respond", "cascade": "everybody reached in a cascade"}
 # No belief is taken for certain: a zero could not be corrected by any factor.
 _LEAST, _MOST = 1e-4, 0.999
@@ -91,6 +97,48 @@ class Outlook:
     def corrected(self, probabilities: Floats) -> Floats:
         """Other probabilities of the policy with the same correction."""
         return _corrected(probabilities, self.factor)
+
+
+@dataclass(frozen=True)
+class Past:
+    """The last rounds: outcomes of those with a forecast, oldest first, and keys of the users contacted in any."""
+
+    outcomes: tuple[Outcome, ...] = ()
+    contacted: Rows = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+
+class TrackRecord:
+    """What closed rounds were expected to bring, and what they brought; counted again only if something new is told."""
+
+    def __init__(self) -> None:
+        self._counted: dict[tuple[int, int, int], Outcome] = {}
+
+    def past(self, view: View) -> Past:
+        """The last rounds as the log has them now."""
+        last = view.ledger.next_number()
+        numbered = (view.ledger.rounds.get(number) for number in range(max(1, last - _WINDOW), last))
+        closed = [record for record in numbered if record is not None and record.status == "closed"]
+        counted = {}
+        for record in closed:
+            if record.payload.get("forecast") is not None:
+                key = (record.number, record.revision, view.world.revision)
+                counted[key] = self._counted.get(key) or _outcome(view, record)
+        self._counted = counted
+        keys = [key for record in closed for key in record.payload["contacted"]]
+        return Past(tuple(counted.values()), np.unique(np.array(keys, dtype=np.int64)))
+
+
+def _outcome(view: View, record: RoundRecord) -> Outcome:
+    payload, count = record.payload, responders(view.world, record, view.told(record.number))
+    shown = payload["reach"]
+    ours = payload["kind"] == "ask" and payload["objective"] == "direct"
+    covered = shown["low"] <= count <= shown["high"] if ours else None
+    return Outcome(Forecast(**payload["forecast"]), product_label(payload["product"]["vectors"]), count, covered)
+
+
+def product_label(vectors: Any) -> str:
+    """What tells products apart: their features, however they were given."""
+    return json.dumps(vectors)
 
 
 @dataclass(frozen=True)

@@ -1,55 +1,129 @@
-"""The arguments of an ask, checked; and whether two asks with one ``request_id`` are the same question."""
+"""The question of an ask: its arguments, checked once and in graph rows; and whether two asks are the same question."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tensorucb.campaign._ask import Request
-from tensorucb.campaign._catalogue import Catalogue, read_context, read_shadow, read_strategies
+from tensorucb.campaign._catalogue import Catalogue, Context, read_context, read_shadow, read_strategies
 from tensorucb.campaign._credit import check_credit
-from tensorucb.campaign._world import World
-from tensorucb.checks import check_choice, check_count, check_flag, check_number, check_share, check_text, shown
+from tensorucb.campaign._world import World, as_id_array
+from tensorucb.checks import (
+    check_choice,
+    check_count,
+    check_flag,
+    check_mapping,
+    check_number,
+    check_share,
+    check_text,
+    shown,
+)
 from tensorucb.errors import InputError
+from tensorucb.graph._arguments import check_values
+from tensorucb.moments import check_moment, check_seconds
 from tensorucb.store._protocol import RoundRecord
 
-__all__ = ["check_same", "fingerprint", "make_request"]
+Rows = NDArray[np.int64]
 
 
-def make_request(
+@dataclass(frozen=True)
+class Request:
+    """The arguments of `Campaign.ask`: users as graph rows, and the campaign's settings for what was left out.
+
+    ``shadow_strategies`` are the places of the strategies, among those offered, that others gave to ``shadow``.
+    ``fingerprint`` is a digest of each argument, to recognise the same question; empty without a ``request_id``.
+    """
+
+    context: Context
+    strategies: Catalogue | None
+    per_user: bool
+    k: int | None
+    exclude: Rows | None
+    candidates: Rows | None
+    must_include: Rows | None
+    cooldown: float | None
+    costs: NDArray[np.float64] | None
+    budget: float | None
+    groups: NDArray[Any] | None
+    quotas: Mapping[Any, int] | int | None
+    holdout: float
+    shadow: Rows | None
+    shadow_strategies: tuple[int, ...] | None
+    window: float | None
+    deadline: float | None
+    credit: str
+    objective: str
+    epsilon: float
+    request_id: str | None
+    fingerprint: Mapping[str, str]
+
+    @property
+    def sizes(self) -> list[int]:
+        """Lengths of the feature vectors of the context: of the product, the strategy if there is one, and the rest."""
+        first, *rest = [int(vector.size) for vector in self.context.vectors]
+        offered = None if self.strategies is None else self.strategies.features
+        return [first, *rest] if offered is None else [first, int(offered.shape[1]), *rest]
+
+
+def span(name: str, value: float | timedelta | None) -> float | None:
+    """Seconds of a number or a timedelta."""
+    return None if value is None else check_seconds(name, value)
+
+
+def _deadline(value: Any, now: float) -> float | None:
+    """Unix seconds of a number, a datetime (UTC if it has no zone) or a timedelta from now; it must be to come."""
+    if value is None:
+        return None
+    at = now + check_seconds("deadline", value) if isinstance(value, timedelta) else check_moment("deadline", value)
+    if at <= now:
+        raise InputError(f"deadline must be in the future; got {shown(value)}. To end a round now, close or cancel it.")
+    return at
+
+
+def read_request(
+    given: Mapping[str, Any],
     settings: Mapping[str, Any],
-    products: Catalogue,
-    known: Catalogue,
-    *,
-    product: Any,
-    strategies: Any,
-    per_user: bool,
-    shadow: Any,
-    holdout: float,
-    **given: Any,
+    world: World,
+    catalogues: tuple[Catalogue, Catalogue],
+    now: float,
 ) -> Request:
-    """The arguments of `Campaign.ask`, checked, with the campaign's settings for what was left out."""
-    for name in ("credit", "objective", "epsilon", "window"):
-        if given[name] is None:
-            given[name] = settings[name]
-    check_credit(given["credit"])
-    check_choice("objective", given["objective"], ("cascade", "direct"))
-    given["epsilon"] = check_share("epsilon", given["epsilon"], zero=False, one=False)
-    given["k"] = None if given["k"] is None else check_count("k", given["k"], 1)
-    if given["budget"] is not None:
-        given["budget"] = check_number("budget", given["budget"], strict=True)
-    if given["request_id"] is not None:
-        check_text("request_id", given["request_id"])
-    holdout = check_share("holdout", holdout, one=False)
-    if shadow is not None and holdout:
+    """Check the arguments of `Campaign.ask`, given by name, and look up the users, products and strategies they name.
+
+    Parameters
+    ----------
+    given
+        The arguments as the caller gave them.
+    settings
+        The campaign's, for what was left out.
+    world, catalogues
+        What the campaign knows now; ``catalogues`` are of products and of strategies.
+    now
+        The time in unix seconds.
+    """
+    given = {**given, **{name: settings[name] for name in _SETTINGS if given[name] is None}}
+    plain: dict[str, Any] = {
+        "cooldown": span("cooldown", given["cooldown"]),
+        "window": span("window", given["window"]),
+        "deadline": _deadline(given["deadline"], now),
+        "credit": check_credit(given["credit"]),
+        "objective": check_choice("objective", given["objective"], ("cascade", "direct")),
+        "epsilon": check_share("epsilon", given["epsilon"], zero=False, one=False),
+        "k": None if given["k"] is None else check_count("k", given["k"], 1),
+        "budget": None if given["budget"] is None else check_number("budget", given["budget"], strict=True),
+        "request_id": None if given["request_id"] is None else check_text("request_id", given["request_id"]),
+        "holdout": check_share("holdout", given["holdout"], one=False),
+    }
+    if given["shadow"] is not None and plain["holdout"]:
         raise InputError("a shadow round contacts nobody, so it has no hold-out; leave one of them out.")
-    context, offered = read_context(product, products, known), read_strategies(strategies, known)
-    per_user = check_flag("per_user", per_user)
+    context, offered = read_context(given["product"], *catalogues), read_strategies(given["strategies"], catalogues[1])
+    per_user = check_flag("per_user", given["per_user"])
     if per_user and offered is None:
         raise InputError("per_user=True needs strategies: 'all', or ids from the campaign's catalogue.")
     if offered is not None and context.strategy is not None:
@@ -57,45 +131,56 @@ def make_request(
             f"the product names the strategy {shown(context.strategy)}, and strategies= asks for a choice. "
             "Leave one of them out."
         )
-    others, theirs = read_shadow(shadow, offered)
-    return Request(
+    others, theirs = read_shadow(given["shadow"], offered)
+    users = {**{name: given[name] for name in ("exclude", "candidates", "must_include")}, "shadow": others}
+    rows: dict[str, Any] = {name: None if ids is None else world.graph.rows(ids) for name, ids in users.items()}
+    request = Request(
         context=context,
         strategies=offered,
         per_user=per_user,
-        shadow=others,
         shadow_strategies=theirs,
-        holdout=holdout,
-        **given,
+        quotas=_checked_quotas(given["quotas"]),
+        costs=world.costs if given["costs"] is None else check_values(world.graph, given["costs"], "costs"),
+        groups=world.groups if given["groups"] is None else as_id_array(given["groups"], "groups"),
+        fingerprint={},
+        **rows,
+        **plain,
     )
+    return request if request.request_id is None else replace(request, fingerprint=_digests(world, request, given))
 
 
-def fingerprint(world: World, request: Request, deadline: Any) -> dict[str, str]:
+_SETTINGS = ("credit", "objective", "epsilon", "window")
+
+
+def _checked_quotas(quotas: Any) -> Mapping[Any, int] | int | None:
+    if isinstance(quotas, Mapping):
+        named = check_mapping("quotas", quotas, "a mapping of groups to counts").items()
+        return {label: check_count(f"the quota of group {shown(label)}", most, 0, 2**62) for label, most in named}
+    return None if quotas is None else check_count("quotas", quotas, 0, 2**62)
+
+
+def _digests(world: World, request: Request, given: Mapping[str, Any]) -> dict[str, str]:
     """A digest of each argument by what it means; arguments that were left out, or mean the same, are not in it.
 
     Lists of users are sets, and an empty one of users to exclude or to include is none. Users count by key, so that
-    the digest of somebody who is forgotten says nothing. ``deadline`` is as the caller gave it: one from now on must
+    the digest of somebody who is forgotten says nothing. A deadline counts as the caller gave it: one from now on must
     not differ because time goes by.
     """
+    deadline = given["deadline"]
     means: dict[str, Any] = {
+        **{name: getattr(request, name) for name in ("k", "cooldown", "budget", *_SETTINGS)},
         "product": _product(request),
         "strategies": None if request.strategies is None else list(request.strategies.ids),
         "per_user": request.per_user or None,
-        "k": request.k,
         "exclude": _keys(world, request.exclude) or None,
         "candidates": _keys(world, request.candidates),
         "must_include": _keys(world, request.must_include) or None,
-        "cooldown": request.cooldown,
-        "costs": _column(request.costs, world.costs),
-        "budget": None if request.budget is None else float(request.budget),
-        "groups": _column(request.groups, world.groups),
+        "costs": _column(given["costs"], world.costs),
+        "groups": _column(given["groups"], world.groups),
         "quotas": _quotas(request.quotas),
         "holdout": request.holdout or None,
         "shadow": _shadow(world, request),
-        "window": request.window,
         "deadline": ["from now", deadline.total_seconds()] if isinstance(deadline, timedelta) else request.deadline,
-        "credit": request.credit,
-        "objective": request.objective,
-        "epsilon": request.epsilon,
     }
     return {name: _digest(value) for name, value in means.items() if value is not None}
 
@@ -104,8 +189,8 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
 
 
-def _keys(world: World, ids: Any) -> list[int] | None:
-    return None if ids is None else np.unique(world.keys[world.graph.rows(ids)]).tolist()
+def _keys(world: World, rows: Rows | None) -> list[int] | None:
+    return None if rows is None else np.unique(world.keys[rows]).tolist()
 
 
 def _product(request: Request) -> list[Any]:
@@ -117,7 +202,7 @@ def _product(request: Request) -> list[Any]:
 def _shadow(world: World, request: Request) -> list[Any] | None:
     if request.shadow is None or request.shadow_strategies is None:
         return _keys(world, request.shadow)
-    keys = world.keys[world.graph.rows(request.shadow)].tolist()
+    keys = world.keys[request.shadow].tolist()
     return sorted([key, place] for key, place in zip(keys, request.shadow_strategies, strict=True))
 
 
@@ -127,15 +212,13 @@ def _column(values: Any, default: Any) -> list[Any] | None:
     return [value if isinstance(value, int | float) else str(value) for value in np.asarray(values).tolist()]
 
 
-def _quotas(quotas: Any) -> Any:
-    if isinstance(quotas, Mapping):
-        return sorted([str(label), int(most)] for label, most in quotas.items())
-    return None if quotas is None else int(quotas)
+def _quotas(quotas: Mapping[Any, int] | int | None) -> Any:
+    return sorted([str(label), most] for label, most in quotas.items()) if isinstance(quotas, Mapping) else quotas
 
 
-def check_same(record: RoundRecord, request: Request, found: Mapping[str, str]) -> None:
+def check_same(record: RoundRecord, request: Request) -> None:
     """An error that names the arguments in which this request differs from the one that opened the round."""
-    held = record.payload.get("request")
+    held, found = record.payload.get("request"), request.fingerprint
     if held is None:
         # Opened by an earlier version, which kept no more than this.
         same = record.payload["product"]["vectors"] == [vector.tolist() for vector in request.context.vectors]

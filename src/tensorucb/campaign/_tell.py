@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.campaign._responses import Batch, EdgeBatch, NodeBatch
+from tensorucb.campaign._handle import Handle, View
+from tensorucb.campaign._responses import Batch, EdgeBatch, NodeBatch, read_responses
+from tensorucb.campaign._told import Told
 from tensorucb.campaign._world import World
-from tensorucb.errors import InputError, UnknownIdError
-from tensorucb.store._protocol import EdgeResponses, NodeEvents, RoundRecord, Session
-
-__all__ = ["Applied", "Contradiction", "TellReport", "Told", "apply_batch", "resolve"]
+from tensorucb.errors import InputError, StateError, UnknownIdError
+from tensorucb.store._protocol import EdgeResponses, NodeEvents, RoundRecord
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -75,7 +75,7 @@ class TellReport:
 
 @dataclass
 class _Sorting:
-    """Rows of one batch on their way: what is known under their event ids, and what was found so far."""
+    """Rows of one batch, sorted into new, duplicate and contradictory; ``known`` is what their event ids stand for."""
 
     world: World
     record: RoundRecord
@@ -84,44 +84,18 @@ class _Sorting:
     contradictions: list[Contradiction] = field(default_factory=list)
     items: list[dict[str, Any]] = field(default_factory=list)
 
+    @classmethod
+    def of(cls, view: View, record: RoundRecord, batch: Batch) -> _Sorting:
+        wanted = {e for e in (*batch.edges.event_ids, *batch.nodes.event_ids) if e is not None}
+        known = view.session.known_event_ids(view.number, sorted(wanted)) if wanted else {}
+        return cls(view.world, record, known)
+
     def clash(self, row: int, ids: tuple[Any, Any], kept: Any, told: Any, keys: list[int], event: str | None) -> None:
         self.contradictions.append(Contradiction(row, *ids, kept, told, event))
         if event is None:
             self.items.append({"users": keys, "kept": kept, "told": told})
         else:
             self.items.append({"users": keys, "kept": "another event of this id", "told": "this one"})
-
-
-@dataclass(frozen=True)
-class Told:
-    """What a round has been told: for each edge of the graph 0, 1, or -1 for nothing yet; and who acted when."""
-
-    outcomes: NDArray[np.int8]
-    acted: set[tuple[int, float]]
-
-    @classmethod
-    def read(cls, session: Session, campaign: int, number: int, world: World) -> Told:
-        """As the store has it."""
-        told = cls(np.full(world.graph.n_edges, -1, dtype=np.int8), set())
-        told.add(world, session.edge_responses(campaign, number), session.node_events(campaign, number))
-        return told
-
-    def add(self, world: World, edges: EdgeResponses, nodes: NodeEvents) -> None:
-        """Take in more, once it is durable."""
-        self.acted.update(zip(nodes.users.tolist(), nodes.times.tolist(), strict=True))
-        if edges.sources.size:
-            numbers = world.graph.edge_between(world.rows(edges.sources), world.rows(edges.targets))
-            self.outcomes[numbers] = edges.outcomes.astype(np.int8)
-
-
-@dataclass(frozen=True)
-class Applied:
-    """What a batch came to: the report, the rows that were new, and the number of their event (0 if none)."""
-
-    report: TellReport
-    seq: int
-    edges: EdgeResponses
-    nodes: NodeEvents
 
 
 @dataclass(frozen=True)
@@ -141,43 +115,70 @@ def resolve(world: World, record: RoundRecord, batch: Batch) -> Resolved:
     return Resolved(world.revision, s, t, edges, world.known(batch.nodes.users, batch.nodes.rows, "user"))
 
 
-def apply_batch(
-    session: Session,
-    campaign: int,
-    world: World,
-    record: RoundRecord,
-    batch: Batch,
-    resolved: Resolved,
-    told: Told,
-    now: float,
-) -> Applied:
-    """Write what is new of a checked batch, and log it; inside a write transaction."""
-    wanted = {e for e in (*batch.edges.event_ids, *batch.nodes.event_ids) if e is not None}
-    sorting = _Sorting(world, record, session.known_event_ids(campaign, sorted(wanted)) if wanted else {})
-    edges = _new_edges(sorting, batch.edges, resolved, told)
-    nodes = _new_nodes(sorting, batch.nodes, resolved.users, told.acted)
-    accepted = edges.sources.size + nodes.users.size
+def tell(handle: Handle, round_id: str, responses: Any) -> TellReport:
+    """Store responses of a round, durably; see `Campaign.tell`."""
+    with handle.alone():
+        with handle.read() as view:
+            batch = read_responses(responses, strings=view.world.strings)
+            # All that needs no lock is done before others have to wait.
+            resolved = resolve(view.world, view.round(round_id), batch)
+        now = handle.clock()
+        handle.close_due(now)
+        with handle.write(now) as view:
+            world, record = view.world, view.round(round_id)
+            if record.status == "cancelled":
+                raise StateError(f"round {round_id} was cancelled and takes no responses. Ask for a new round.")
+            if record.payload["kind"] == "history":
+                raise StateError(f"round {round_id} is imported history. Use import_history for more of it.")
+            if world.revision != resolved.revision:
+                resolved = resolve(world, record, batch)
+            told = view.told(record.number)
+            sorting = _Sorting.of(view, record, batch)
+            edges = _new_edges(sorting, batch.edges, resolved, told)
+            nodes = _new_nodes(sorting, batch.nodes, resolved, told)
+            report, seq = _append(view, sorting, batch, resolved, edges, nodes, now)
+        # Durable by now. On the next call the log says whether anybody else has told this round something since.
+        told.add_edges(resolved.edges[edges], batch.edges.outcomes[edges])
+        told.add_actions(resolved.users[nodes], batch.nodes.times[nodes])
+        view.keep_told(record.number, told, seq)
+        return report
+
+
+def _append(
+    view: View, sorting: _Sorting, batch: Batch, resolved: Resolved, new_edges: Ints, new_nodes: Ints, now: float
+) -> tuple[TellReport, int]:
+    """Write the rows that are new, and log it; the report, and the number of the event (0 if nothing is new)."""
+    session, record, keys = view.session, sorting.record, sorting.world.keys
+    edges = EdgeResponses(
+        keys[resolved.sources[new_edges]],
+        keys[resolved.targets[new_edges]],
+        batch.edges.outcomes[new_edges],
+        batch.edges.times[new_edges],
+        [batch.edges.event_ids[i] for i in new_edges.tolist()],
+    )
+    times = batch.nodes.times[new_nodes]
+    nodes = NodeEvents(keys[resolved.users[new_nodes]], times, [batch.nodes.event_ids[i] for i in new_nodes.tolist()])
+    accepted = new_edges.size + new_nodes.size
     late = accepted if record.status == "closed" else 0
     window = record.payload["window"]
     last = math.inf if window is None else record.opened + window
-    outside = int(np.count_nonzero((nodes.times < record.opened) | (nodes.times > last)))
-    report = TellReport(accepted, sorting.duplicates, tuple(sorting.contradictions), late, outside)
+    outside = int(np.count_nonzero((times < record.opened) | (times > last)))
     seq = 0
     if accepted:
-        counts = {"id": record.id, "edges": edges.sources.size, "nodes": nodes.users.size, "late": late}
-        seq = session.append_event(campaign, "told", record.number, counts, now)
-        if edges.sources.size:
-            session.add_edge_responses(campaign, record.number, edges, seq)
-        if nodes.users.size:
-            session.add_node_events(campaign, record.number, nodes, seq)
+        counts = {"id": record.id, "edges": new_edges.size, "nodes": new_nodes.size, "late": late}
+        seq = view.append("told", record.number, counts, now)
+        if new_edges.size:
+            session.add_edge_responses(view.number, record.number, edges, seq)
+        if new_nodes.size:
+            session.add_node_events(view.number, record.number, nodes, seq)
         if late:
             # With more to learn from, a round that could not be learned is tried again.
             payload = {name: value for name, value in record.payload.items() if name != "quarantined"}
-            session.put_round(campaign, replace(record, revision=seq, payload=payload))
+            session.put_round(view.number, replace(record, revision=seq, payload=payload))
     if sorting.items:
         clashes = {"id": record.id, "count": len(sorting.items), "items": sorting.items[:_LOGGED]}
-        session.append_event(campaign, "contradiction", record.number, clashes, now)
-    return Applied(report, seq, edges, nodes)
+        view.append("contradiction", record.number, clashes, now)
+    return TellReport(accepted, sorting.duplicates, tuple(sorting.contradictions), late, outside), seq
 
 
 def _checked_edges(world: World, record: RoundRecord, edges: EdgeBatch) -> tuple[Ints, Ints, Ints]:
@@ -243,8 +244,8 @@ def _moment(time: float) -> float | None:
     return None if math.isnan(time) else time
 
 
-def _new_edges(sorting: _Sorting, batch: EdgeBatch, resolved: Resolved, told: Told) -> EdgeResponses:
-    """The rows that are neither duplicates nor contradictions."""
+def _new_edges(sorting: _Sorting, batch: EdgeBatch, resolved: Resolved, told: Told) -> Ints:
+    """Places of the edge responses that are neither duplicates nor contradictions."""
     world, keys = sorting.world, sorting.world.keys
     s, t = resolved.sources, resolved.targets
     fresh = np.ones(s.size, dtype=np.bool_)
@@ -264,10 +265,7 @@ def _new_edges(sorting: _Sorting, batch: EdgeBatch, resolved: Resolved, told: To
         ids = (world.graph.ids[s[row]].item(), world.graph.ids[t[row]].item())
         pair = [int(keys[s[row]]), int(keys[t[row]])]
         sorting.clash(int(batch.rows[row]), ids, float(standing[i]), float(outcomes[i]), pair, None)
-    new = at[first]
-    return EdgeResponses(
-        keys[s[new]], keys[t[new]], batch.outcomes[new], batch.times[new], [batch.event_ids[i] for i in new.tolist()]
-    )
+    return at[first]
 
 
 def _standing(edges: Ints, outcomes: Floats, told: Told) -> tuple[Floats, NDArray[np.bool_]]:
@@ -278,25 +276,26 @@ def _standing(edges: Ints, outcomes: Floats, told: Told) -> tuple[Floats, NDArra
     first = np.zeros(edges.size, dtype=np.bool_)
     first[index] = True
     standing = outcomes[index[inverse]]
-    before = told.outcomes[edges]
+    before = told.standing[edges]
     first &= before < 0
     standing = np.where(before < 0, standing, before)
     return standing, first
 
 
-def _new_nodes(sorting: _Sorting, batch: NodeBatch, users: Ints, acted: set[tuple[int, float]]) -> NodeEvents:
-    """The node events that are new; the same user at the same moment is the same event."""
-    keys = sorting.world.keys[users]
-    fresh = np.ones(users.size, dtype=np.bool_)
-    moments = list(zip(keys.tolist(), batch.times.tolist(), strict=True))
+def _new_nodes(sorting: _Sorting, batch: NodeBatch, resolved: Resolved, told: Told) -> Ints:
+    """Places of the node events that are new; the same user at the same moment is the same event."""
+    fresh = np.ones(resolved.users.size, dtype=np.bool_)
+    moments = list(zip(resolved.users.tolist(), batch.times.tolist(), strict=True))
     if any(event_id is not None for event_id in batch.event_ids):
-        contents: list[_Content] = [(sorting.record.number, "node", key, None, None, time) for key, time in moments]
+        keys = sorting.world.keys[resolved.users].tolist()
+        contents: list[_Content] = [
+            (sorting.record.number, "node", key, None, None, time) for key, (_, time) in zip(keys, moments, strict=True)
+        ]
         fresh = _by_event_id(sorting, batch.rows, batch.event_ids, contents)
     here: set[tuple[int, float]] = set()
     for i in np.flatnonzero(fresh).tolist():
-        if moments[i] in acted or moments[i] in here:
+        if moments[i] in told.actions or moments[i] in here:
             fresh[i] = False
             sorting.duplicates += 1
         here.add(moments[i])
-    new = np.flatnonzero(fresh)
-    return NodeEvents(keys[new], batch.times[new], [batch.event_ids[i] for i in new.tolist()])
+    return np.flatnonzero(fresh)

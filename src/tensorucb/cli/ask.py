@@ -164,10 +164,10 @@ def _quotas(given: list[str] | None) -> dict[str, int] | int | None:
 
 def _by_label(quotas: dict[str, int] | int | None, campaign: Campaign) -> dict[Any, int] | int | None:
     """Quotas by the groups' own labels: files make numbers of labels that look so."""
-    world = campaign._world
-    if not isinstance(quotas, dict) or world is None or world.groups is None:
+    groups = campaign.groups if isinstance(quotas, dict) else None
+    if not isinstance(quotas, dict) or groups is None:
         return quotas
-    labels = {str(label): label for label in set(world.groups.tolist())}
+    labels = {str(label): label for label in set(groups.tolist())}
     return {labels.get(group, group): number for group, number in quotas.items()}
 
 

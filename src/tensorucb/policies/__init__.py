@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tensorucb.policies._base import BasePolicy, Grid, Oracle, Policy, PolicyState, Product
 
 if TYPE_CHECKING:
+    from tensorucb.policies.beliefs import Beliefs as Beliefs
     from tensorucb.policies.beliefs import expected_probabilities as expected_probabilities
     from tensorucb.policies.check import check_policy as check_policy
     from tensorucb.policies.coin import COIN as COIN
@@ -49,6 +50,7 @@ _EXPORTS: dict[str, str] = {
     "Random": "random",
     "TensorUCB": "tensor_ucb",
     "Thompson": "thompson",
+    "Beliefs": "beliefs",
     "check_policy": "check",
     "expected_probabilities": "beliefs",
 }
@@ -58,6 +60,7 @@ __all__ = [
     "CUCB",
     "IMFB",
     "BasePolicy",
+    "Beliefs",
     "DILinUCB",
     "DILinUCBOriginal",
     "DriftAlarm",

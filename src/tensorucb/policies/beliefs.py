@@ -1,18 +1,39 @@
-"""What a policy believes of every edge, without its bonus for exploration."""
+"""What a policy believes of every edge: expected, and optimistic as it chooses."""
 
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.policies._base import Policy, Product, check_policy_object
 
-__all__ = ["expected_probabilities"]
+__all__ = ["Beliefs", "expected_probabilities"]
 
 # Small enough to leave no bonus, and not 0, by which Thompson sampling divides its counts.
 _NO_EXPLORATION = 1e-9
+
+
+@dataclass(frozen=True)
+class Beliefs:
+    """Probabilities of every edge for one product.
+
+    A policy may have a method ``beliefs(product)`` that gives these two from one pass over the edges. A campaign then
+    calls it once per ask, and hands ``optimistic`` to the oracle itself. So only a policy whose ``choose`` is
+    ``oracle(score(product), k)`` may have it; `check_policy` compares the two.
+
+    Attributes
+    ----------
+    mean
+        Without exploration: what `expected_probabilities` gives.
+    optimistic
+        With exploration: what ``score`` gives.
+    """
+
+    mean: NDArray[np.float64]
+    optimistic: NDArray[np.float64]
 
 
 def expected_probabilities(policy: Policy, product: Product) -> NDArray[np.float64]:

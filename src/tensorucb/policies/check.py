@@ -14,6 +14,7 @@ from tensorucb.errors import TensorUCBError
 from tensorucb.files import pack_state, unpack_state
 from tensorucb.policies._base import Floats, Ints, Policy, PolicyState
 from tensorucb.policies._check_world import TopK, World, make_world
+from tensorucb.policies.beliefs import expected_probabilities
 
 __all__ = ["check_policy"]
 
@@ -34,7 +35,7 @@ def check_policy(factory: Factory, *, rounds: int = 6, k: int = 3, modes: int = 
     It must follow the protocol; give every edge a finite score in [0, 1] and choose k distinct rows among those
     the oracle allows; repeat itself for a seed; go on bit for bit after its state went through a file; be a function
     of what it was told, not of the truth; leave its arguments alone; take rounds in batches, many asked before any is
-    told; score every edge anew after an update; live through empty, partial and repeated feedback; and refuse bad
+    told; score every edge again after an update; live through empty, partial and repeated feedback; and refuse bad
     input with an error of the package, unchanged by it.
 
     A policy may say what it is by attributes: ``needs_users`` (bind refuses None), ``uses_product`` (scores must, or
@@ -69,6 +70,7 @@ def check_policy(factory: Factory, *, rounds: int = 6, k: int = 3, modes: int = 
         _continues_after_a_file,
         _knows_only_what_it_was_told,
         _reads_without_writing,
+        _believes_what_it_scores,
         _takes_batches_of_rounds,
         _scores_every_edge_anew,
         _answers_to_the_product,
@@ -222,6 +224,23 @@ def _reads_without_writing(factory: Factory, world: World, rounds: int) -> None:
     _require(np.array_equal(kept, second), policy, "score gave two answers without an update in between.")
     _chosen(policy, world, product, TopK(world.graph))
     _require(_same_state(before, policy.state()), policy, "score or choose changed the state; say pure = False.")
+
+
+def _believes_what_it_scores(factory: Factory, world: World, rounds: int) -> None:
+    """A policy with ``beliefs`` must give there what its other methods give, since a campaign takes them from it."""
+    policy = _bound(factory, world)
+    beliefs = getattr(policy, "beliefs", None)
+    if not callable(beliefs):
+        return
+    for t in range(rounds):
+        product, oracle = world.product(t), TopK(world.graph)
+        both, (scores, seeds) = beliefs(product), _ask(policy, world, t)
+        mean = expected_probabilities(policy, product)
+        _require(np.array_equal(both.optimistic, scores), policy, "beliefs().optimistic must equal score().")
+        _require(np.array_equal(both.mean, mean), policy, "beliefs().mean must equal expected_probabilities().")
+        same = np.array_equal(oracle(both.optimistic, world.k), seeds)
+        _require(same, policy, "a policy with beliefs() must choose through the oracle by its scores.")
+        policy.update(product, *world.feedback(t, seeds))
 
 
 def _takes_batches_of_rounds(factory: Factory, world: World, rounds: int) -> None:

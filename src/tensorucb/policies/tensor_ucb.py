@@ -14,6 +14,7 @@ from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
 from tensorucb.learner import response
 from tensorucb.policies._base import BasePolicy, Floats, Ints, Product
+from tensorucb.policies.beliefs import Beliefs
 from tensorucb.policies.online_tensor_ucb import OnlineTensorUCB
 from tensorucb.rng import RngLike
 from tensorucb.threads import single_threaded_blas
@@ -145,6 +146,12 @@ class TensorUCB(BasePolicy):
         modes = self._modes(product)
         return self._scores(modes, deviations=False).probabilities
 
+    def beliefs(self, product: Product) -> Beliefs:
+        """The believed probability of every edge without and with exploration, from one pass over the edges."""
+        modes = self._modes(product)
+        scores = self._scores(modes, deviations=self._explores)
+        return Beliefs(scores.probabilities, self._optimistic(modes, scores))
+
     # -- the model --
 
     def _model(self) -> response.ResponseSettings:
@@ -177,8 +184,14 @@ class TensorUCB(BasePolicy):
             return response.score(self._nodes, state, state.context.scaled(modes), *edges, deviations=deviations)
 
     def _score(self, modes: tuple[Floats, ...]) -> Floats:
-        explores = self.exploration_kind != "greedy" and self.exploration > 0.0
-        scores = self._scores(modes, deviations=explores)
+        return self._optimistic(modes, self._scores(modes, deviations=self._explores))
+
+    @property
+    def _explores(self) -> bool:
+        return self.exploration_kind != "greedy" and self.exploration > 0.0
+
+    def _optimistic(self, modes: tuple[Floats, ...], scores: response.Scores) -> Floats:
+        """The probabilities with the bonus of each source."""
         if scores.deviations is None:
             return scores.probabilities
         bonus = self.exploration * scores.deviations

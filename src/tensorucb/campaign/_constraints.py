@@ -1,0 +1,141 @@
+"""Who may be chosen in a round: an ask's constraints in graph rows, and a check that a choice keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.campaign._ledger import Ledger
+from tensorucb.campaign._request import Request
+from tensorucb.campaign._world import World
+from tensorucb.checks import shown
+from tensorucb.errors import InputError, StateError
+
+Rows = NDArray[np.int64]
+Floats = NDArray[np.float64]
+OPT_OUT, COOLDOWN, CANDIDATES = 1, 2, 3
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """Who may be chosen in a round.
+
+    Attributes
+    ----------
+    reasons
+        For each row 0 if the user may be chosen, else `OPT_OUT`, `COOLDOWN` or `CANDIDATES`.
+    must_include
+        Rows that have to be among the seeds.
+    prices, surcharges
+        What contacting each user costs, and what each strategy adds to that (one 0 without strategies). ``prices`` is
+        None if nothing has a cost.
+    budget, groups, quotas
+        As :func:`~tensorucb.oracle.select_seeds` takes them.
+    """
+
+    reasons: NDArray[np.int8]
+    must_include: Rows
+    prices: Floats | None
+    surcharges: Floats
+    budget: float | None
+    groups: NDArray[Any] | None
+    quotas: Mapping[Any, int] | int | None
+
+    @property
+    def allowed(self) -> Rows:
+        """Rows that may be chosen."""
+        return np.flatnonzero(self.reasons == 0)
+
+    def costs(self) -> Floats | None:
+        """(strategies, users) what each contact costs, if there is a budget to keep."""
+        return None if self.budget is None or self.prices is None else self.prices + self.surcharges[:, None]
+
+    def spent(self, rows: Rows, strategies: Rows) -> float | None:
+        """What contacting these users costs, each with its strategy; None if nothing has a cost."""
+        return None if self.prices is None else float((self.prices[rows] + self.surcharges[strategies]).sum())
+
+    def counts(self) -> dict[str, int]:
+        """How many users are left out, by reason."""
+        names = {OPT_OUT: "opt_out", COOLDOWN: "cooldown", CANDIDATES: "outside_candidates"}
+        return {name: int(np.count_nonzero(self.reasons == code)) for code, name in names.items()}
+
+
+def constrain(world: World, ledger: Ledger, request: Request, now: float) -> Constraints:
+    """The constraints of a request at this moment."""
+    reasons = np.zeros(world.graph.n_nodes, dtype=np.int8)
+    if request.candidates is not None:
+        reasons[:] = CANDIDATES
+        reasons[request.candidates] = 0
+    if request.cooldown is not None:
+        reasons[_rested(world, ledger, now - request.cooldown)] = COOLDOWN
+    if request.exclude is not None:
+        reasons[request.exclude] = OPT_OUT
+    forced = np.empty(0, dtype=np.int64) if request.must_include is None else request.must_include
+    _check_forced(world, reasons, forced)
+    surcharges = np.array([request.context.cost]) if request.strategies is None else request.strategies.costs
+    prices = request.costs
+    if prices is None and surcharges.any():
+        prices = np.zeros(world.graph.n_nodes)
+    if request.budget is not None and prices is None:
+        raise InputError("a budget needs costs: give them to create_campaign, or to ask.")
+    if request.quotas is not None and request.groups is None:
+        raise InputError("quotas need groups: give them to create_campaign, or to ask.")
+    groups = None if request.quotas is None else request.groups
+    return Constraints(reasons, forced, prices, surcharges, request.budget, groups, request.quotas)
+
+
+def _rested(world: World, ledger: Ledger, since: float) -> Rows:
+    """Rows of users contacted after that moment, in rounds that were not cancelled."""
+    keys = [
+        key
+        for record in ledger.rounds.values()
+        if record.status != "cancelled" and record.payload["kind"] != "history" and record.opened > since
+        for key in record.payload["contacted"]
+    ]
+    return world.rows(np.unique(np.array(keys, dtype=np.int64)))
+
+
+def _check_forced(world: World, reasons: NDArray[np.int8], forced: Rows) -> None:
+    why = {OPT_OUT: "is excluded", COOLDOWN: "was contacted within the cooldown", CANDIDATES: "is not a candidate"}
+    for row in forced.tolist():
+        if reasons[row]:
+            raise InputError(
+                f"must_include names {shown(world.graph.ids[row].item())}, who {why[int(reasons[row])]}. "
+                "Drop them from one list."
+            )
+
+
+def check_choice(name: str, world: World, rules: Constraints, rows: Rows, strategies: Rows, k: int) -> None:
+    """Refuse a choice that breaks a constraint: better no round than the wrong people contacted."""
+    advice = f"{name} picks seeds on its own; use a policy that chooses through the oracle, or drop the constraint."
+    if np.unique(rows).size < rows.size or rows.size > k or (rules.budget is None and rows.size < k):
+        raise StateError(f"{name} chose {np.unique(rows).size} different users where {k} were asked for.")
+    barred = rows[rules.reasons[rows] != 0]
+    if barred.size:
+        raise StateError(f"{name} chose {world.graph.ids[barred[0]].item()!r}, who may not be chosen. {advice}")
+    missing = np.setdiff1d(rules.must_include, rows)
+    if missing.size:
+        user = world.graph.ids[missing[0]].item()
+        raise StateError(f"{name} left out {user!r}, but must_include names them. {advice}")
+    if rules.budget is not None:
+        spent = rules.spent(rows, strategies) or 0.0
+        if spent > rules.budget * (1 + 1e-12):
+            raise StateError(f"{name} chose users who cost {spent:g}, over the budget of {rules.budget:g}. {advice}")
+    for label, (used, quota) in group_use(rules, rows).items():
+        if used > quota:
+            raise StateError(f"{name} chose {used} users of group {label!r}, over its quota of {quota}. {advice}")
+
+
+def group_use(rules: Constraints, rows: Rows) -> dict[Any, tuple[int, int]]:
+    """Of each group with a quota: seeds chosen, and the quota."""
+    if rules.groups is None or rules.quotas is None:
+        return {}
+    labels, counts = np.unique(rules.groups[rows], return_counts=True)
+    used = dict(zip(labels.tolist(), counts.tolist(), strict=True))
+    if not isinstance(rules.quotas, Mapping):
+        return {label: (count, int(rules.quotas)) for label, count in used.items()}
+    return {label: (used.get(label, 0), int(quota)) for label, quota in rules.quotas.items()}

@@ -1,0 +1,309 @@
+"""What a process holds of one campaign between calls (`Handle`), and the campaign as one session shows it (`View`)."""
+
+from __future__ import annotations
+
+import copy
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from tensorucb.campaign._catalogue import PLURAL, Catalogue
+from tensorucb.campaign._ledger import Ledger
+from tensorucb.campaign._model import SERVED, SNAPSHOTS, Model, Snapshot, prunable, served_name
+from tensorucb.campaign._policy import build_policy
+from tensorucb.campaign._reach import TrackRecord
+from tensorucb.campaign._told import Told
+from tensorucb.campaign._world import World, seal, world_from_blob, world_to_blob
+from tensorucb.checks import check_callable, check_text, shown
+from tensorucb.errors import FileFormatError, StoreError, UnknownIdError
+from tensorucb.policies import Policy
+from tensorucb.store._protocol import CampaignRecord, RoundRecord, Session, Status, Store
+
+ERASING = "purge-pending-"
+"""Blobs of this name are marks: somebody was forgotten, but the store's files are not rewritten yet."""
+
+_PATIENCE = 1.0  # seconds that opening a campaign may wait for readers in order to finish an erasure
+
+
+def find_campaign(session: Session, store: Store, name: str) -> CampaignRecord:
+    """The campaign of that name; an error that lists the others if there is none."""
+    record = session.campaign(name)
+    if record is None:
+        names = [other.name for other in session.campaigns()]
+        raise UnknownIdError(
+            f"there is no campaign {shown(name)} in {store.masked_url}; it holds {shown(names or 'none')}."
+        )
+    return record
+
+
+class View:
+    """A campaign as one session of its store shows it, from the beginning of the session to its end.
+
+    Attributes
+    ----------
+    session
+        The session; it takes ``number`` wherever it wants to know the campaign.
+    number
+        The campaign's number in the store.
+    ledger
+        All rounds as the session shows them.
+    """
+
+    def __init__(self, handle: Handle, session: Session) -> None:
+        self._handle = handle
+        self.session = session
+        self.number = handle.record.campaign
+        self.ledger = handle.ledger
+        self.ledger.refresh(session)
+
+    @property
+    def world(self) -> World:
+        """The network and all that is known of its users; read only if it has changed."""
+        world, revision = self._handle.world, self.ledger.revision
+        if world is None or world.revision != revision:
+            data = self.session.blob(self.number, f"world-{revision:08d}")
+            if data is None:
+                raise FileFormatError(
+                    f"campaign {self._handle.record.name!r} has lost its network. "
+                    f"Use a backup of {self._handle.store.masked_url}."
+                )
+            world = self._handle.world = world_from_blob(data, *self.session.users(self.number))
+        return world
+
+    def catalogue(self, kind: str) -> Catalogue:
+        """The catalogue of a kind, ``product`` or ``strategy``; read only if it has changed."""
+        held = self._handle.catalogues
+        seen, known = held.get(kind, (-1, Catalogue(kind)))
+        if seen != self.ledger.catalogue:
+            known = Catalogue.from_blob(kind, self.session.blob(self.number, PLURAL[kind]))
+            held[kind] = self.ledger.catalogue, known
+        return known
+
+    def catalogues(self) -> tuple[Catalogue, Catalogue]:
+        """The catalogues of products and of strategies."""
+        return self.catalogue("product"), self.catalogue("strategy")
+
+    def round(self, round_id: str) -> RoundRecord:
+        """The round of that id."""
+        record = self.session.round(self.number, check_text("round_id", round_id))
+        if record is None:
+            raise UnknownIdError(
+                f"campaign {shown(self._handle.record.name)} has no round {shown(round_id)}. "
+                "Use the id that ask returned; rounds() lists them."
+            )
+        return record
+
+    def rounds(self) -> list[RoundRecord]:
+        """All rounds by number."""
+        return [record for _, record in sorted(self.ledger.rounds.items())]
+
+    def told(self, number: int) -> Told:
+        """What a round was told, by edge number; not read again if this process told it last."""
+        last = self._handle.last_told
+        if last is not None and last[:2] == (number, self.ledger.told_tag(number)):
+            return last[2]
+        return Told.read(self.session, self.number, number, self.world)
+
+    def keep_told(self, number: int, told: Told, seq: int = 0) -> None:
+        """Remember what this round was told, up to the event ``seq`` if the log shows that only from now on."""
+        loads, known = self.ledger.told_tag(number)
+        self._handle.last_told = (number, (loads, seq or known), told)
+
+    # -- inside a write transaction --
+
+    def append(self, kind: str, round_number: int | None, payload: Mapping[str, Any], now: float) -> int:
+        """Append an event to the log; returns its number."""
+        return self.session.append_event(self.number, kind, round_number, payload, now)
+
+    def close_due(self, now: float) -> list[str]:
+        """Close the rounds whose deadline has passed; returns their ids."""
+        due = self.ledger.due(now)
+        for record in due:
+            self.finish(record, "expired", now)
+        return [record.id for record in due]
+
+    def finish(self, record: RoundRecord, kind: str, now: float) -> RoundRecord:
+        """End a round; ``kind`` is ``closed``, ``expired`` or ``cancelled``."""
+        seq = self.append(kind, record.number, {"id": record.id}, now)
+        status: Status = "cancelled" if kind == "cancelled" else "closed"
+        moment = record.deadline if kind == "expired" else now
+        ended = replace(record, status=status, closed=moment, revision=seq)
+        self.session.put_round(self.number, ended)
+        return ended
+
+    def put_world(self, world: World) -> None:
+        """Replace the network; the model is learned again on the new one."""
+        old = self.session.blobs(self.number, "world-")
+        self.session.put_blob(self.number, f"world-{world.revision:08d}", world_to_blob(world))
+        self.session.delete_blobs(self.number, [*old, *self.session.blobs(self.number, SNAPSHOTS), SERVED])
+
+
+class Handle:
+    """What a process holds of one campaign between calls. Everything in it can be read or learned again from the log.
+
+    All work on a campaign goes through a `View`, which `read` and `change` give for the length of one session.
+
+    Attributes
+    ----------
+    store, record
+        Where the campaign lives, and its record there.
+    clock
+        Gives the time in unix seconds.
+    ledger, world, catalogues, last_told
+        What was read last; a `View` brings them up to date.
+    model
+        The policy with what it learned.
+    track
+        How earlier forecasts of the campaign turned out.
+    """
+
+    def __init__(
+        self, store: Store, name: str, *, policy: Policy | None = None, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.store = store
+        self.clock = check_callable("clock", clock, "a function that gives unix seconds")
+        with store.read() as session:
+            self.record = find_campaign(session, store, name)
+        self._policy = policy
+        self._lock = threading.RLock()
+        self.ledger = Ledger(self.record.campaign)
+        self.world: World | None = None
+        self.catalogues: dict[str, tuple[int, Catalogue]] = {}
+        self.last_told: tuple[int, tuple[int, int], Told] | None = None
+        self.track = TrackRecord()
+        self.model = self.fresh_model()
+        self._finish_erasing()
+
+    @contextmanager
+    def read(self, now: float | None = None) -> Iterator[View]:
+        """The campaign as it is now; with a time, rounds due then are closed first."""
+        with self._lock:
+            with self.store.read() as session:
+                view = View(self, session)
+                if now is None or not self.ledger.due(now):
+                    yield view
+                    return
+            self.close_due(now)
+            with self.store.read() as session:
+                yield View(self, session)
+
+    @contextmanager
+    def write(self, now: float | None = None) -> Iterator[View]:
+        """The same in a write transaction; rounds due at ``now`` are closed at its beginning."""
+        with self._lock, self.store.write() as session:
+            view = View(self, session)
+            if now is not None:
+                view.close_due(now)
+            yield view
+
+    @contextmanager
+    def change(self, now: float) -> Iterator[View]:
+        """A write transaction that does not read the network while others wait.
+
+        Due rounds are closed in a transaction of their own, so that they stay closed if the change is refused.
+        """
+        with self._lock:
+            self.expire(now)
+            with self.write(now) as view:
+                yield view
+
+    def expire(self, now: float) -> list[str]:
+        """Close the rounds whose deadline has passed; returns their ids."""
+        with self.read() as view:
+            _ = view.world
+        return self.close_due(now)
+
+    def close_due(self, now: float) -> list[str]:
+        """The same for rounds that this process knows already."""
+        if not self.ledger.due(now):
+            return []
+        with self.write() as view:
+            return view.close_due(now)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other threads of this process out for several sessions."""
+        with self._lock:
+            yield
+
+    # -- the model --
+
+    def fresh_model(self, *, apart: bool = False) -> Model:
+        """A model that has learned nothing.
+
+        It uses the caller's object of a policy of another package; with ``apart`` a copy of it.
+        """
+        settings = self.record.settings
+        spec = settings["policy"]
+
+        def another() -> Policy:
+            return build_policy(spec, None) if spec["own"] else copy.deepcopy(self._policy)  # type: ignore[return-value]
+
+        policy = another() if apart else build_policy(spec, self._policy)
+        return Model(policy, another, spec, settings["seed"], settings["snapshot_every"])
+
+    def start_again(self) -> None:
+        """Drop the network and all that was learned; the next call reads and learns them again."""
+        self.world, self.model = None, self.fresh_model()
+
+    def learn(self, budget: int | None = None) -> None:
+        """Bring the model up to date with the log, at most ``budget`` of work at a time, and store due snapshots."""
+        with self.read() as view:
+            due = self.model.sync(view, budget=budget)
+        self.keep(due)
+
+    def keep(self, due: Sequence[Snapshot]) -> None:
+        """Store snapshots, and what was found out about rounds that cannot be learned."""
+        model, number = self.model, self.record.campaign
+        if not due and not model.damaged and not self.ledger.unlearned:
+            return
+        with self.write() as view:
+            session = view.session
+            self._quarantine(view)
+            session.delete_blobs(number, model.damaged)
+            if model.serves(view.world):
+                for snapshot in due:
+                    session.put_blob(number, snapshot.name, snapshot.data)
+                if model.served in [snapshot.name for snapshot in due]:
+                    session.put_blob(number, SERVED, seal(SERVED, {"name": model.served}, {}))
+            names, served = session.blobs(number, SNAPSHOTS), served_name(session, number)
+            session.delete_blobs(number, prunable(names, model.hashes(view), served))
+        model.damaged.clear()
+
+    def _quarantine(self, view: View) -> None:
+        """Write down which rounds could not be learned, so that every other process leaves them out as well."""
+        now = self.clock()
+        for number, reason in sorted(view.ledger.unlearned.items()):
+            record = view.ledger.rounds[number]
+            seq = view.append("quarantined", number, {"id": record.id, "reason": reason}, now)
+            marked = {**record.payload, "quarantined": reason}
+            view.session.put_round(view.number, replace(record, revision=seq, payload=marked))
+
+    def model_hash(self) -> str:
+        """SHA-256 of everything the policy has learned from the log as it is now."""
+        with self.read() as view:
+            self.model.sync(view)
+            return self.model.state_hash()
+
+    def replay_hash(self) -> str:
+        """The same, learned again from the whole log without snapshots, by a policy of its own."""
+        model = self.fresh_model(apart=True)
+        with self.read() as view:
+            model.sync(view, snapshots=False)
+        return model.state_hash()
+
+    def _finish_erasing(self) -> None:
+        """Rewrite the store's files if somebody who was forgotten may still be in them, and nobody is in the way."""
+        with self.store.read() as session:
+            marks = session.blobs(self.record.campaign, ERASING)
+        if not marks:
+            return
+        try:
+            self.store.purge(_PATIENCE)
+            with self.store.write() as session:
+                session.delete_blobs(self.record.campaign, marks)
+        except StoreError:
+            return  # status() says so, and the next one who opens the campaign tries again
