@@ -110,7 +110,7 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[World, RoundRe
     The choice is made outside the write transaction, so that nobody waits for it, and made again if others opened a
     round meanwhile.
     """
-    with handle.alone():
+    with handle.lock:
         for _ in range(_ATTEMPTS - 1):
             now = handle.clock()
             with handle.read(now) as view:

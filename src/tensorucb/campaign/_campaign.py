@@ -218,7 +218,7 @@ class Campaign:
 
     def close(self, round_id: str) -> Ask:
         """Close a round: silence becomes "no", and the model learns it. Closing again changes nothing."""
-        with self._handle.alone():
+        with self._handle.lock:
             now = self.clock()
             with self._handle.change(now) as view:
                 record = view.round(round_id)
@@ -336,7 +336,7 @@ class Campaign:
         :meth:`ask` and :meth:`close` do so too, but learn a slice at a time when late responses have changed a long
         past; this call learns to the end.
         """
-        with self._handle.alone():
+        with self._handle.lock:
             self._handle.learn()
             return self._handle.model.replayed
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from tensorucb.checks import check_choice
 from tensorucb.graph import Graph
 
-__all__ = ["CreditRule", "check_credit", "credits"]
-
 CreditRule = Literal["any", "last", "shared"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tensorucb.campaign._catalogue import Catalogue, strategy_names
+from tensorucb.campaign._catalogue import strategy_names
 from tensorucb.campaign._handle import Handle
 from tensorucb.campaign._world import World
 from tensorucb.checks import check_path, shown_path
@@ -37,20 +39,22 @@ def export(handle: Handle, directory: str | os.PathLike[str]) -> list[Path]:
         raise InputError(f"{shown_path(folder)} is a file; name a directory to export to.")
     with handle.read() as view:
         session, number, world, records = view.session, view.number, view.world, view.rounds()
-        responses = _responses(world, [(r.id, session.edge_responses(number, r.number)) for r in records])
-        acted = _node_events(world, [(r.id, session.node_events(number, r.number)) for r in records])
+        told = [(record.id, session.edge_responses(number, record.number)) for record in records]
+        acted = [(record.id, session.node_events(number, record.number)) for record in records]
         events = _log(session.events(number))
         products, strategies = view.catalogues()
     frames = {
         "rounds": _rounds(records),
         "seeds": _seeds(records, world),
-        "responses": responses,
-        "node_events": acted,
+        "responses": _by_round(world, told, {"source": "sources", "target": "targets"}, {"outcome": "outcomes"}),
+        "node_events": _by_round(world, acted, {"user": "users"}, {}),
         "events": events,
-        "users": _users(world),
+        "users": _table("user", world.graph.ids.tolist(), world.users, cost=world.costs, group=world.groups),
         "edges": world.graph.to_frame(),
-        "products": _table("product", [str(p) for p in products.ids], products.features, True),
-        "strategies": _strategies(strategies),
+        "products": _table("product", [str(entry) for entry in products.ids], products.features),
+        "strategies": _table(
+            "strategy", [str(entry) for entry in strategies.ids], strategies.features, cost=strategies.costs
+        ),
     }
     with staged(directory, MANIFEST) as folder:
         lines = [_write(frame, folder / f"{name}.parquet") for name, frame in frames.items()]
@@ -83,40 +87,25 @@ def _id_type(world: World) -> Any:
 def _rounds(records: list[RoundRecord]) -> pl.DataFrame:
     import polars as pl
 
-    schema = {
-        "round": pl.String,
-        "number": pl.Int64,
-        "kind": pl.String,
-        "status": pl.String,
-        "product": pl.String,
-        "k": pl.Int64,
-        "window": pl.Float64,
-        "credit": pl.String,
-        "opened": pl.Float64,
-        "deadline": pl.Float64,
-        "closed": pl.Float64,
-        "cost": pl.Float64,
-        "reach": pl.Float64,
-        "reach_low": pl.Float64,
-        "reach_high": pl.Float64,
-    }
-    rows = [
-        (
-            record.id,
-            record.number,
-            record.payload["kind"],
-            record.status,
-            None if record.payload["product"]["id"] is None else str(record.payload["product"]["id"]),
-            # Imported history was asked by nobody: it has none of these.
-            *(record.payload.get(name) for name in ("k", "window", "credit")),
-            record.opened,
-            record.deadline,
-            record.closed,
-            record.payload.get("cost"),
-            *((record.payload["reach"] or {}).get(name) for name in ("mean", "low", "high")),
+    texts, numbers = ("round", "kind", "status", "product", "credit"), ("number", "k")
+    names = "round number kind status product k window credit opened deadline closed cost reach reach_low reach_high"
+    schema = {n: pl.String if n in texts else pl.Int64 if n in numbers else pl.Float64 for n in names.split()}
+    rows = []
+    for record in records:
+        payload, product = record.payload, record.payload["product"]["id"]
+        rows.append(
+            (
+                record.id,
+                record.number,
+                payload["kind"],
+                record.status,
+                None if product is None else str(product),
+                # Imported history was asked by nobody: it has none of these.
+                *(payload.get(name) for name in ("k", "window", "credit")),
+                *(record.opened, record.deadline, record.closed, payload.get("cost")),
+                *((payload["reach"] or {}).get(name) for name in ("mean", "low", "high")),
+            )
         )
-        for record in records
-    ]
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
@@ -141,52 +130,29 @@ def _seeds(records: list[RoundRecord], world: World) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _responses(world: World, parts: list[tuple[str, Any]]) -> pl.DataFrame:
+def _by_round(
+    world: World, parts: Sequence[tuple[str, Any]], users: Mapping[str, str], values: Mapping[str, str]
+) -> pl.DataFrame:
+    """Responses of all rounds; ``users`` and ``values`` say which column comes from which attribute of the rows."""
     import polars as pl
 
-    kind = _id_type(world)
     schema = {
         "round": pl.String,
-        "source": kind,
-        "target": kind,
-        "outcome": pl.Float64,
-        "time": pl.Float64,
+        **dict.fromkeys(users, _id_type(world)),
+        **dict.fromkeys((*values, "time"), pl.Float64),
         "event_id": pl.String,
     }
-    frames = [
-        pl.DataFrame(
-            {
-                "round": [name] * rows.sources.size,
-                "source": world.ids(rows.sources),
-                "target": world.ids(rows.targets),
-                "outcome": rows.outcomes,
-                "time": rows.times,
-                "event_id": list(rows.event_ids),
-            },
-            schema=schema,
-        )
-        for name, rows in parts
-    ]
-    return pl.concat([pl.DataFrame(schema=schema), *frames]).with_columns(pl.col("time").fill_nan(None))
-
-
-def _node_events(world: World, parts: list[tuple[str, Any]]) -> pl.DataFrame:
-    import polars as pl
-
-    schema = {"round": pl.String, "user": _id_type(world), "time": pl.Float64, "event_id": pl.String}
-    frames = [
-        pl.DataFrame(
-            {
-                "round": [name] * rows.users.size,
-                "user": world.ids(rows.users),
-                "time": rows.times,
-                "event_id": list(rows.event_ids),
-            },
-            schema=schema,
-        )
-        for name, rows in parts
-    ]
-    return pl.concat([pl.DataFrame(schema=schema), *frames])
+    frames = [pl.DataFrame(schema=schema)]
+    for name, rows in parts:
+        columns = {
+            "round": [name] * rows.times.size,
+            **{column: world.ids(getattr(rows, attribute)) for column, attribute in users.items()},
+            **{column: getattr(rows, attribute) for column, attribute in values.items()},
+            "time": rows.times,
+            "event_id": list(rows.event_ids),
+        }
+        frames.append(pl.DataFrame(columns, schema=schema))
+    return pl.concat(frames).with_columns(pl.col("time").fill_nan(None))
 
 
 def _log(events: list[Any]) -> pl.DataFrame:
@@ -197,28 +163,15 @@ def _log(events: list[Any]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _users(world: World) -> pl.DataFrame:
-    """Ids and features; what contacting each costs and the group, where the campaign has them."""
+def _table(name: str, ids: list[Any], features: Any, **others: NDArray[Any] | None) -> pl.DataFrame:
+    """Ids, features, and further columns where there are any."""
     import polars as pl
 
-    frame = _table("user", world.graph.ids.tolist(), world.users, world.strings)
-    given = {"cost": world.costs, "group": world.groups}
-    return frame.with_columns(pl.Series(name, column.tolist()) for name, column in given.items() if column is not None)
-
-
-def _strategies(catalogue: Catalogue) -> pl.DataFrame:
-    import polars as pl
-
-    frame = _table("strategy", [str(entry) for entry in catalogue.ids], catalogue.features, True)
-    return frame.with_columns(pl.Series("cost", catalogue.costs, dtype=pl.Float64))
-
-
-def _table(name: str, ids: list[Any], features: Any, strings: bool) -> pl.DataFrame:
-    import polars as pl
-
+    strings = not ids or isinstance(ids[0], str)
     columns: dict[str, Any] = {name: pl.Series(name, ids, dtype=pl.String if strings else pl.Int64)}
     # A profile goes out flat, as most policies see it.
     matrix = np.empty((len(ids), 0)) if features is None else np.asarray(features)
     for i in range(matrix.shape[1]):
         columns[f"feature_{i}"] = np.ascontiguousarray(matrix[:, i])
+    columns.update({column: values for column, values in others.items() if values is not None})
     return pl.DataFrame(columns)

@@ -31,8 +31,6 @@ from numpy.typing import NDArray
 
 from tensorucb.threads import single_threaded_blas
 
-__all__ = ["Forecast", "Outcome", "Predictive", "adapted_level", "predict"]
-
 Floats = NDArray[np.float64]
 
 _MEANS = np.array([2.4, 0.7, 0.0, 1.0])  # of b: forecasts tend to be too large, and large ones more so

@@ -63,7 +63,7 @@ class ForgetReport:
 def forget(handle: Handle, user: int | str) -> ForgetReport:
     """Remove a person from the log and the model, and prove it by replay."""
     user = check_id("user", user)
-    with handle.alone():
+    with handle.lock:
         handle.expire(handle.clock())
         before = handle.model_hash()
         removed = _erase(handle, user)

@@ -152,6 +152,8 @@ class Handle:
         Where the campaign lives, and its record there.
     clock
         Gives the time in unix seconds.
+    lock
+        Keeps other threads of this process out, also for several sessions.
     ledger, world, catalogues, last_told
         What was read last; a `View` brings them up to date.
     model
@@ -168,7 +170,7 @@ class Handle:
         with store.read() as session:
             self.record = find_campaign(session, store, name)
         self._policy = policy
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self.ledger = Ledger(self.record.campaign)
         self.world: World | None = None
         self.catalogues: dict[str, tuple[int, Catalogue]] = {}
@@ -180,7 +182,7 @@ class Handle:
     @contextmanager
     def read(self, now: float | None = None) -> Iterator[View]:
         """The campaign as it is now; with a time, rounds due then are closed first."""
-        with self._lock:
+        with self.lock:
             with self.store.read() as session:
                 view = View(self, session)
                 if now is None or not self.ledger.due(now):
@@ -193,7 +195,7 @@ class Handle:
     @contextmanager
     def write(self, now: float | None = None) -> Iterator[View]:
         """The same in a write transaction; rounds due at ``now`` are closed at its beginning."""
-        with self._lock, self.store.write() as session:
+        with self.lock, self.store.write() as session:
             view = View(self, session)
             if now is not None:
                 view.close_due(now)
@@ -205,7 +207,7 @@ class Handle:
 
         Due rounds are closed in a transaction of their own, so that they stay closed if the change is refused.
         """
-        with self._lock:
+        with self.lock:
             self.expire(now)
             with self.write(now) as view:
                 yield view
@@ -222,12 +224,6 @@ class Handle:
             return []
         with self.write() as view:
             return view.close_due(now)
-
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep other threads of this process out for several sessions."""
-        with self._lock:
-            yield
 
     # -- the model --
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 
 from tensorucb.store._protocol import RoundRecord, Session
 
-__all__ = ["Ledger", "Pair", "link", "place"]
-
 Pair = tuple[int, int]
 """A round's number and its revision, which stands for what the round taught at that moment."""
 

@@ -14,8 +14,6 @@ from tensorucb.errors import InputError, StateError
 from tensorucb.policies import Policy, PolicyState
 from tensorucb.policies._base import check_policy_object
 
-__all__ = ["build_policy", "policy_spec", "state_hash"]
-
 
 def _own_name(policy: object) -> str | None:
     name = type(policy).__name__

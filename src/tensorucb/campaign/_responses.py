@@ -18,8 +18,6 @@ from tensorucb.graph._ids import describe_rows, id_column
 from tensorucb.moments import is_moment, unix_times
 from tensorucb.tables import plain_column, read_table, table_columns
 
-__all__ = ["Batch", "EdgeBatch", "NodeBatch", "read_responses"]
-
 Column = Any  # a list, an array or a polars series
 _FIELDS = ("source", "target", "outcome", "user", "time", "event_id", "product", "strategy", "round")
 _EXTRA = ("product", "strategy", "round")

@@ -117,7 +117,7 @@ def resolve(world: World, record: RoundRecord, batch: Batch) -> Resolved:
 
 def tell(handle: Handle, round_id: str, responses: Any) -> TellReport:
     """Store responses of a round, durably; see `Campaign.tell`."""
-    with handle.alone():
+    with handle.lock:
         with handle.read() as view:
             batch = read_responses(responses, strings=view.world.strings)
             # All that needs no lock is done before others have to wait.

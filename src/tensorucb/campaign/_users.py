@@ -12,8 +12,6 @@ from tensorucb.checks import LARGEST, check_array
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.features import UserProfile
 
-__all__ = ["Users", "as_users", "grown_users", "joined", "some_users", "users_from_arrays", "users_to_arrays"]
-
 Users = NDArray[np.float64] | UserProfile
 
 # A plain matrix is stored under this name alone, as it was before there were profiles; a part of one as "users_taste".

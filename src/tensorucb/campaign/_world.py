@@ -30,18 +30,6 @@ from tensorucb.files import pack_state, unpack_state
 from tensorucb.graph import Graph
 from tensorucb.graph._ids import IdIndex, describe_rows, id_column, kind_of
 
-__all__ = [
-    "World",
-    "add_users",
-    "as_id_array",
-    "drop_user",
-    "make_world",
-    "seal",
-    "unseal",
-    "world_from_blob",
-    "world_to_blob",
-]
-
 _DIGEST = 32
 
 

@@ -16,17 +16,6 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "CampaignRecord",
-    "EdgeResponses",
-    "EventRecord",
-    "NodeEvents",
-    "RoundRecord",
-    "Session",
-    "Status",
-    "Store",
-]
-
 Status = Literal["open", "closed", "cancelled"]
 
 
