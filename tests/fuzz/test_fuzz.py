@@ -66,7 +66,17 @@ _NOT_FUZZED = {
     "diffusion": {"Cascade", "Spread"},
     "features": {"Eigenmap", "FeatureKind", "TopicModel", "VoteLog"},
     "oracle": {"PairSelection", "Selection"},
-    "policies": {"BasePolicy", "DriftState", "FixedPointWarning", "Grid", "Oracle", "Policy", "PolicyState", "Product"},
+    "policies": {
+        "BasePolicy",
+        "DriftState",
+        "FixedPointWarning",
+        "Grid",
+        "Oracle",
+        "Policy",
+        "Beliefs",
+        "PolicyState",
+        "Product",
+    },
     "truth": {"Activations", "TopicAwareFit"},
 }
 

@@ -164,8 +164,8 @@ class Campaign:
         holdout
             Share of the chosen users, drawn at random, who are not contacted, so that :meth:`lift` can compare.
         shadow
-            Ids of users chosen and contacted by somebody else: the round only records and learns, beside what we would
-            have chosen.
+            Ids of users chosen and contacted by somebody else: the round only records and learns, and says who
+            we would have chosen.
             With ``strategies``, a mapping that says who got which: ``{"ann": "email"}``.
         window
             How long after the contact an action counts (default the campaign's).

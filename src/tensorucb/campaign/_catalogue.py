@@ -135,7 +135,7 @@ def read_context(given: Any, products: Catalogue, strategies: Catalogue) -> Cont
     """A product as `ask` takes it: an id, a feature vector, or a sequence of such parts.
 
     The first part of a sequence is the product, the second the strategy. Text is always an id. A list or tuple of
-    nothing but numbers is one feature vector; beside a text or a vector, a whole number is an id.
+    nothing but numbers is one feature vector; next to a text or a vector, a whole number is an id.
     """
     if _is_id(given):
         product = check_id("product", given)

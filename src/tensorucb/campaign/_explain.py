@@ -131,8 +131,7 @@ class Evidence:
 def collect_evidence(world: World, rules: Constraints, choice: Choice, outlook: Outlook) -> Evidence:
     """Record what explanations of this choice need.
 
-    ``outlook`` has the expected probabilities, corrected, each edge with the strategy that its source gets or would
-    get.
+    ``outlook`` has the expected probabilities, corrected; each edge with the strategy that its source gets, or would.
 
     Users are compared with the last one chosen, both in that place: after all the others chosen. ``values`` is what
     the choice compared, exploration included; greedy takes the largest, so nobody who might have been chosen has more
@@ -347,7 +346,7 @@ def _reason(settings: Mapping[str, Any], gain: float, value: float, threshold: f
 
 
 def _beyond(evidence: Evidence, threshold: float) -> str:
-    """The same for a user who is not among those ranked: less is known, and no more is said."""
+    """Why a user was not chosen who is not among those ranked, so that less is known."""
     settings, values = evidence.settings, evidence.arrays["ranked_values"]
     shown = f"the last one chosen adds {threshold:.2f} expected responses to the others chosen"
     if settings["rule"] == "own":

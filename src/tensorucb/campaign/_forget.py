@@ -89,7 +89,7 @@ def _erase(handle: Handle, user: int | str) -> tuple[int, int] | None:
             if not view.session.blobs(view.number, ERASING):
                 raise
             return None
-        # In the same transaction: whoever comes after a crash can see that the files still hold somebody.
+        # In the same transaction, so that after a crash the next process sees that the files still hold somebody.
         view.session.put_blob(view.number, f"{ERASING}{world.revision:08d}", b"")
         return _remove(view, row, handle.clock())
 

@@ -288,6 +288,7 @@ class Handle:
         """The same, learned again from the whole log without snapshots, by a policy of its own."""
         model = self.fresh_model(apart=True)
         with self.read() as view:
+            self.last_told = None  # nothing that this process remembers takes part
             model.sync(view, snapshots=False)
         return model.state_hash()
 

@@ -14,7 +14,7 @@ from tensorucb.campaign._catalogue import Context, check_sizes, read_context, wi
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._responses import Batch, read_responses
 from tensorucb.campaign._world import World
-from tensorucb.checks import check_id, is_missing, plain, shown
+from tensorucb.checks import check_id, is_missing, plain
 from tensorucb.errors import InputError
 from tensorucb.store._protocol import CampaignRecord, EdgeResponses, RoundRecord
 
@@ -48,7 +48,7 @@ def import_history(handle: Handle, responses: Any, product: Any = None) -> Histo
     responses
         Edge responses as ``tell`` takes them, with a field ``product`` (an id of the catalogue) unless the argument is
         given, optionally a field ``strategy`` (an id of that catalogue), and a field ``round`` that tells past rounds
-        of one product apart. Only the edges told are learned: nobody knows here whether silence was a "no".
+        of one product apart. Only the edges told are learned, since silence need not have been a "no".
     product
         The product of all rows, as ``ask`` takes it: an id or features, alone or with a strategy.
 
@@ -72,13 +72,7 @@ def _past_rounds(view: View, batch: Batch, product: Any) -> list[_PastRound]:
     if product is None and "product" not in batch.extra:
         raise InputError("history needs a field 'product' with ids of the catalogue, or the argument product.")
     s, t = world.known(edges.sources, edges.rows, "source"), world.known(edges.targets, edges.rows, "target")
-    numbers = world.graph.edge_between(s, t) if s.size else s
-    if (numbers < 0).any():
-        at = int(np.flatnonzero(numbers < 0)[0])
-        names = world.graph.ids[s[at]].item(), world.graph.ids[t[at]].item()
-        raise InputError(
-            f"row {edges.rows[at]}: there is no edge {shown(names[0])} -> {shown(names[1])} in the network."
-        )
+    numbers = world.edges(s, t, edges.rows)
     nothing: list[Any] = [None] * s.size
     labels = [_label(row, value) for row, value in enumerate(batch.extra.get("round", nothing))]
     products = nothing

@@ -175,7 +175,7 @@ def _interval(rounds: Sequence[Draw], found: float, rng: np.random.Generator, le
 def _terms(draw: Draw) -> tuple[Floats, Floats]:
     """What each user adds to the five sums of the statistic if held out, and what the round adds anyway.
 
-    Notation: user s has m followers, a of whom acted; r = Σa / Σm over both arms, w = the contacted users' share of
+    Notation: user s has m followers, and a of them acted; r = Σa / Σm over both arms, w = the contacted users' share of
     all followers, c and h = how many users were contacted and held out, n = c + h. With e = a − r·m, the sum of e
     over contacted users is the round's weight times its difference of rates. If contact adds the rate τ, then
     e − τ·f is what is left, with f = (1 − w)·m for contacted and −w·m for held-out users. Its sum over contacted

@@ -1,7 +1,7 @@
 """The model is a pure function of the log: a fold over closed rounds, and snapshots that make it quick.
 
 While the past is being learned again (somebody told an old round something), the model goes on answering from the
-fold that it has, and builds another beside it, a bounded slice with each call. See docs/design.md.
+fold that it has, and builds a second one, a bounded part with each call. See docs/design.md.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SERVED = "served"
 
 _LONG = 1.0  # seconds of replay after which a snapshot is worth its bytes
 
-# Work is counted in observed edges, and a round costs as much as this many of them beside its own.
+# Work is counted in observed edges; a round counts as its own edges and this many more.
 _ROUND = 200
 _AT_ONCE = 40_000
 IN_ASK, IN_CLOSE = 1_200, 8_000
@@ -57,7 +57,7 @@ class Model:
     policy
         The policy; bound again whenever learning starts again.
     another
-        Makes a second policy like it, to build beside the first.
+        Makes a second policy like it, for the second fold.
     spec
         The policy's type and arguments, part of what snapshots depend on.
     seed
@@ -173,7 +173,7 @@ class Model:
         return due
 
     def _beside(self, view: View, names: Sequence[str], budget: int) -> list[Snapshot]:
-        """The past has changed: learn some new rounds in the fold that answers, and some of the past beside it."""
+        """The past has changed: learn some new rounds in the fold that answers, some of the past in the second."""
         world, ledger = view.world, view.ledger
         serving, building = self._serving, self._building
         due = self._learn(serving, view, self._slice(world, _following(serving, ledger), budget))

@@ -22,9 +22,10 @@ def _own_name(policy: object) -> str | None:
 
 
 def policy_spec(policy: Policy) -> dict[str, Any]:
-    """The policy's type and arguments as JSON, a policy among the arguments likewise.
+    """The policy's type and arguments as JSON; a policy among the arguments is described in the same way.
 
-    One of another package, or one that wraps such a one, can only be recognised by it.
+    A policy of this package can be built again from it. One of another package, or around one of another package, can
+    only be recognised by it.
     """
     check_policy_object("policy", policy)
     name = _own_name(policy)

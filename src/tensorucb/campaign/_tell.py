@@ -14,7 +14,7 @@ from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._responses import Batch, EdgeBatch, NodeBatch, read_responses
 from tensorucb.campaign._told import Told
 from tensorucb.campaign._world import World
-from tensorucb.errors import InputError, StateError, UnknownIdError
+from tensorucb.errors import InputError, StateError
 from tensorucb.store._protocol import EdgeResponses, NodeEvents, RoundRecord
 
 Ints = NDArray[np.int64]
@@ -194,15 +194,7 @@ def _checked_edges(world: World, record: RoundRecord, edges: EdgeBatch) -> tuple
             f"row {edges.rows[at]}: source {graph.ids[s[at]].item()!r} was not contacted in round {record.id}. "
             f"Remove it ({strangers.size} such rows), or tell it to the round in which they were."
         )
-    numbers = graph.edge_between(s, t)
-    missing = np.flatnonzero(numbers < 0)
-    if missing.size:
-        at = int(missing[0])
-        raise UnknownIdError(
-            f"row {edges.rows[at]}: there is no edge {graph.ids[s[at]].item()!r} -> {graph.ids[t[at]].item()!r} in the "
-            f"network ({missing.size} such rows). Remove them, or add the edge with add_users first."
-        )
-    return s, t, numbers
+    return s, t, world.edges(s, t, edges.rows)
 
 
 def _by_event_id(

@@ -106,8 +106,8 @@ def learned(world: World, record: RoundRecord, told: Told, probabilities: Callab
 def responders(world: World, record: RoundRecord, told: Told) -> int:
     """How many users responded to a round: the number that `Reach` forecasts.
 
-    Distinct followers of the contacted users, not contacted themselves, of whom an edge outcome of 1 was told or who
-    acted within the window.
+    Distinct followers of the contacted users, not contacted themselves, who acted within the window or have an edge
+    with an outcome of 1.
     """
     graph = world.graph
     contacted = world.rows(record.payload["contacted"])

@@ -61,7 +61,7 @@ class World:
     graph
         The network with the caller's ids.
     users
-        Features, one row a user; or a profile with the past by topic, whose parts policies may use.
+        Features, one row per user; or a profile with the past by topic, whose parts policies may use.
     costs, groups
         What contacting each user costs, and a label for each.
     born
@@ -100,6 +100,18 @@ class World:
             first = [column[int(i)] for i in unknown[:5]]
             raise UnknownIdError(f"{name} is no user of this campaign: {describe_rows(first, rows[unknown])}.")
         return found
+
+    def edges(self, s: NDArray[np.int64], t: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Numbers of the edges between graph rows that stood in ``rows`` of what the caller sent; errors name those."""
+        numbers = self.graph.edge_between(s, t)
+        missing = np.flatnonzero(numbers < 0)
+        if missing.size:
+            at, ids = int(missing[0]), self.graph.ids
+            raise UnknownIdError(
+                f"row {rows[at]}: there is no edge {shown(ids[s[at]].item())} -> {shown(ids[t[at]].item())} in the "
+                f"network ({missing.size} such rows). Remove them, or add the edge with add_users first."
+            )
+        return numbers
 
     def rows(self, keys: ArrayLike) -> NDArray[np.int64]:
         """Graph rows of keys; those of users who are gone are left out."""
