@@ -78,7 +78,7 @@ def span(name: str, value: float | timedelta | None) -> float | None:
 
 
 def _deadline(value: Any, now: float) -> float | None:
-    """Unix seconds of a number, a datetime (UTC if it has no zone) or a timedelta from now; it must be in the future."""
+    """Unix seconds of a number, a datetime (UTC without a zone) or a timedelta from now; it must be in the future."""
     if value is None:
         return None
     at = now + check_seconds("deadline", value) if isinstance(value, timedelta) else check_moment("deadline", value)
