@@ -138,8 +138,10 @@ def tell(handle: Handle, round_id: str, responses: Any) -> TellReport:
             nodes = _new_nodes(sorting, batch.nodes, resolved, told)
             report, seq = _append(view, sorting, batch, resolved, edges, nodes, now)
         # Durable by now. On the next call the log says whether anybody else has told this round something since.
-        told.add_edges(resolved.edges[edges], batch.edges.outcomes[edges])
-        told.add_actions(resolved.users[nodes], batch.nodes.times[nodes])
+        if edges.size:
+            told.add_edges(resolved.edges[edges], batch.edges.outcomes[edges])
+        if nodes.size:
+            told.add_actions(resolved.users[nodes], batch.nodes.times[nodes])
         view.keep_told(record.number, told, seq)
         return report
 
