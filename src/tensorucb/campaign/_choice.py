@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -127,8 +127,8 @@ class RoundOracle:
         costs, scores = self.rules.costs(), self.scores
         if self.pairs is not None:
             return self._select_pairs(self.pairs, k, costs, barred, forced)
-        if costs is not None and not costs.all():
-            # Somebody costs nothing, which only the choice of pairs knows how to weigh.
+        if costs is not None:
+            # With money to spend, users who were contacted must not count, which only the choice of pairs can do.
             one = costs[self.strategy : self.strategy + 1]
             return self._select_pairs(np.asarray(scores)[None], k, one, barred, forced)
         graph, rules = self.world.graph, self.rules
@@ -138,8 +138,6 @@ class RoundOracle:
             k,
             exclude=barred,
             must_include=forced,
-            costs=None if costs is None else costs[self.strategy],
-            budget=rules.budget,
             groups=rules.groups,
             quotas=rules.quotas,
         )
@@ -150,10 +148,11 @@ class RoundOracle:
         return cascade(sampler, p, problem, settings, "opim", stream_key(self.rng))
 
     def _select_pairs(self, scores: Floats, k: int, costs: Floats | None, barred: Rows, forced: Rows) -> PairSelection:
-        ids, rules, request = self.world.graph.ids, self.rules, self.request
+        graph, rules, request = self.world.graph, self.rules, self.request
+        ids = graph.ids
         wanted: dict[str, Any] = {"objective": request.objective, "epsilon": request.epsilon}
-        return select_pairs(
-            self.world.graph,
+        found = select_pairs(
+            graph,
             scores,
             k,
             costs=costs,
@@ -162,9 +161,35 @@ class RoundOracle:
             must_include=ids[forced] if forced.size else None,
             groups=rules.groups,
             quotas=rules.quotas,
+            count_seeds=rules.budget is None,
             rng=self.rng,
             **wanted,
         )
+        return found if rules.budget is None else _while_it_pays(graph, scores, found, forced.size)
+
+
+def _while_it_pays(graph: Graph, scores: Floats, found: PairSelection, forced: int) -> PairSelection:
+    """The first of the chosen users, as many as bring the most responses of users who are not contacted themselves.
+
+    A budget may be large enough to contact those who would have responded: more users, and fewer responses.
+    """
+    survive, contacted = np.ones(graph.n_nodes), np.zeros(graph.n_nodes, dtype=np.bool_)
+    expected, best, count = 0.0, -1.0, forced
+    for place, (row, strategy) in enumerate(zip(found.rows.tolist(), found.strategies.tolist(), strict=True), 1):
+        expected -= 1.0 - float(survive[row])
+        contacted[row] = True
+        edges = slice(int(graph.out_offsets[row]), int(graph.out_offsets[row + 1]))
+        targets, p = graph.targets[edges], scores[strategy, edges]
+        expected += float((survive[targets] * p)[~contacted[targets]].sum())
+        survive[targets] *= 1.0 - p
+        if place >= forced and expected > best:
+            best, count = expected, place
+    if count == found.rows.size:
+        return found
+    kept = {name: getattr(found, name)[:count] for name in ("seeds", "rows", "strategies", "gains")}
+    # What the certificate says is about all of those chosen, so it goes with them.
+    value = float(kept["gains"].sum())
+    return replace(found, **kept, spread=value, lower=min(found.lower, value))
 
 
 @dataclass(frozen=True)
