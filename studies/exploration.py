@@ -49,7 +49,7 @@ def seeds(k: int) -> Change:
     def change(old: Environment, rng: np.random.Generator) -> Environment:
         settings = replace(old.settings, k=k)
         return Environment(
-            old.graph, old.users, old.products, old.probabilities, settings=settings, campaign=old.campaign
+            old.graph, old.users, old.products, old.probabilities, settings=settings, product_rows=old.product_rows
         )
 
     return change

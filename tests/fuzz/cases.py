@@ -660,7 +660,12 @@ simple(
     lambda **given: experiments.Environment(**given).evaluate(0, [0]),
     lambda w: {
         **{"graph": w.graph, "users": w.users, "products": w.sandbox.products, "threads": 1, "name": "n"},
-        **{"probabilities": w.sandbox.probabilities, "settings": w.settings, "campaign": [0, 1], "strategies": None},
+        **{
+            "probabilities": w.sandbox.probabilities,
+            "settings": w.settings,
+            "product_rows": [0, 1],
+            "strategies": None,
+        },
     },
     signature=experiments.Environment,
 )

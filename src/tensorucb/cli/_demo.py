@@ -33,7 +33,7 @@ def demo_policies() -> dict[str, Policy]:
 
 def explained_round(environment: Environment, policy: Policy) -> tuple[str, list[SeedReason]]:
     """What ``policy`` would do next for one product, and why; it has learned from the last run."""
-    number = int(environment.campaign[0])
+    number = int(environment.product_rows[0])
     product = environment.products[number]
     rows = policy.choose(product, environment.settings.k, environment.oracle(np.random.default_rng(0)))
     return f"product {number + 1}", explain_seeds(environment.graph, policy, product, rows)

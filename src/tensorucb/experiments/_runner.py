@@ -150,8 +150,8 @@ def product_sequence(environment: Environment, rounds: int, *, run: int, seed: i
     """The products of a run, the same for every policy; a longer run begins with a shorter one's."""
     check_environment(environment)
     rounds, run, seed = check_rounds("rounds", rounds), check_seed("run", run), check_seed("seed", seed)
-    draws = np.random.default_rng([seed, _PRODUCTS, run]).integers(0, environment.campaign.size, size=rounds)
-    return environment.campaign[draws]
+    draws = np.random.default_rng([seed, _PRODUCTS, run]).integers(0, environment.product_rows.size, size=rounds)
+    return environment.product_rows[draws]
 
 
 def policy_settings(policy: Policy) -> dict[str, Any]:

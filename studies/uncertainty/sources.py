@@ -8,18 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.errors import InputError
-from tensorucb.experiments.uncertainty._calibration import (
+from studies.uncertainty.calibration import (
     LEVELS,
     Coverage,
     apply_link,
     binomial_interval,
     normal_quantile,
 )
-from tensorucb.experiments.uncertainty._counts import count_probabilities, predictive_counts, randomised_pit
+from studies.uncertainty.counts import count_probabilities, predictive_counts, randomised_pit
+from tensorucb.errors import InputError
 from tensorucb.rng import RngLike
-
-__all__ = ["GROUPS", "SourceQuestions"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
