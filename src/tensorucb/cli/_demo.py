@@ -21,14 +21,9 @@ def demo_environment(seed: int, *, quick: bool = False) -> Environment:
 
 def demo_policies() -> dict[str, Policy]:
     """Ours, the paper's, and two that do not learn."""
-    from tensorucb.policies import HighDegree, Random, TensorUCB
+    from tensorucb.policies.registry import make_policy
 
-    return {
-        "TensorUCB": TensorUCB(),
-        "TensorUCB (paper)": TensorUCB.paper(),
-        "HighDegree": HighDegree(),
-        "Random": Random(),
-    }
+    return {label: make_policy(label) for label in ("TensorUCB", "TensorUCB (paper)", "HighDegree", "Random")}
 
 
 def explained_round(environment: Environment, policy: Policy) -> tuple[str, list[SeedReason]]:

@@ -4,8 +4,8 @@ import csv
 
 import numpy as np
 import pytest
-from studies.uncertainty.__main__ import main
 
+from studies.uncertainty.__main__ import main
 from studies.uncertainty.policy import held_out, latent_scores, pooled
 from studies.uncertainty.tables import markdown
 from tensorucb.data import make_sandbox

@@ -6,8 +6,8 @@ import itertools
 import numpy as np
 import pytest
 from scipy.stats import kstest, norm
-from studies.uncertainty.__main__ import main
 
+from studies.uncertainty.__main__ import main
 from studies.uncertainty.calibration import LEVELS
 from studies.uncertainty.counts import count_probabilities, predictive_counts, randomised_pit
 from studies.uncertainty.figures import _source_coverage
