@@ -64,7 +64,7 @@ def no_features(old: Environment, rng: np.random.Generator) -> Environment:
 
 
 def few_without_features(old: Environment, rng: np.random.Generator) -> Environment:
-    """Two users per round, of whom nothing is known."""
+    """Two users per round, and nothing is known of them."""
     return seeds(2)(no_features(old, rng), rng)
 
 

@@ -31,7 +31,7 @@ from tensorucb.graph import Graph
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 LOGS = ("digg_core", "christianity")
 WORLDS = (*LOGS, "sandbox", "digg_like")
-SIZES = (10, 5, 20)  # seeds a round, by run
+SIZES = (10, 5, 20)  # seeds per round, by run
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ def interval_coverage(
     Parameters
     ----------
     mean, variance
-        Of the latent score, one a point.
+        Of the latent score, one per point.
     truth
         The true score (``link="identity"``) or the true rate (``"sigmoid"`` and ``"clip"``).
     """

@@ -119,7 +119,7 @@ def _posteriors(summary: Sequence[Row], field: str, axis: str, title: str, *, lo
 
 
 def _curves(curve: Sequence[Row]) -> Any:
-    """P(u ≤ ū + c·bonus) over c, a line a number of samples: the paper's posterior."""
+    """P(u ≤ ū + c·bonus) over c, one line per number of samples: the paper's posterior."""
     import altair as alt
 
     rows = [

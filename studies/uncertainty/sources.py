@@ -40,7 +40,7 @@ class SourceQuestions:
     mean, deviation
         Of the latent score of each edge.
     rates
-        True sum of the edges' probabilities, one a pair: the expected number of responses.
+        True sum of the edges' probabilities, one per pair: the expected number of responses.
     counts
         Number of responses drawn with the true probabilities.
     explored

@@ -190,7 +190,7 @@ class LoadedNetwork:
 
     @property
     def graph(self) -> Graph:
-        """Who is connected with whom."""
+        """The users and their connections."""
         return self.content.graph
 
     def environment(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tensorucb.errors import InputError
 from tensorucb.experiments._environment import Environment
-from tensorucb.experiments._runner import Experiment, Report, RunResult, run_experiment
+from tensorucb.experiments._runner import Experiment, OnProgress, RunResult, run_experiment
 from tensorucb.experiments._tuning import Tuning, split_products, tune
 from tensorucb.policies import Grid, Policy, TensorUCB
 
@@ -44,7 +44,7 @@ class Comparison:
     validation_rounds: int = 50
     seed: int = 0
     networks: Sequence[Callable[[], Environment]] = ()
-    report: Report | None = None
+    report: OnProgress | None = None
 
     def __post_init__(self) -> None:
         """Refuse networks that no run would play on."""
@@ -87,7 +87,7 @@ class Comparison:
         order = {label: place for place, label in enumerate(part.policies)}
         return Experiment(tuple(sorted(results, key=lambda r: (order[r.policy], r.run))))
 
-    def staged(self, stage: str) -> Report | None:
+    def staged(self, stage: str) -> OnProgress | None:
         """`report` with the name of the stage in front."""
         report = self.report
         return None if report is None else lambda done, total, what: report(done, total, f"{stage}: {what}")

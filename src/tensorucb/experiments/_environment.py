@@ -55,7 +55,7 @@ class WorldSettings:
     Parameters
     ----------
     k
-        Seeds a round.
+        Seeds per round.
     objective
         ``"direct"``: users activated by the seeds themselves; ``"cascade"``: the whole spread.
     feedback
@@ -116,7 +116,7 @@ class Environment:
         (S, d4) features of the strategies; or several such arrays, one per further mode of the context (a channel and
         an offer, say). Worlds with strategies have the direct objective and one-hop feedback.
     settings
-        Seeds a round, objective, feedback, oracle.
+        Seeds per round, objective, feedback, oracle.
     product_rows
         Numbers of the products from which rounds draw; all by default. Leave out products on which features were
         fitted.

@@ -16,7 +16,7 @@ from tensorucb.experiments._comparison import Comparison
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._files import write_csv, write_regret, write_rows, write_timings, write_validation
 from tensorucb.experiments._regret import exploration_condition, regret_bound
-from tensorucb.experiments._runner import Experiment, Report, run_experiment, run_policy
+from tensorucb.experiments._runner import Experiment, OnProgress, run_experiment, run_policy
 from tensorucb.experiments._tuning import Tuning, with_arguments
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
@@ -179,7 +179,7 @@ def _by_rank(comparison: Comparison, policies: Mapping[str, Policy], ranks: Sequ
 
 
 def _runtimes(
-    environment: Environment, policies: Mapping[str, Policy], *, rounds: int, seed: int, report: Report | None
+    environment: Environment, policies: Mapping[str, Policy], *, rounds: int, seed: int, report: OnProgress | None
 ) -> list[dict[str, Any]]:
     timed = {label: policy for label, policy in policies.items() if label not in ("HighDegree", "Random")}
     rows: list[dict[str, Any]] = []

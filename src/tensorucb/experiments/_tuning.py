@@ -21,7 +21,7 @@ from tensorucb.experiments._arguments import (
     check_seed,
 )
 from tensorucb.experiments._environment import Environment
-from tensorucb.experiments._runner import Report, policy_settings, run_policy
+from tensorucb.experiments._runner import OnProgress, policy_settings, run_policy
 from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.policies import Grid, Policy
 
@@ -103,7 +103,7 @@ def tune(
     seed: int = 0,
     grids: Mapping[str, Grid] | None = None,
     directory: str | Path | None = None,
-    report: Report | None = None,
+    report: OnProgress | None = None,
 ) -> Tuning:
     """Choose the settings of every policy on the same rounds.
 
