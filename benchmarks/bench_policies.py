@@ -18,6 +18,7 @@ import numpy as np
 
 from tensorucb import policies
 from tensorucb.graph import Graph
+from tensorucb.policies.registry import class_files
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
@@ -94,8 +95,9 @@ def run(quick: bool = False) -> list[dict[str, object]]:
     feedback, fewer = _hub_feedback(graph, 10, 3), _hub_feedback(small, 2, 4)
     references = _references(small, few)
     rows: list[dict[str, object]] = []
-    names = ("Random", "HighDegree", "COIN", "IMFB", "IMLinUCB", "DILinUCB", "DILinUCBOriginal", "LinUCB", "CUCB")
-    for name in (*names, "Thompson", "GammaCounts", "LogisticUCB"):
+    for name in class_files():
+        if name == "TensorUCB":
+            continue  # has a file of its own
         policy = getattr(policies, name)()
         policy.bind(graph, users, 0)
         ours = 1e3 * _round_time(policy, product, feedback, 3 if quick else 9)

@@ -17,18 +17,23 @@ from __future__ import annotations
 
 import argparse
 import csv
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 
 from studies.worlds import DATA, LOGS, WORLDS, run_number, world
-from tensorucb.experiments import Ablated, run_policy
-from tensorucb.policies import GammaCounts
+from tensorucb.checks import check_choice
+from tensorucb.experiments import run_policy
+from tensorucb.features import UserProfile
+from tensorucb.graph import Graph
+from tensorucb.learner import response
+from tensorucb.policies import GammaCounts, TensorUCB
+from tensorucb.rng import RngLike
 
 FULL: tuple[str, ...] = ()
 COUNTS = ("GammaCounts",)
@@ -58,6 +63,69 @@ SINGLE: tuple[tuple[str, ...], ...] = (
 )
 Off = tuple[str, ...]
 F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+# Weights with so small a variance stay at zero, and zero weights keep the variance so small.
+_OFF = 1e-9
+_NEVER = float(np.finfo(np.float32).max)
+
+PARTS: dict[str, Mapping[str, float]] = {
+    "context main effects β": {"context_variance": _OFF},
+    "interactions between modes": {"joint_variance": _OFF},
+    "source features α": {"source_variance": _OFF, "trust": 0.0},
+    "source features × context M": {"response_variance": _OFF},
+    "own effect d_i": {"own_variance": _OFF},
+    "own response d_i·x": {"own_response_variance": _OFF},
+    "target features γ": {"target_variance": _OFF},
+    "target offsets b_j": {"offset_variance": _OFF},
+    "target taste g": {"taste_variance": _OFF},
+    "trust in past influence": {"trust": 0.0},
+    "learned variances": {"variance_weight": _NEVER, "unit_weight": _NEVER},
+    "refits": {"growth": 1e9},
+    "past influence": {},
+    "past taste": {},
+    "Kalman steps": {},
+    "exploration": {},
+}
+"""Parts of the model, and the constants without each; the last four are no constants."""
+
+
+class Ablated(TensorUCB):
+    """`TensorUCB` with some parts off.
+
+    Parameters
+    ----------
+    off
+        Names of `PARTS`.
+    """
+
+    name = "TensorUCB, ablated"
+
+    def __init__(self, off: tuple[str, ...] = ()) -> None:
+        super().__init__(exploration_kind="greedy" if "exploration" in off else "ucb")
+        self.off = [check_choice("off", part, tuple(PARTS)) for part in off]
+
+    def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
+        """Start again, with what is left of the profile."""
+        if isinstance(users, UserProfile):
+            hidden = {"taste"} if "past taste" in self.off else set()
+            hidden |= {"credit", "exposure"} if "past influence" in self.off else set()
+            users = UserProfile(**{name: part for name, part in users.parts().items() if name not in hidden})
+        super().bind(graph, users, rng)
+
+    def _model(self) -> response.ResponseSettings:
+        changes: dict[str, float] = {}
+        for part in self.off:
+            changes |= PARTS[part]
+        return replace(super()._model(), **changes)
+
+    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
+        before = self._knowledge(modes)
+        super()._learn(modes, edges, outcomes)
+        told = self._state
+        # Between refits, only the log grows.
+        if "Kalman steps" in self.off and told is not None and before.rounds + 1 < before.next_fit:
+            self._state = replace(before, context=told.context, log=told.log, rounds=told.rounds)
 
 
 @dataclass

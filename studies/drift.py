@@ -49,14 +49,14 @@ def changed(world: Environment, probabilities: Callable[[int], NDArray[np.float6
         world.products,
         probabilities,
         settings=world.settings,
-        campaign=world.campaign,
+        product_rows=world.product_rows,
         name=f"{world.name}, {name}",
     )
 
 
 def reversed_world(world: Environment) -> Environment:
     """The strongest edges become the weakest."""
-    some = world.campaign[:: max(1, world.campaign.size // 20)].tolist()
+    some = world.product_rows[:: max(1, world.product_rows.size // 20)].tolist()
     ascending = np.argsort(np.mean([world.probabilities(i) for i in some], axis=0), kind="stable")
     order = np.empty_like(ascending)
     order[ascending] = ascending[::-1]

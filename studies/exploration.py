@@ -49,7 +49,7 @@ def seeds(k: int) -> Change:
     def change(old: Environment, rng: np.random.Generator) -> Environment:
         settings = replace(old.settings, k=k)
         return Environment(
-            old.graph, old.users, old.products, old.probabilities, settings=settings, campaign=old.campaign
+            old.graph, old.users, old.products, old.probabilities, settings=settings, product_rows=old.product_rows
         )
 
     return change
@@ -64,7 +64,7 @@ def no_features(old: Environment, rng: np.random.Generator) -> Environment:
 
 
 def few_without_features(old: Environment, rng: np.random.Generator) -> Environment:
-    """Two users per round, of whom nothing is known."""
+    """Two users per round, and nothing is known of them."""
     return seeds(2)(no_features(old, rng), rng)
 
 

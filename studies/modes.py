@@ -39,7 +39,7 @@ class Correlation:
     sources: int
 
 
-class World:
+class ManyModes:
     """A network and the true logits of its edges in the context of a product, a strategy and, if D = 5, a season."""
 
     def __init__(self, modes: int, seed: int, users: int = 600, edges: int = 12_000) -> None:
@@ -72,7 +72,7 @@ def _unit(rows: Floats) -> Floats:
 
 def correlation(policy: Policy, modes: int, *, outcomes: int = 70_000, seed: int = 0, **size: Any) -> Correlation:
     """Teach a policy with random seeds, then compare its logits with the truth."""
-    world = World(modes, seed, **size)
+    world = ManyModes(modes, seed, **size)
     graph, rng = world.box.graph, world.rng
     policy.bind(graph, world.box.users, 0)
     seen, told = np.zeros(graph.n_nodes, dtype=np.bool_), 0

@@ -31,11 +31,11 @@ from tensorucb.graph import Graph
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 LOGS = ("digg_core", "christianity")
 WORLDS = (*LOGS, "sandbox", "digg_like")
-SIZES = (10, 5, 20)  # seeds a round, by run
+SIZES = (10, 5, 20)  # seeds per round, by run
 
 
 @dataclass(frozen=True)
-class World:
+class ReplayedWorld:
     """What a campaign is played on; ``respond(item, rows, rng)`` gives the edges that respond to contacted users."""
 
     graph: Graph
@@ -62,7 +62,7 @@ class Played:
 
 
 @cache
-def log_world(path: Path) -> World:
+def log_world(path: Path) -> ReplayedWorld:
     """A log as a world."""
     data = read_dataset(path)
     graph, log = data.graph, data.log
@@ -77,20 +77,20 @@ def log_world(path: Path) -> World:
         edges = graph.out_edges(np.sort(rows))
         return edges[acted[item][graph.targets[edges]]]
 
-    return World(graph, users, products, items[items % 5 >= 3], respond)
+    return ReplayedWorld(graph, users, products, items[items % 5 >= 3], respond)
 
 
-def box_world(box: Sandbox, feedback: Literal["one_hop", "cascade"] = "one_hop") -> World:
+def box_world(box: Sandbox, feedback: Literal["one_hop", "cascade"] = "one_hop") -> ReplayedWorld:
     """A generated network as a world; with ``feedback="cascade"`` those who respond persuade others."""
 
     def respond(item: int, rows: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
         edges, outcomes = observe(box.graph, box.probabilities(item), rows, feedback=feedback, rng=rng)
         return np.asarray(edges[outcomes > 0], dtype=np.int64)
 
-    return World(box.graph, box.users, box.products, np.arange(len(box.names)), respond)
+    return ReplayedWorld(box.graph, box.users, box.products, np.arange(len(box.names)), respond)
 
 
-def world(name: str, run: int, data: Path, objective: str = "direct") -> World:
+def world(name: str, run: int, data: Path, objective: str = "direct") -> ReplayedWorld:
     """A world by name; generated ones differ from run to run."""
     if name in LOGS:
         return log_world(data / name)
@@ -99,7 +99,7 @@ def world(name: str, run: int, data: Path, objective: str = "direct") -> World:
 
 
 def play(
-    name: str, place: World, policy: Any, k: int, rounds: int, run: int, objective: str = "direct"
+    name: str, place: ReplayedWorld, policy: Any, k: int, rounds: int, run: int, objective: str = "direct"
 ) -> Iterator[Played]:
     """The rounds of one campaign; a log's items come once each, others may come again."""
     rng = np.random.default_rng([run, 3])

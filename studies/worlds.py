@@ -7,7 +7,6 @@ tables have 0 to 4).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache as remember
 from functools import lru_cache
 from pathlib import Path
@@ -27,7 +26,6 @@ WORLDS = (*LOGS, *EFFECTS, FOUR_MODES)
 FIRST_RUN, FIRST_NETWORK = 2000, 5
 
 F64 = NDArray[np.float64]
-World = Callable[[int], Environment]
 
 
 def world(name: str, draw: int, *, data: Path = DATA, cache: Path | None = None, scale: float = 0.5) -> Environment:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tensorucb.cli import main
-from tensorucb.cli._world import Preparation, Synthetic, load_world
+from tensorucb.cli._network import Generator, Preparation, Synthetic
 from tensorucb.data import checksum, digg_like, make_sandbox, prepare, read_dataset, write_dataset
 
 ARGS = ("--synthetic", "digg", "--scale", "0.03", "--quick", "--rounds", "6", "--runs", "2")
@@ -39,7 +39,7 @@ def finished(tmp_path_factory):
 @pytest.mark.slow
 def test_all_writes_every_table_and_figure(finished):
     names = {path.name for path in finished.iterdir()}
-    for stem in ("network", "degrees", "regret", "regret-final", "rank", "rank-paper", "runtime", "bound"):
+    for stem in ("network", "degrees", "regret", "regret-final", "rank-paper", "runtime", "bound"):
         assert {f"{stem}.png", f"{stem}.svg"} <= names
     assert set(tables(finished)) == {
         "network.csv",
@@ -156,7 +156,7 @@ def test_data_are_prepared_as_asked(tmp_path, capsys):
 def test_seed_sets_the_generated_network(tmp_path):
     today = digg_like(0.03).graph
     for seed, same in ((0, True), (1, False)):
-        world = load_world(None, Synthetic.digg, 0.03, seed, Preparation())
+        world = Generator(0.03)(Synthetic.digg, seed=seed)
         assert (world.graph.targets.tolist() == today.targets.tolist()) is same
     args = ("--synthetic", "digg", "--scale", "0.03", "--seed", "1", "--out", str(tmp_path))
     command("reproduce", "table-network", *args)

@@ -66,7 +66,7 @@ def test_bad_worlds_are_refused(sandbox):
         Environment(*parts, settings=WorldSettings(k=61))
     with pytest.raises(ShapeError, match="One row per node"):
         Environment(sandbox.graph, sandbox.users[:5], sandbox.products, sandbox.probabilities)
-    with pytest.raises(InputError, match="campaign"):
-        Environment(*parts, campaign=[99])
+    with pytest.raises(InputError, match="product_rows"):
+        Environment(*parts, product_rows=[99])
     with pytest.raises(ShapeError, match=r"shape \(400,\)"):
         Environment(sandbox.graph, None, sandbox.products, lambda p: np.zeros(3)).probabilities(0)

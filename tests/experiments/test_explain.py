@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tensorucb.experiments import explain_seeds, run_policy
-from tensorucb.policies import LinUCB, Random
+from tensorucb.policies import LinUCB, Random, expected_probabilities
 
 
 def test_reasons_add_up(world):
@@ -26,11 +26,10 @@ def test_reasons_add_up(world):
 
 def test_gains_are_the_believed_direct_spread(world):
     from tensorucb.diffusion import direct_spread
-    from tensorucb.experiments._explain import beliefs
 
     policy = LinUCB(exploration=0.5)
     run_policy(world, policy, rounds=5)
-    believed, _ = beliefs(policy, world.products[0])
+    believed = expected_probabilities(policy, world.products[0])
     reasons = explain_seeds(world.graph, policy, world.products[0], [4, 9, 30])
     assert 3 + sum(r.gain for r in reasons) == pytest.approx(direct_spread(world.graph, believed, [4, 9, 30]))
 

@@ -43,5 +43,5 @@ def test_nothing_is_above_the_optimum_of_digg():
     if not (DATA / "digg_core").is_dir():
         pytest.skip("the shared data set digg_core is not on this machine")
     environment = environment_from_dataset(read_dataset(DATA / "digg_core"), settings=SETTINGS)
-    products = environment.campaign[::35].tolist()
+    products = environment.product_rows[::35].tolist()
     assert max(furthest_above(environment, product, choices=12, epsilon=0.2) for product in products) < 4.0

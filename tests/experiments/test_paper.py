@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+import csv
+
 import numpy as np
 import pytest
 
 from tensorucb.errors import InputError
 from tensorucb.experiments import (
+    Comparison,
     Effort,
     Environment,
-    Reproduction,
     WorldSettings,
     environment_from_dataset,
+    network_statistics,
     paper_policies,
+    run_targets,
     sampled,
+    write_results,
 )
 from tensorucb.policies import LinUCB, Random, TensorUCB
 
@@ -28,18 +33,21 @@ def test_sampled_keeps_users_features_and_truth_together(sandbox):
 
 
 @pytest.fixture(scope="module")
-def work(sandbox, tmp_path_factory):
+def results(sandbox, tmp_path_factory):
     env = Environment.from_sandbox(sandbox, settings=WorldSettings(k=3))
     policies = {"TensorUCB (paper)": TensorUCB.paper(), "LinUCB": LinUCB(), "Random": Random()}
     effort = Effort(4, 2, 3, 2, (1, 2, 3), 2)
     grids = {"TensorUCB (paper)": {"exploration": (0.1, 1.0), "rank": (1, 2)}}
-    return Reproduction(env, tmp_path_factory.mktemp("out"), effort=effort, policies=policies, grids=grids)
+    work = Comparison(env, policies, tmp_path_factory.mktemp("out"), rounds=4, runs=2, validation_rounds=3)
+    tuning = work.tune({**effort.grids(policies), **grids})
+    everything = ("table-network", "fig-degrees", "fig-regret", "fig-rank", "fig-runtime", "bound")
+    return run_targets(work, tuning, everything, effort)
 
 
-def test_every_policy_that_can_is_tuned(work):
+def test_every_policy_that_can_is_tuned(results):
     tried = {
         label: {name: {trial.arguments[name] for trial in trials} for name in trials[0].arguments}
-        for label, trials in work.tuning.trials.items()
+        for label, trials in results.tuning.trials.items()
     }
     assert tried == {
         "TensorUCB (paper)": {"exploration": {0.1, 1.0}, "rank": {1, 2}},
@@ -52,40 +60,46 @@ def test_paper_policies_hold_every_variant_of_coin():
     assert [found[label].name for label in ("COIN", "COIN-HD", "COIN+")] == ["COIN", "COIN-HD", "COIN+"]
 
 
-def test_grids_of_unknown_policies_are_refused(work, tmp_path):
+def test_grids_of_unknown_policies_are_refused(sandbox, tmp_path):
+    work = Comparison(Environment.from_sandbox(sandbox, settings=WorldSettings(k=3)), {"Random": Random()}, tmp_path)
     with pytest.raises(InputError, match="no policy 'TensorUBC'"):
-        Reproduction(work.environment, tmp_path, grids={"TensorUBC": {"rank": [2]}})
+        work.tune({"TensorUBC": {"rank": [2]}})
 
 
-def test_tables_written_are_named(work):
-    assert work.network[0][:2] == ("users", 60)
-    assert work.degrees.sum() == work.environment.graph.n_edges
-    assert {"network.csv", "degrees.csv"} <= {path.name for path in work.written}
-    assert all(path.is_file() for path in work.written)
+def test_tables_written_are_named(results, tmp_path):
+    assert network_statistics(results.graph)[0][:2] == ("users", 60)
+    written = write_results(results, tmp_path)
+    assert {path.name for path in written} == {path.name for path in tmp_path.iterdir()}
+    names = ("network", "degrees", "validation", "regret", "regret-timings", "rank", "runtime-timings", "bound")
+    assert {path.stem for path in written} == set(names)
+    with (tmp_path / "degrees.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert sum(int(row["out_degree"]) * int(row["users"]) for row in rows) == results.graph.n_edges
 
 
-def test_rank_figure_plays_one_product(work):
-    (experiment,) = work.rank.values()
+def test_rank_figure_plays_one_product(results):
+    (experiment,) = results.rank.values()
     assert experiment.policies == ("R = 1", "R = 2", "R = 3")
     assert len({int(p) for result in experiment.results for p in result.product}) == 1
 
 
-def test_bound_is_far_above_what_is_measured_and_the_condition_far_from_met(work):
-    found = work.bound
-    measured = found["measured"]["TensorUCB (paper)"]
-    assert (found["bounds"]["needed"] > found["bounds"]["used"]).all()
-    assert (found["bounds"]["used"] > measured).all()
-    assert found["exploration"] < found["needed"][-1]
+def test_bound_is_far_above_what_is_measured_and_the_condition_far_from_met(results):
+    found = results.bound
+    measured = found.measured["TensorUCB (paper)"]
+    assert (found.at_needed > found.at_used).all()
+    assert (found.at_used > measured).all()
+    assert found.exploration < found.needed[-1]
     np.testing.assert_allclose(
-        measured, np.mean([np.cumsum(r.regret) for r in work.regret.of("TensorUCB (paper)")], axis=0)
+        measured, np.mean([np.cumsum(r.regret) for r in results.regret.of("TensorUCB (paper)")], axis=0)
     )
 
 
-def test_runtime_is_measured_on_growing_networks(work):
-    sizes, times = work.runtime
-    assert sizes == sorted(sizes)
-    assert set(times) == {"TensorUCB (paper)", "LinUCB"}
-    assert all(len(values) == len(sizes) and min(values) > 0 for values in times.values())
+def test_runtime_is_measured_on_growing_networks(results):
+    for label in ("TensorUCB (paper)", "LinUCB"):
+        rows = [row for row in results.runtime if row["policy"] == label]
+        assert [row["users"] for row in rows] == sorted(row["users"] for row in rows)
+        assert min(row["milliseconds"] for row in rows) > 0
+    assert len(results.runtime) == 2 * len(rows) == 8
 
 
 def test_data_set_environment_holds_out_every_fifth_item(sandbox, tmp_path):
@@ -97,7 +111,7 @@ def test_data_set_environment_holds_out_every_fifth_item(sandbox, tmp_path):
     said: list[str] = []
     settings = WorldSettings(k=3)
     env = environment_from_dataset(dataset, settings=settings, dim=3, n_topics=2, cache=tmp_path, tell=said.append)
-    assert env.campaign.tolist() == [1, 2, 3, 4, 6, 7]
+    assert env.product_rows.tolist() == [1, 2, 3, 4, 6, 7]
     assert env.users is not None
     widths = {name: part.shape[1] for name, part in env.users.parts().items()}
     features = widths.pop("features")

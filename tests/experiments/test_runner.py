@@ -82,7 +82,7 @@ def test_longer_runs_begin_with_the_shorter_ones_products(world):
 
 
 def test_rounds_draw_from_the_campaign_products_alone(sandbox):
-    env = Environment.from_sandbox(sandbox, settings=WorldSettings(k=3), campaign=[1, 4])
+    env = Environment.from_sandbox(sandbox, settings=WorldSettings(k=3), product_rows=[1, 4])
     assert set(product_sequence(env, 40, run=0, seed=0).tolist()) == {1, 4}
 
 
@@ -235,11 +235,11 @@ def test_grids_of_the_caller_are_taken_as_they_are(world):
 
 def test_products_for_tuning_are_never_played_later(sandbox):
     env = Environment.from_sandbox(sandbox, settings=WorldSettings(k=3))
-    assert [part.campaign.size for part in split_products(env)] == [8, 8]
+    assert [part.product_rows.size for part in split_products(env)] == [8, 8]
     many = make_sandbox(60, 400, 23, n_topics=4, rng=0)
-    tuned, compared = split_products(Environment.from_sandbox(many, campaign=np.arange(1, 23)))
-    assert tuned.campaign.tolist() == [1, 6, 11, 16, 21]
-    assert sorted([*tuned.campaign, *compared.campaign]) == list(range(1, 23))
+    tuned, compared = split_products(Environment.from_sandbox(many, product_rows=np.arange(1, 23)))
+    assert tuned.product_rows.tolist() == [1, 6, 11, 16, 21]
+    assert sorted([*tuned.product_rows, *compared.product_rows]) == list(range(1, 23))
     assert (
         product_sequence(env, 50, run=0, seed=0).tolist()
         != product_sequence(env, 50, run=VALIDATION_RUN, seed=0).tolist()

@@ -15,6 +15,7 @@ from tensorucb import data, diffusion, experiments, features, oracle, plots, pol
 from tensorucb.campaign import Campaign, copy_campaign, create_campaign, list_campaigns, load_campaign
 from tensorucb.graph import Graph
 from tensorucb.learner import TensorRegression
+from tensorucb.policies.registry import class_files
 from tensorucb.store import MemoryStore, open_store
 
 
@@ -328,40 +329,19 @@ def _(w: World) -> Case:
 
 # -- policies --
 
+# Sizes that suit the small world; the other arguments are the policies' own.
+SIZES: dict[str, dict[str, Any]] = {
+    "DILinUCBOriginal": {"candidates": 5, "max_targets": 50},
+    "IMFB": {"dim": 3},
+    "LogisticUCB": {"max_rows": 1000},
+    "OnlineTensorUCB": {"rank": 2},
+    "TensorUCB": {"rank": 2, "max_rows": 1000},
+}
 POLICIES: dict[str, dict[str, Any]] = {
-    "COIN": {"variant": "coin", "exploration": 0.1},
-    "CUCB": {"exploration": 1.0},
-    "IMFB": {
-        "dim": 3,
-        "exploration": 0.1,
-        "ridge": 0.4,
-        "warmup": 4.0,
-        "decay": 0.25,
-        "init": "random",
-        "base_rate": 0.1,
+    **{
+        name: {**getattr(policies, name)().settings(), **SIZES.get(name, {})}
+        for name in (*class_files(), "OnlineTensorUCB")
     },
-    "DILinUCB": {"exploration": 0.1, "noise_variance": 0.1, "prior_variance": 1.0, "matched": True},
-    "DILinUCBOriginal": {
-        **{"exploration": 0.1, "noise_variance": 0.1, "prior_variance": 1.0, "candidates": 5, "max_targets": 50},
-    },
-    "HighDegree": {},
-    "GammaCounts": {"exploration": 0.1, "exploration_kind": "ucb", "base_rate": 0.1, "prior_trials": 4.0},
-    "IMLinUCB": {"exploration": 0.1, "noise_variance": 0.1, "prior_variance": 1.0, "matched": True},
-    "LinUCB": {"exploration": 0.1, "noise_variance": 0.1, "prior_variance": 1.0, "constant": True, "matched": True},
-    "LogisticUCB": {
-        **{"exploration": 0.1, "prior_variance": 0.1, "base_logit": -3.0, "max_rows": 1000, "matched": True},
-    },
-    "OnlineTensorUCB": {
-        **{"rank": 2, "exploration": 0.1, "exploration_kind": "ucb", "projection": "sigmoid"},
-        **{"likelihood": "logistic", "posterior": "factorised", "second_moments": "mean_field"},
-        **{"noise_variance": 0.1, "prior_variance": 0.1, "forgetting": 1.0, "start": "flat", "base_logit": -3.0},
-        **{"constants": True, "node_intercepts": True, "intercept_variance": 0.3, "user_scaling": "mean"},
-    },
-    "Random": {},
-    "TensorUCB": {
-        **{"rank": 2, "exploration": 1.0, "exploration_kind": "ucb", "base_logit": -3.0, "max_rows": 1000},
-    },
-    "Thompson": {"exploration": 1.0, "base_rate": 0.1, "prior_trials": 4.0, "by_cell": False},
     "ForgetOnDrift": {"policy": policies.LinUCB(), "run_length": 2000.0, "warm_up": 3, "memory": 10},
 }
 
@@ -660,7 +640,12 @@ simple(
     lambda **given: experiments.Environment(**given).evaluate(0, [0]),
     lambda w: {
         **{"graph": w.graph, "users": w.users, "products": w.sandbox.products, "threads": 1, "name": "n"},
-        **{"probabilities": w.sandbox.probabilities, "settings": w.settings, "campaign": [0, 1], "strategies": None},
+        **{
+            "probabilities": w.sandbox.probabilities,
+            "settings": w.settings,
+            "product_rows": [0, 1],
+            "strategies": None,
+        },
     },
     signature=experiments.Environment,
 )

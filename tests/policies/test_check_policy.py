@@ -10,27 +10,16 @@ import pytest
 from tensorucb import policies
 from tensorucb.features import UserProfile
 from tensorucb.policies import BasePolicy, Policy, PolicyState, check_policy
+from tensorucb.policies.registry import REGISTRY, make_policy
 
+# Every registered policy, and others of their arguments that change what they do.
 POLICIES = {
-    "random": policies.Random,
-    "high degree": policies.HighDegree,
-    "coin": policies.COIN,
-    "coin-hd": partial(policies.COIN, variant="hd"),
-    "coin+": partial(policies.COIN, variant="plus"),
+    **{label: partial(make_policy, label) for label in REGISTRY},
     "coin, much exploration": partial(policies.COIN, exploration=2.0),
-    "imfb": policies.IMFB,
     "imfb, zero start": partial(policies.IMFB, init="zero", dim=3),
-    "imlinucb": policies.IMLinUCB,
-    "dilinucb": policies.DILinUCB,
-    "dilinucb-original": policies.DILinUCBOriginal,
     "dilinucb-original, sampled": partial(policies.DILinUCBOriginal, candidates=5, max_targets=17),
-    "linucb": policies.LinUCB,
     "linucb, no constant": partial(policies.LinUCB, constant=False),
-    "cucb": policies.CUCB,
-    "thompson": policies.Thompson,
-    "gamma counts": policies.GammaCounts,
     "gamma counts, drawn": partial(policies.GammaCounts, exploration_kind="thompson", exploration=1.0),
-    "logistic": policies.LogisticUCB,
     "logistic, short memory": partial(policies.LogisticUCB, max_rows=20),
     "thompson by cell": partial(policies.Thompson, by_cell=True, exploration=0.1),
 }
@@ -55,10 +44,6 @@ def test_policies_on_matched_features_pass(factory, modes):
             super().bind(graph, users if past is None else UserProfile(users, *past), rng)
 
     check_policy(OnAProfile, modes=modes)
-
-
-def test_tensor_ucb_passes():
-    check_policy(policies.TensorUCB)
 
 
 # Not DILinUCB: its parameters belong to a source, whose out-edges are observed together.

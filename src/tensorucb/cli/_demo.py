@@ -21,19 +21,14 @@ def demo_environment(seed: int, *, quick: bool = False) -> Environment:
 
 def demo_policies() -> dict[str, Policy]:
     """Ours, the paper's, and two that do not learn."""
-    from tensorucb.policies import HighDegree, Random, TensorUCB
+    from tensorucb.policies.registry import make_policy
 
-    return {
-        "TensorUCB": TensorUCB(),
-        "TensorUCB (paper)": TensorUCB.paper(),
-        "HighDegree": HighDegree(),
-        "Random": Random(),
-    }
+    return {label: make_policy(label) for label in ("TensorUCB", "TensorUCB (paper)", "HighDegree", "Random")}
 
 
 def explained_round(environment: Environment, policy: Policy) -> tuple[str, list[SeedReason]]:
     """What ``policy`` would do next for one product, and why; it has learned from the last run."""
-    number = int(environment.campaign[0])
+    number = int(environment.product_rows[0])
     product = environment.products[number]
     rows = policy.choose(product, environment.settings.k, environment.oracle(np.random.default_rng(0)))
     return f"product {number + 1}", explain_seeds(environment.graph, policy, product, rows)

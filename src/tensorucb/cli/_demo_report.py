@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorucb import __version__, plots
+from tensorucb.cli._results import reason_cells, result_cells
 from tensorucb.experiments import Environment, Experiment, SeedReason
 from tensorucb.plots import Code, Figure, Numbers, Report, Section, Table, Text
 
@@ -23,6 +24,8 @@ _WHY = """\
 Expected: the responses these users would bring by what has been seen so far, the sum of the believed probabilities of \
 their followers. New: those that the seeds above would not have brought anyway. Added to explore: the bonus for what \
 is not yet known; a seed with a large one is chosen to learn from it."""
+
+_SEEDS = ("User", "Followers", "Expected", "New", "Added to explore", "Strongest predicted followers")
 
 
 def write_report(
@@ -47,23 +50,37 @@ def write_report(
     figures = [plots.save_figure(chart, directory, name)[0] for name, chart in charts.items()]
     rows = experiment.table()
     runs, rounds = rows[0]["runs"], rows[0]["rounds"]
+    best = min(range(len(rows)), key=lambda i: float(rows[i]["regret"]["mean"]))
+    late = f"Regret, last {rows[0]['late_rounds']}"
+    columns = ("Policy", "Users reached", "Regret per round", "90 % interval", late, "ms per round")
     report = Report(
         "Who should hear of it first?",
-        lede="Four ways of choosing ten users a round on a generated social network, "
+        lede="Four ways of choosing ten users per round on a generated social network, "
         "with the same products and the same coins for all.",
         facts=[
             ("users", f"{environment.graph.n_nodes:,}"),
             ("edges", f"{environment.graph.n_edges:,}"),
-            ("products", f"{environment.campaign.size}"),
-            ("seeds a round", f"{environment.settings.k}"),
+            ("products", f"{environment.product_rows.size}"),
+            ("seeds per round", f"{environment.settings.k}"),
             ("rounds", f"{rounds}"),
             ("runs", f"{runs}"),
             ("seed", f"{seed}"),
         ],
         numbers=_numbers(rows),
         sections=[
-            Section("Results", [_results(rows), Figure(charts["regret"]), Figure(charts["final"]), Text(_HOW)]),
-            Section(f"The seeds for {product}, and why", [Text(_WHY), Figure(charts["seeds"]), _seeds(reasons)]),
+            Section(
+                "Results",
+                [
+                    Table(columns, result_cells(rows), best=best),
+                    Figure(charts["regret"]),
+                    Figure(charts["final"]),
+                    Text(_HOW),
+                ],
+            ),
+            Section(
+                f"The seeds for {product}, and why",
+                [Text(_WHY), Figure(charts["seeds"]), Table(_SEEDS, reason_cells(reasons))],
+            ),
             Section(
                 "Run it again", [Text("The same command gives the same choices and the same regret."), Code(command)]
             ),
@@ -81,43 +98,9 @@ def _numbers(rows: Sequence[dict[str, Any]]) -> Numbers:
     sign = "−" if change < 0 else "+"
     return Numbers(
         [
-            (f"{ours['spread']['mean']:.0f} users", "reached a round by TensorUCB, seeds included"),
+            (f"{ours['spread']['mean']:.0f} users", "reached per round by TensorUCB, seeds included"),
             (f"{degree['spread']['mean']:.0f} users", "reached by the best-connected users (HighDegree)"),
             (f"{sign}{abs(change):.0%}", f"regret of TensorUCB against HighDegree, last {ours['late_rounds']} rounds"),
-            (f"{milliseconds:.0f} ms", "a round: score, select, learn"),
+            (f"{milliseconds:.0f} ms", "per round: score, select, learn"),
         ]
     )
-
-
-def _results(rows: Sequence[dict[str, Any]]) -> Table:
-    best = min(range(len(rows)), key=lambda i: rows[i]["regret"]["mean"])
-    late = f"Regret, last {rows[0]['late_rounds']}"
-    columns = ("Policy", "Users reached", "Regret a round", "90 % interval", late, "ms a round")
-    cells = [
-        (
-            row["policy"],
-            f"{row['spread']['mean']:.1f}",
-            f"{row['regret']['mean']:.2f}",
-            f"{row['regret']['low']:.2f} – {row['regret']['high']:.2f}",
-            f"{row['late_regret']['mean']:.2f}",
-            f"{sum(row['milliseconds'].values()):.1f}",
-        )
-        for row in rows
-    ]
-    return Table(columns, cells, best=best)
-
-
-def _seeds(reasons: Sequence[SeedReason]) -> Table:
-    columns = ("User", "Followers", "Expected", "New", "Added to explore", "Strongest predicted followers")
-    cells = [
-        (
-            f"{reason.id}",
-            f"{reason.followers}",
-            f"{reason.expected:.2f}",
-            f"{reason.gain:.2f}",
-            f"{reason.explored:.2f}",
-            ", ".join(f"{follower.id} ({follower.probability:.0%})" for follower in reason.strongest),
-        )
-        for reason in reasons
-    ]
-    return Table(columns, cells)

@@ -9,38 +9,42 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorucb.cli._options import MANY, Json, Seed
-from tensorucb.cli._output import check_output_directory, emit_json, print_table, say, shown
-from tensorucb.cli._progress import Progress
-from tensorucb.cli._world import (
-    PRODUCT_EFFECT,
-    STRATEGY_EFFECT,
+from tensorucb.cli._network import (
+    Data,
+    Feedback,
+    Generator,
     MinActions,
+    Objective,
     Preparation,
     ProductEffect,
+    RoundFeedback,
+    RoundObjective,
     Scale,
     Strategies,
     StrategyEffect,
     Synthetic,
+    SyntheticNetwork,
     TruthPrior,
-    load_world,
+    load_network,
     parse_truth_prior,
 )
-from tensorucb.cli.reproduce import Feedback, Objective
+from tensorucb.cli._options import MANY, Json, Seed
+from tensorucb.cli._output import check_output_directory, emit_json, print_table, say, shown
+from tensorucb.cli._progress import Progress
 
 if TYPE_CHECKING:
-    from tensorucb.experiments import Environment
+    from tensorucb.experiments import Environment, WorldSettings
 
 __all__ = ["compare"]
 
 
 def compare(
-    data: Annotated[Path | None, typer.Option(help="Directory with a network and an action log.")] = None,
-    synthetic: Annotated[Synthetic | None, typer.Option(help="A generated network instead of --data.")] = None,
-    scale: Scale = 1.0,
-    product_effect: ProductEffect = PRODUCT_EFFECT,
-    strategies: Strategies = 0,
-    strategy_effect: StrategyEffect = STRATEGY_EFFECT,
+    data: Data = None,
+    synthetic: SyntheticNetwork = None,
+    scale: Scale = Generator.scale,
+    product_effect: ProductEffect = Generator.product_effect,
+    strategies: Strategies = Generator.strategies,
+    strategy_effect: StrategyEffect = Generator.strategy_effect,
     networks: Annotated[
         int,
         typer.Option(
@@ -51,18 +55,11 @@ def compare(
     ] = 1,
     min_actions: MinActions = 0,
     truth_prior: TruthPrior = None,
-    ablation: Annotated[
-        bool, typer.Option("--ablation", help="Compare our defaults with one idea off at a time instead.")
-    ] = False,
     cold_start: Annotated[
         bool, typer.Option("--cold-start", help="Let half of the users and products arrive in mid-campaign instead.")
     ] = False,
-    objective: Annotated[
-        Objective, typer.Option(help="Users activated by the seeds, or the whole cascade.")
-    ] = Objective.direct,
-    feedback: Annotated[
-        Feedback, typer.Option(help="Out-edges of the seeds, or of every active user.")
-    ] = Feedback.one_hop,
+    objective: RoundObjective = Objective.direct,
+    feedback: RoundFeedback = Feedback.one_hop,
     runs: Annotated[int, typer.Option(min=1, max=MANY, help="Runs of each policy.")] = 10,
     rounds: Annotated[int, typer.Option(min=1, max=MANY, help="Rounds per run.")] = 200,
     validation_rounds: Annotated[
@@ -82,56 +79,70 @@ def compare(
         raise typer.BadParameter("--truth-prior is for --data; a generated network has its own truth.")
     if networks > 1 and (synthetic is None or cold_start):
         raise typer.BadParameter("--networks is for --synthetic, and not for --cold-start.")
-    if strategies and (ablation or cold_start or objective is not Objective.direct or feedback is not Feedback.one_hop):
-        raise typer.BadParameter(
-            "--strategies is for --objective direct and --feedback one_hop, without --ablation and --cold-start."
-        )
-    if strategy_effect != STRATEGY_EFFECT and not strategies:
+    if strategies and (cold_start or objective is not Objective.direct or feedback is not Feedback.one_hop):
+        raise typer.BadParameter("--strategies is for --objective direct and --feedback one_hop, without --cold-start.")
+    if strategy_effect != Generator.strategy_effect and not strategies:
         raise typer.BadParameter("--strategy-effect needs --strategies, their number.")
     if networks > runs:
         raise typer.BadParameter(f"--networks {networks} needs as many --runs; got {runs}.")
     with Progress("compare") as progress:
-        from tensorucb import plots
-        from tensorucb.experiments import (
-            Decisions,
-            WorldSettings,
-            contestants,
-            strategy_contestants,
-            write_manifest,
-        )
+        from tensorucb import experiments, plots
 
-        offers: Any = {"strategies": strategies, "strategy_effect": strategy_effect}
-        world = load_world(data, synthetic, scale, seed, Preparation(min_actions), product_effect, **offers)
-        rules = WorldSettings(objective=objective.value, feedback=feedback.value, seed=seed)
-        environment = world.environment(rules, out / "cache", progress.note, prior)
-
-        def another(number: int) -> Environment:
-            drawn = load_world(data, synthetic, scale, seed, Preparation(), product_effect, **offers, network=number)
-            return drawn.environment(rules, out / "cache", lambda line: None)
-
+        generator = Generator(scale, product_effect, strategies, strategy_effect)
+        network = load_network(data, synthetic, seed=seed, preparation=Preparation(min_actions), generator=generator)
+        rules = experiments.WorldSettings(objective=objective.value, feedback=feedback.value, seed=seed)
+        environment = network.environment(rules, out / "cache", progress.note, prior)
         described = environment.describe()
         size: Any = {"rounds": rounds, "runs": runs, "validation_rounds": validation_rounds}
-        write_manifest(
+        experiments.write_manifest(
             out / "manifest.json",
             command=["tensorucb", *sys.argv[1:]],
             seed=seed,
             environment=described,
-            settings={**size, "ablation": ablation, "networks": networks, "truth_prior": prior},
-            data=world.about,
+            settings={**size, "networks": networks, "truth_prior": prior},
+            data=network.about,
         )
-        drawn = [partial(another, n) for n in range(1, networks + 1)] if networks > 1 else []
-        policies = strategy_contestants() if strategies else contestants()
-        work = Decisions(environment, out, **size, seed=seed, policies=policies, networks=drawn, report=progress)
+        comparison = experiments.Comparison(
+            environment,
+            experiments.strategy_contestants() if strategies else experiments.contestants(),
+            out,
+            **size,
+            seed=seed,
+            networks=_further(generator, synthetic, rules, networks, seed),
+            report=progress,
+        )
+        tuning = comparison.tune(experiments.ours_untouched(comparison.policies))
+        experiments.write_validation(out / "validation.csv", tuning)
         if cold_start:
-            rows = work.arrival
+            before = max(1, rounds // 4)
+            arrivals = experiments.cold_start(
+                comparison.world, tuning.policies, rounds_before=before, rounds_after=20, runs=runs, seed=seed
+            )
+            rows = experiments.arrival_table(arrivals)
+            experiments.write_rows(out / "cold-start.csv", rows)
         else:
-            experiment = work.ablation if ablation else work.comparison
-            plots.save_figure(plots.regret_curves(experiment), out, "ablation" if ablation else "decisions")
-            rows = work.table(experiment)
-    _show(rows, described, json=json, out=out)
+            experiment = comparison.run(lambda world: {**tuning.policies, **experiments.references(world)}, "decisions")
+            rows = experiments.decision_table(experiment, networks=networks)
+            experiments.write_regret(out / "decisions-regret.csv", experiment)
+            experiments.write_rows(out / "decisions.csv", rows)
+            plots.save_figure(plots.regret_curves(experiment), out, "decisions")
+    _report(rows, described, json=json, out=out)
 
 
-def _show(rows: list[dict[str, Any]], described: dict[str, Any], *, json: bool, out: Path) -> None:
+def _further(
+    generator: Generator, synthetic: Synthetic | None, rules: WorldSettings, networks: int, seed: int
+) -> list[partial[Environment]]:
+    """Functions that generate the networks on which runs take turns; none if there is only one network."""
+    if networks == 1 or synthetic is None:
+        return []
+
+    def another(number: int) -> Environment:
+        return generator(synthetic, seed=seed, draw=number).environment(rules, Path(), lambda line: None)
+
+    return [partial(another, number) for number in range(1, networks + 1)]
+
+
+def _report(rows: list[dict[str, Any]], described: dict[str, Any], *, json: bool, out: Path) -> None:
     if json:
         emit_json({"environment": described, "rows": rows})
         return

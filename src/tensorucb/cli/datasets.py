@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tensorucb.cli._network import MinActions, Preparation
 from tensorucb.cli._options import HELP, Json, Seed, finite
 from tensorucb.cli._output import check_output_directory, emit_json, print_table, say, shown
 from tensorucb.cli._progress import Progress
-from tensorucb.cli._world import MinActions, Preparation
 
 if TYPE_CHECKING:
     from tensorucb.data import Description

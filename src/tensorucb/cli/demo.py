@@ -10,6 +10,7 @@ import typer
 from tensorucb.cli._options import MANY, Json, Seed
 from tensorucb.cli._output import check_output_directory, emit_json, print_table, say, shown
 from tensorucb.cli._progress import Progress
+from tensorucb.cli._results import reason_cells, result_cells
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +34,7 @@ def demo(
 ) -> None:
     """Run a campaign on a generated network in about a minute.
 
-    TensorUCB (our defaults), TensorUCB to the paper's letter, HighDegree and Random choose 10 users a round to
+    TensorUCB (our defaults), TensorUCB to the paper's letter, HighDegree and Random choose 10 users per round to
     promote products to. Prints a table and why each seed was chosen; writes report.html and figures.
     """
     check_output_directory(out)
@@ -62,20 +63,9 @@ def demo(
 def _print_results(environment: Environment, experiment: Experiment) -> None:
     graph, rows = environment.graph, experiment.table()
     late = f"Last {rows[0]['late_rounds']}"
-    cells = [
-        (
-            row["policy"],
-            f"{row['spread']['mean']:.1f}",
-            f"{row['regret']['mean']:.2f}",
-            f"{row['regret']['low']:.2f} to {row['regret']['high']:.2f}",
-            f"{row['late_regret']['mean']:.2f}",
-            f"{sum(row['milliseconds'].values()):.1f}",
-        )
-        for row in rows
-    ]
     print_table(
         ("Policy", "Reached", "Regret", "90 % interval", late, "ms per round"),
-        cells,
+        result_cells(rows, "to"),
         words=("Policy",),
         title=f"{graph.n_nodes:,} users, {graph.n_edges:,} edges, {environment.settings.k} seeds per round, "
         f"{rows[0]['rounds']} rounds, {rows[0]['runs']} runs\n",
@@ -86,20 +76,9 @@ def _print_results(environment: Environment, experiment: Experiment) -> None:
 
 
 def _print_seeds(product: str, reasons: Sequence[SeedReason]) -> None:
-    cells = [
-        (
-            shown(reason.id),
-            reason.followers,
-            f"{reason.expected:.2f}",
-            f"{reason.gain:.2f}",
-            f"{reason.explored:.2f}",
-            ", ".join(f"{shown(follower.id)} ({follower.probability:.0%})" for follower in reason.strongest),
-        )
-        for reason in reasons
-    ]
     print_table(
         ("User", "Followers", "Expected", "New", "Explore", "Most likely to respond"),
-        cells,
+        reason_cells(reasons, shown),
         words=("User", "Most likely to respond"),
         title=f"TensorUCB's seeds for {product}, and why\n",
         caption="Expected: direct responses by what has been seen. New: beyond those of the seeds above. "

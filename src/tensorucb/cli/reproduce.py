@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tensorucb.cli._network import (
+    Data,
+    Feedback,
+    Generator,
+    MinActions,
+    Objective,
+    Preparation,
+    RoundFeedback,
+    RoundObjective,
+    Scale,
+    SyntheticNetwork,
+    load_network,
+)
 from tensorucb.cli._options import MANY, Json, Seed, finite
 from tensorucb.cli._output import check_output_directory, emit_json, say, shown
 from tensorucb.cli._progress import Progress
-from tensorucb.cli._world import MinActions, Preparation, Scale, Synthetic, load_world
 
-__all__ = ["Feedback", "Objective", "reproduce"]
+if TYPE_CHECKING:
+    from tensorucb.experiments import Effort
+
+__all__ = ["reproduce"]
 
 
 class Target(StrEnum):
@@ -30,25 +45,11 @@ class Target(StrEnum):
     all = "all"
 
 
-class Objective(StrEnum):
-    """What a round is worth."""
-
-    direct = "direct"
-    cascade = "cascade"
-
-
-class Feedback(StrEnum):
-    """What a round shows."""
-
-    one_hop = "one_hop"
-    cascade = "cascade"
-
-
 def reproduce(
     target: Annotated[Target, typer.Argument(help="Table or figure, or all of them.")],
-    data: Annotated[Path | None, typer.Option(help="Directory with a network and an action log.")] = None,
-    synthetic: Annotated[Synthetic | None, typer.Option(help="A generated network instead of --data.")] = None,
-    scale: Scale = 1.0,
+    data: Data = None,
+    synthetic: SyntheticNetwork = None,
+    scale: Scale = Generator.scale,
     min_actions: MinActions = 0,
     products: Annotated[
         int | None, typer.Option(min=1, max=MANY, help="Sample that many products of the data set.", show_default="all")
@@ -63,12 +64,8 @@ def reproduce(
             show_default="the data set's own",
         ),
     ] = None,
-    objective: Annotated[
-        Objective, typer.Option(help="Users activated by the seeds, or the whole cascade.")
-    ] = Objective.direct,
-    feedback: Annotated[
-        Feedback, typer.Option(help="Out-edges of the seeds, or of every active user.")
-    ] = Feedback.one_hop,
+    objective: RoundObjective = Objective.direct,
+    feedback: RoundFeedback = Feedback.one_hop,
     runs: Annotated[
         int | None, typer.Option(min=1, max=MANY, help="Runs of each policy.", show_default="5, quick: 2")
     ] = None,
@@ -77,7 +74,7 @@ def reproduce(
     ] = None,
     seed: Seed = 0,
     settings: Annotated[
-        Path | None, typer.Option(help="TOML file with hyper-parameters or grids, a table a policy.")
+        Path | None, typer.Option(help="TOML file with hyper-parameters or grids, one table per policy.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Directory for CSV files, figures and report.html.")] = Path("reproduction"),
     quick: Annotated[bool, typer.Option("--quick", help="A rehearsal in minutes; nothing to quote.")] = False,
@@ -89,42 +86,69 @@ def reproduce(
     the same bytes, but for timings. table-network and fig-degrees need no action log.
     """
     check_output_directory(out)
-    preparation = Preparation(min_actions, products, window)
     with Progress("reproduce") as progress:
-        from tensorucb.cli._reproduce_report import write_network_files, write_target_files
-        from tensorucb.experiments import Effort, Reproduction, WorldSettings, write_manifest
-        from tensorucb.experiments._network import NetworkTables
+        from tensorucb import experiments
+        from tensorucb.cli._reproduce_report import draw, save_report
+        from tensorucb.plots import save_figure
 
         grids = _grids(settings)
-        world = load_world(data, synthetic, scale, seed, preparation)
+        network = load_network(
+            data,
+            synthetic,
+            seed=seed,
+            preparation=Preparation(min_actions, products, window),
+            generator=Generator(scale),
+        )
         wanted = [t.value for t in Target if t is not Target.all] if target is Target.all else [target.value]
-        effort = Effort.quick() if quick else Effort()
-        effort = replace(effort, rounds=rounds or effort.rounds, runs=runs or effort.runs)
-
-        def manifest(described: dict[str, Any]) -> Path:
-            return write_manifest(
-                out / "manifest.json",
-                command=["tensorucb", *sys.argv[1:]],
-                seed=seed,
-                environment=described,
-                settings={"target": target.value, "effort": vars(effort), "grids": grids},
-                data=world.about,
-            )
-
-        if target in (Target.table_network, Target.fig_degrees):
-            manifest({"name": world.name, "n_nodes": world.graph.n_nodes, "n_edges": world.graph.n_edges})
-            files = write_network_files(NetworkTables(world.name, world.graph, out), wanted)
+        effort = _effort(quick, rounds, runs)
+        described = {"name": network.name, "n_nodes": network.graph.n_nodes, "n_edges": network.graph.n_edges}
+        environment = None
+        if target not in (Target.table_network, Target.fig_degrees):
+            rules = experiments.WorldSettings(objective=objective.value, feedback=feedback.value, seed=seed)
+            environment = network.environment(rules, out / "cache", progress.note)
+            described = environment.describe()
+        manifest = experiments.write_manifest(
+            out / "manifest.json",
+            command=["tensorucb", *sys.argv[1:]],
+            seed=seed,
+            environment=described,
+            settings={"target": target.value, "effort": asdict(effort), "grids": grids},
+            data=network.about,
+        )
+        if environment is None:
+            results = experiments.PaperResults(network.name, network.graph, wanted)
         else:
-            rules = WorldSettings(objective=objective.value, feedback=feedback.value, seed=seed)
-            environment = world.environment(rules, out / "cache", progress.note)
-            manifest(environment.describe())
-            work = Reproduction(environment, out, effort=effort, seed=seed, grids=grids, report=progress)
-            files = write_target_files(work, wanted, quick=quick)
+            comparison = experiments.Comparison(
+                environment,
+                experiments.paper_policies(),
+                out,
+                rounds=effort.rounds,
+                runs=effort.runs,
+                validation_rounds=effort.validation_rounds,
+                seed=seed,
+                report=progress,
+            )
+            tuning = None
+            if experiments.needs_tuning(wanted):
+                tuning = comparison.tune({**effort.grids(comparison.policies), **grids})
+            results = experiments.run_targets(comparison, tuning, wanted, effort)
+        tables = experiments.write_results(results, out)
+        charts = draw(results)
+        figures = [path for name, chart in charts.items() for path in save_figure(chart, out, name)]
+        page = save_report(out / "report.html", results, charts, environment, effort, seed=seed, quick=quick)
+        files = [page, *sorted(tables), manifest, *figures]
     if json:
         emit_json({"targets": wanted, "files": [str(path) for path in files]})
         return
     for path in files:
         say(shown(path))
+
+
+def _effort(quick: bool, rounds: int | None, runs: int | None) -> Effort:
+    from tensorucb.experiments import Effort
+
+    effort = Effort.quick() if quick else Effort()
+    return replace(effort, rounds=rounds or effort.rounds, runs=runs or effort.runs)
 
 
 def _grids(settings: Path | None) -> dict[str, dict[str, Any]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tensorucb.cli._network import Objective
 from tensorucb.cli._options import Json, Seed, Threads, finite, listed_ids
 from tensorucb.cli._output import emit_json, print_table, say, shown
 from tensorucb.cli._progress import Progress
@@ -21,13 +22,6 @@ if TYPE_CHECKING:
     from tensorucb.oracle import Selection
 
 __all__ = ["select"]
-
-
-class Objective(StrEnum):
-    """What seeds are worth."""
-
-    cascade = "cascade"
-    direct = "direct"
 
 
 class Algorithm(StrEnum):

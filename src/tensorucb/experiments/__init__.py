@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tensorucb.experiments._ablations import PARTS, Ablated, ablations
-from tensorucb.experiments._cold_start import Arrival, cold_start
+from tensorucb.experiments._cold_start import Arrival, arrival_table, cold_start
+from tensorucb.experiments._comparison import Comparison, ours_untouched
 from tensorucb.experiments._contestants import contestants, paper_policies, strategy_contestants
 from tensorucb.experiments._dataset import environment_from_dataset
-from tensorucb.experiments._decisions import Decisions, decision_table
+from tensorucb.experiments._decisions import decision_table
 from tensorucb.experiments._environment import Environment, Optimum, WorldSettings
 from tensorucb.experiments._explain import Follower, SeedReason, explain_seeds
 from tensorucb.experiments._feature_choice import FeatureChoice, choose_features, feature_sets
@@ -16,10 +16,21 @@ from tensorucb.experiments._files import (
     write_csv,
     write_manifest,
     write_regret,
+    write_rows,
     write_timings,
+    write_validation,
 )
-from tensorucb.experiments._paper import Effort, Reproduction, sampled
-from tensorucb.experiments._references import ProductBlind, best_strategy
+from tensorucb.experiments._paper import (
+    Bound,
+    Effort,
+    PaperResults,
+    needs_tuning,
+    network_statistics,
+    run_targets,
+    sampled,
+    write_results,
+)
+from tensorucb.experiments._references import ProductBlind, best_strategy, references
 from tensorucb.experiments._regret import (
     ETA,
     average_regret,
@@ -48,11 +59,10 @@ from tensorucb.experiments._tuning import (
 
 __all__ = [
     "ETA",
-    "PARTS",
     "REGRET_COLUMNS",
-    "Ablated",
     "Arrival",
-    "Decisions",
+    "Bound",
+    "Comparison",
     "Effort",
     "Environment",
     "Experiment",
@@ -60,8 +70,8 @@ __all__ = [
     "Follower",
     "Interval",
     "Optimum",
+    "PaperResults",
     "ProductBlind",
-    "Reproduction",
     "RunFiles",
     "RunResult",
     "SeedReason",
@@ -69,7 +79,7 @@ __all__ = [
     "Trial",
     "Tuning",
     "WorldSettings",
-    "ablations",
+    "arrival_table",
     "average_regret",
     "best_strategy",
     "choose_features",
@@ -81,13 +91,18 @@ __all__ = [
     "exploration_condition",
     "feature_sets",
     "mean_interval",
+    "needs_tuning",
+    "network_statistics",
+    "ours_untouched",
     "paper_policies",
     "policy_settings",
     "product_sequence",
     "read_settings",
+    "references",
     "regret_bound",
     "run_experiment",
     "run_policy",
+    "run_targets",
     "sampled",
     "scaled_regret",
     "split_products",
@@ -96,6 +111,9 @@ __all__ = [
     "write_csv",
     "write_manifest",
     "write_regret",
+    "write_results",
+    "write_rows",
     "write_settings",
     "write_timings",
+    "write_validation",
 ]

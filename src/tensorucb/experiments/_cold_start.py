@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +13,10 @@ from tensorucb.checks import check_share
 from tensorucb.experiments._arguments import check_environment, check_policies, check_rounds, check_seed
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._regret import scaled_regret
+from tensorucb.experiments._summary import mean_interval
 from tensorucb.policies import Oracle, Policy
 
-__all__ = ["Arrival", "cold_start"]
+__all__ = ["Arrival", "arrival_table", "cold_start"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -78,13 +80,31 @@ def cold_start(
     return found
 
 
+def arrival_table(found: Mapping[str, Arrival]) -> list[dict[str, Any]]:
+    """One row per policy, best first: regret in the first round after the arrival and over all of them."""
+    rows: list[dict[str, Any]] = []
+    for policy, arrived in found.items():
+        regret = mean_interval(arrived.regret.mean(axis=1))
+        rows.append(
+            {
+                "policy": policy,
+                "first_round": float(arrived.regret[:, 0].mean()),
+                f"rounds_1_to_{arrived.regret.shape[1]}": float(regret.mean),
+                "low": float(regret.low),
+                "high": float(regret.high),
+                "newcomers_seeded": float(arrived.newcomers_seeded.mean()),
+            }
+        )
+    return sorted(rows, key=lambda row: float([*row.values()][2]))
+
+
 def _play(
     environment: Environment, policy: Policy, share: float, before: int, after: int, run: int, seed: int
 ) -> tuple[Floats, Floats]:
     rng = np.random.default_rng([seed, _NEW, run])
     n, k = environment.graph.n_nodes, environment.settings.k
     new_user = rng.random(n) < share
-    order = rng.permutation(environment.campaign)
+    order = rng.permutation(environment.product_rows)
     cut = max(1, min(order.size - 1, round(share * order.size)))
     policy.bind(environment.graph, environment.users, np.random.default_rng([seed, _POLICY, run]))
     oracle = environment.oracle(np.random.default_rng([seed, _ORACLE, run]))

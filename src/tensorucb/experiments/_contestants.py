@@ -1,47 +1,47 @@
-"""Who takes part: the registry of `compare`, `tune` and `reproduce`. What may be tuned, each policy says itself."""
+"""Who takes part in `compare`, `tune` and `reproduce`: the policies of the registry, and those that choose strategies.
+
+What may be tuned, each policy says itself.
+"""
 
 from __future__ import annotations
 
 from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.experiments._tuning import with_arguments
 from tensorucb.policies import Policy
+from tensorucb.policies.registry import REGISTRY, make_policy
 
 __all__ = ["OURS", "contestants", "paper_policies", "strategy_contestants"]
 
 OURS = "TensorUCB"
-_NOT_IN_THE_PAPER = ("DILinUCB (original)", "LogisticUCB", "GammaCounts")
+# Table 3 of the paper, ours, and simple ones that the paper leaves out.
+_PAPER = (
+    "TensorUCB",
+    "TensorUCB (paper)",
+    "LinUCB",
+    "IMLinUCB",
+    "DILinUCB",
+    "IMFB",
+    "COIN",
+    "COIN-HD",
+    "COIN+",
+    "CUCB",
+    "Thompson",
+    "HighDegree",
+    "Random",
+)
 
 
 def contestants() -> dict[str, Policy]:
     """Ours first, then every baseline in its best form: with all that it can use of the users' past."""
-    from tensorucb import policies as p
-
-    return {
-        OURS: p.TensorUCB(),
-        "TensorUCB (paper)": p.TensorUCB.paper(),
-        "LogisticUCB": p.LogisticUCB(),
-        "LinUCB": p.LinUCB(),
-        "IMLinUCB": p.IMLinUCB(),
-        "DILinUCB": p.DILinUCB(),
-        "DILinUCB (original)": p.DILinUCBOriginal(),
-        "GammaCounts": p.GammaCounts(),
-        "IMFB": p.IMFB(),
-        "COIN": p.COIN(),
-        "COIN-HD": p.COIN(variant="hd"),
-        "COIN+": p.COIN(variant="plus"),
-        "CUCB": p.CUCB(),
-        "Thompson": p.Thompson(),
-        "HighDegree": p.HighDegree(),
-        "Random": p.Random(),
-    }
+    return {label: make_policy(label) for label in REGISTRY}
 
 
 def paper_policies() -> dict[str, Policy]:
-    """The contestants of the paper's Table 3 on the features as published, ours, and simple ones that it omits."""
+    """The policies of the paper's Table 3 on the features as published, ours, and simple ones that it leaves out."""
+    made = {label: make_policy(label) for label in _PAPER}
     return {
         label: with_arguments(policy, {"matched": False}) if hasattr(policy, "matched") else policy
-        for label, policy in contestants().items()
-        if label not in _NOT_IN_THE_PAPER
+        for label, policy in made.items()
     }
 
 

@@ -123,7 +123,7 @@ def environment_from_dataset(
         mixtures,
         lambda product: truth.probabilities(mixtures[product]),
         settings=settings,
-        campaign=np.setdiff1d(np.arange(log.n_items), held_out),
+        product_rows=np.setdiff1d(np.arange(log.n_items), held_out),
         name=dataset.name,
         threads=threads,
     )

@@ -55,7 +55,7 @@ class WorldSettings:
     Parameters
     ----------
     k
-        Seeds a round.
+        Seeds per round.
     objective
         ``"direct"``: users activated by the seeds themselves; ``"cascade"``: the whole spread.
     feedback
@@ -116,10 +116,10 @@ class Environment:
         (S, d4) features of the strategies; or several such arrays, one per further mode of the context (a channel and
         an offer, say). Worlds with strategies have the direct objective and one-hop feedback.
     settings
-        Seeds a round, objective, feedback, oracle.
-    campaign
-        Product numbers from which rounds draw; all by default. Products on which features were fitted
-        belong outside.
+        Seeds per round, objective, feedback, oracle.
+    product_rows
+        Numbers of the products from which rounds draw; all by default. Leave out products on which features were
+        fitted.
     name
         For tables and manifests.
     """
@@ -133,7 +133,7 @@ class Environment:
         *,
         strategies: ArrayLike | Sequence[ArrayLike] | None = None,
         settings: WorldSettings | None = None,
-        campaign: ArrayLike | None = None,
+        product_rows: ArrayLike | None = None,
         name: str = "environment",
         threads: int | None = None,
     ) -> None:
@@ -149,7 +149,7 @@ class Environment:
         if self.settings.k > graph.n_nodes:
             raise InputError(f"k = {self.settings.k} seeds cannot be chosen from {graph.n_nodes} users.")
         everything: Ints = np.arange(self.products.shape[0])
-        self.campaign: Ints = everything if campaign is None else self._check_campaign(campaign)
+        self.product_rows: Ints = everything if product_rows is None else self._check_products(product_rows)
         self._truth = check_callable("probabilities", probabilities, "a function of a product's number")
         held = max(2, _PROBABILITY_BYTES // (8 * max(1, graph.n_edges)))
         pools = max(2, _POOL_BITS // (self.settings.worlds * max(1, graph.n_edges)))
@@ -181,10 +181,10 @@ class Environment:
         other.users = _check_users(self.graph, users)
         return other
 
-    def with_campaign(self, products: ArrayLike, name: str | None = None) -> Environment:
+    def with_product_rows(self, products: ArrayLike, name: str | None = None) -> Environment:
         """The same world, whose rounds draw from other products."""
         other = copy.copy(self)
-        other.campaign, other.name = self._check_campaign(products), name or self.name
+        other.product_rows, other.name = self._check_products(products), name or self.name
         return other
 
     @property
@@ -264,15 +264,15 @@ class Environment:
     def describe(self) -> dict[str, Any]:
         """Sizes, settings and a checksum, for manifests and resume keys.
 
-        The checksum is of the network, the features, and the truth of eight products spread over the campaign (with
-        one strategy each, in turn).
+        The checksum is of the network, the features, and the truth of eight of the products that rounds draw
+        from (with one strategy each, in turn).
         """
         digest = hashlib.sha256()
         users = self.users.parts().values() if isinstance(self.users, UserProfile) else (self.users,)
-        arrays = (self.graph.sources, self.graph.targets, *users, self.products, *self.strategies, self.campaign)
+        arrays = (self.graph.sources, self.graph.targets, *users, self.products, *self.strategies, self.product_rows)
         for array in arrays:
             digest.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
-        for number, product in enumerate(self.campaign[:: -(-self.campaign.size // _HASHED)].tolist()):
+        for number, product in enumerate(self.product_rows[:: -(-self.product_rows.size // _HASHED)].tolist()):
             strategy = (number % self.n_strategies,) if self.strategies else ()
             digest.update(self.probabilities(product, *strategy).tobytes())
         return {
@@ -282,7 +282,7 @@ class Environment:
             "user_features": 0 if self.users is None else int(self.users.shape[1]),
             "products": int(self.products.shape[0]),
             "product_features": int(self.products.shape[1]),
-            "campaign_products": int(self.campaign.size),
+            "campaign_products": int(self.product_rows.size),
             "strategies": self.n_strategies,
             "sha256": digest.hexdigest(),
             **asdict(self.settings),
@@ -291,10 +291,10 @@ class Environment:
     def _number(self, product: Any) -> int:
         return check_count("product", product, 0, self.products.shape[0] - 1)
 
-    def _check_campaign(self, products: ArrayLike) -> Ints:
-        rows = check_rows("campaign", products, self.products.shape[0], hint="It names products.")
+    def _check_products(self, products: ArrayLike) -> Ints:
+        rows = check_rows("product_rows", products, self.products.shape[0], hint="It names products.")
         if rows.size == 0:
-            raise InputError("campaign must name at least one product; got none.")
+            raise InputError("product_rows must name at least one product; got none.")
         return rows
 
     def _played(self, product: int, seeds: Ints, strategies: ArrayLike | None) -> Floats:

@@ -17,14 +17,12 @@ from tensorucb.policies import Policy
 from tensorucb.policies._base import check_policy_object
 from tensorucb.policies.beliefs import expected_probabilities
 
-__all__ = ["Follower", "SeedReason", "beliefs", "explain_seeds"]
-
-Floats = NDArray[np.float64]
+__all__ = ["Follower", "SeedReason", "explain_seeds"]
 
 
 @dataclass(frozen=True)
 class Follower:
-    """A neighbour whom a seed may convince, and how probably."""
+    """A neighbour of a seed, and how likely it is to respond."""
 
     id: Any
     probability: float
@@ -62,11 +60,6 @@ class SeedReason:
         return asdict(self)
 
 
-def beliefs(policy: Policy, product: ArrayLike) -> tuple[Floats, Floats]:
-    """The believed probability of every edge, without and with exploration."""
-    return expected_probabilities(policy, product), np.asarray(policy.score(product), dtype=np.float64)
-
-
 def explain_seeds(
     graph: Graph, policy: Policy, product: ArrayLike, rows: Sequence[int] | NDArray[np.int64], *, strongest: int = 3
 ) -> list[SeedReason]:
@@ -85,7 +78,7 @@ def explain_seeds(
     check_policy_object("policy", policy)
     strongest = check_count("strongest", strongest, 0)
     seeds = check_seeds(graph, "rows", rows)
-    believed, bold = beliefs(policy, product)
+    believed, bold = expected_probabilities(policy, product), np.asarray(policy.score(product))
     if believed.size != graph.n_edges:
         raise ShapeError(f"the policy is bound to a graph of {believed.size} edges; this one has {graph.n_edges}.")
     untouched = np.ones(graph.n_nodes)

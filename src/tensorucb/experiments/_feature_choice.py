@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tensorucb.errors import InputError
 from tensorucb.experiments._environment import Environment
-from tensorucb.experiments._runner import Report, run_policy
+from tensorucb.experiments._runner import OnProgress, run_policy
 from tensorucb.experiments._tuning import VALIDATION_RUN
 from tensorucb.features import UserProfile
 from tensorucb.policies import Policy
@@ -50,7 +50,7 @@ def choose_features(
     *,
     rounds: int = 50,
     seed: int = 0,
-    report: Report | None = None,
+    report: OnProgress | None = None,
 ) -> FeatureChoice:
     """Play the validation rounds with each set of features, and keep the best, the first of equals.
 

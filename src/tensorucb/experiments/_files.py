@@ -26,6 +26,7 @@ from tensorucb.errors import FileFormatError
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._fingerprint import fingerprint
 from tensorucb.experiments._runner import Experiment, RunResult, policy_settings
+from tensorucb.experiments._tuning import Tuning
 from tensorucb.files import FORMULA, atomic_write, read_state, write_state
 from tensorucb.policies import Policy
 
@@ -36,7 +37,9 @@ __all__ = [
     "write_csv",
     "write_manifest",
     "write_regret",
+    "write_rows",
     "write_timings",
+    "write_validation",
 ]
 
 REGRET_COLUMNS = ("policy", "run", "round", "product", "spread", "regret", "average_regret")
@@ -104,6 +107,11 @@ def write_csv(path: str | Path, columns: Sequence[str], rows: Iterable[Sequence[
     return Path(path)
 
 
+def write_rows(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+    """Write rows that name their columns, all of them the same ones."""
+    return write_csv(path, list(rows[0]), (list(row.values()) for row in rows))
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, float | np.floating):
         return repr(float(value))
@@ -111,13 +119,18 @@ def _plain(value: Any) -> Any:
 
 
 def write_regret(path: str | Path, experiment: Experiment) -> Path:
-    """``regret.csv``: one row a policy, run and round."""
+    """``regret.csv``: one row for each policy, run and round."""
     rows = (
         (r.policy, r.run, t + 1, int(r.product[t]), r.spread[t], r.regret[t], r.average_regret[t])
         for r in experiment.results
         for t in range(r.regret.size)
     )
     return write_csv(path, REGRET_COLUMNS, rows)
+
+
+def write_validation(path: str | Path, tuning: Tuning) -> Path:
+    """``validation.csv``: one row for each setting tried."""
+    return write_csv(path, ("policy", "setting", "average_regret", "chosen"), tuning.rows())
 
 
 def write_timings(path: str | Path, experiment: Experiment) -> Path:

@@ -1,13 +1,9 @@
-"""The paper's tables and figures as numbers: each target computes, and writes its CSV.
-
-Finished runs are kept under ``runs/`` of the output directory, so that targets share them and a killed command goes on.
-"""
+"""The paper's tables and figures as numbers: run the targets, then write their tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +12,37 @@ from numpy.typing import NDArray
 
 from tensorucb.checks import check_count
 from tensorucb.experiments._arguments import check_environment, check_seed
-from tensorucb.experiments._contestants import paper_policies
+from tensorucb.experiments._comparison import Comparison
 from tensorucb.experiments._environment import Environment
-from tensorucb.experiments._files import write_csv, write_regret, write_timings
-from tensorucb.experiments._network import NetworkTables
+from tensorucb.experiments._files import write_csv, write_regret, write_rows, write_timings, write_validation
 from tensorucb.experiments._regret import exploration_condition, regret_bound
-from tensorucb.experiments._runner import Experiment, Report, run_experiment, run_policy
-from tensorucb.experiments._tuning import Tuning, check_labels, split_products, tune, with_arguments
+from tensorucb.experiments._runner import Experiment, OnProgress, run_experiment, run_policy
+from tensorucb.experiments._tuning import Tuning, with_arguments
 from tensorucb.features import UserProfile
+from tensorucb.graph import Graph
 from tensorucb.policies import Grid, Policy
 
-__all__ = ["Effort", "Reproduction", "sampled"]
+__all__ = [
+    "Bound",
+    "Effort",
+    "PaperResults",
+    "needs_tuning",
+    "network_statistics",
+    "run_targets",
+    "sampled",
+    "write_results",
+]
 
 Floats = NDArray[np.float64]
 
+# The paper's table of network statistics; its text has 2,843 users for Digg.
+_PAPER_NETWORKS = {
+    "users": (2_483, 29_384),
+    "edges": (75_895, 371_722),
+    "out-degree 50": (1, 9),
+    "out-degree 90": (8, 154),
+    "out-degree 99": (101, 2_064),
+}
 _SIZES = (15 / 29, 20 / 29, 25 / 29, 1.0)  # the paper's |V| of about 15, 20, 25 and 29 thousand
 
 
@@ -49,212 +62,211 @@ class Effort:
         """A rehearsal: every target, nothing to quote."""
         return cls(15, 2, 5, 2, (1, 2, 3, 5), 3)
 
+    def grids(self, policies: Mapping[str, Policy]) -> dict[str, Grid]:
+        """The policies' own grids, thinned to ``candidates``; nothing if there is no such limit."""
+        if self.candidates is None:
+            return {}
+        return {
+            label: {name: _middle(values, self.candidates) for name, values in getattr(policy, "tunable", {}).items()}
+            for label, policy in policies.items()
+        }
 
-@dataclass
-class Reproduction:
-    """The targets of one environment; each is computed once and written to ``directory``.
 
-    Parameters
+def _middle(values: Sequence[Any], size: int) -> Sequence[Any]:
+    return values[max(0, len(values) - size) // 2 :][:size]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Theorem 1 beside what was measured, at each round.
+
+    Attributes
     ----------
-    grids
-        Candidates by policy and argument, instead of the paper's grids.
-    report
-        ``report(done, total, what)``.
-    written
-        Gets the path of every table that is written.
+    exploration, needed
+        The c that was used, and the c that the theorem asks for.
+    at_used, at_needed
+        The bound on the cumulative regret with each of them.
+    measured
+        The mean cumulative regret of the tensor policies.
     """
 
-    environment: Environment
-    directory: Path
-    effort: Effort = field(default_factory=Effort)
-    seed: int = 0
-    grids: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
-    policies: Mapping[str, Policy] = field(default_factory=paper_policies)
-    report: Report | None = None
-    written: list[Path] = field(default_factory=list)
+    rounds: NDArray[np.int64]
+    exploration: float
+    needed: Floats
+    at_used: Floats
+    at_needed: Floats
+    measured: Mapping[str, Floats]
 
-    @property
-    def _runs(self) -> Path:
-        return self.directory / "runs"
 
-    @cached_property
-    def _split(self) -> tuple[Environment, Environment]:
-        """The world to tune in, and the one to compare in."""
-        return split_products(self.environment)
+@dataclass(frozen=True)
+class PaperResults:
+    """What the targets found; None for what was not asked for. The network's tables follow from ``graph``.
 
-    def __post_init__(self) -> None:
-        """Refuse grids of policies that do not take part."""
-        check_labels(self.grids, self.policies)
+    Attributes
+    ----------
+    regret
+        fig-regret: every policy over rounds.
+    rank
+        fig-rank: regret on a single product; tensor policy -> an experiment with labels ``R = …``.
+    runtime
+        fig-runtime: median milliseconds per round, one row per size and policy. Differs between repetitions.
+    """
 
-    @cached_property
-    def tables(self) -> NetworkTables:
-        """What the network alone tells."""
-        return NetworkTables(self.environment.name, self.environment.graph, self.directory, self.written)
+    name: str
+    graph: Graph
+    targets: Collection[str]
+    tuning: Tuning | None = None
+    regret: Experiment | None = None
+    rank: Mapping[str, Experiment] | None = None
+    runtime: Sequence[Mapping[str, Any]] | None = None
+    bound: Bound | None = None
 
-    @property
-    def network(self) -> list[tuple[str, float, int, int]]:
-        """table-network: (quantity, here, the paper's Digg, the paper's Flixster)."""
-        return self.tables.network
 
-    @property
-    def degrees(self) -> NDArray[np.int64]:
-        """fig-degrees: the out-degree of every user."""
-        return self.tables.degrees
+def needs_tuning(targets: Collection[str]) -> bool:
+    """Whether one of the targets is about tuned policies."""
+    return bool({"fig-regret", "fig-rank", "bound"} & set(targets))
 
-    @cached_property
-    def tuning(self) -> Tuning:
-        """Hyper-parameters of every policy, from the same validation rounds."""
-        effort = self.effort
-        grids: dict[str, Grid] = {}
-        if effort.candidates is not None:
-            grids = {
-                p: _thinned(getattr(policy, "tunable", {}), effort.candidates) for p, policy in self.policies.items()
-            }
-        found = tune(
-            self._split[0],
-            self.policies,
-            rounds=effort.validation_rounds,
-            seed=self.seed,
-            grids={**grids, **self.grids},
-            directory=self._runs,
-            report=self._staged("validation"),
+
+def run_targets(
+    comparison: Comparison, tuning: Tuning | None, targets: Collection[str], effort: Effort
+) -> PaperResults:
+    """Compute what the targets need, each part once; ``tuning`` may be None if :func:`needs_tuning` is false."""
+    environment = comparison.environment
+    regret = rank = runtime = bound = None
+    if tuning is not None:
+        if "fig-regret" in targets or "bound" in targets:
+            regret = comparison.run(lambda world: tuning.policies, "fig-regret")
+        if "fig-rank" in targets:
+            rank = _by_rank(comparison, tuning.policies, effort.figure_ranks)
+        if "bound" in targets and regret is not None:
+            bound = _bound(environment, tuning.policies["TensorUCB (paper)"], regret)
+    if "fig-runtime" in targets:
+        # With their default settings (R = 10 for the paper's, 5 for ours), so that nothing need be tuned.
+        runtime = _runtimes(
+            environment,
+            comparison.policies,
+            rounds=effort.runtime_rounds,
+            seed=comparison.seed,
+            report=comparison.staged("fig-runtime"),
         )
-        self._table("validation", ("policy", "setting", "average_regret", "chosen"), found.rows())
-        return found
+    return PaperResults(environment.name, environment.graph, targets, tuning, regret, rank, runtime, bound)
 
-    @cached_property
-    def regret(self) -> Experiment:
-        """fig-regret: average scaled regret of every policy over rounds."""
-        experiment = run_experiment(
-            self._split[1],
-            self.tuning.policies,
-            rounds=self.effort.rounds,
-            runs=self.effort.runs,
-            seed=self.seed,
-            directory=self._runs,
-            report=self._staged("fig-regret"),
+
+def network_statistics(graph: Graph) -> list[tuple[str, float, int, int]]:
+    """table-network: (quantity, here, the paper's Digg, the paper's Flixster)."""
+    here = (graph.n_nodes, graph.n_edges, *np.percentile(graph.out_degree, (50, 90, 99)).tolist())
+    return [(name, value, *paper) for (name, paper), value in zip(_PAPER_NETWORKS.items(), here, strict=True)]
+
+
+def _by_rank(comparison: Comparison, policies: Mapping[str, Policy], ranks: Sequence[int]) -> dict[str, Experiment]:
+    world, seed = comparison.world, comparison.seed
+    rows = world.product_rows
+    product = int(rows[np.random.default_rng([seed, 31]).integers(rows.size)])
+    single = world.with_product_rows([product], f"{world.name}, product {product}")
+    return {
+        label: run_experiment(
+            single,
+            {f"R = {rank}": with_arguments(policy, {"rank": rank}) for rank in ranks},
+            rounds=comparison.rounds,
+            runs=comparison.runs,
+            seed=seed,
+            directory=comparison.directory / "runs",
+            report=comparison.staged("fig-rank"),
         )
-        self.written += [
-            write_regret(self.directory / "regret.csv", experiment),
-            write_timings(self.directory / "regret-timings.csv", experiment),
-        ]
-        return experiment
-
-    @cached_property
-    def rank(self) -> dict[str, Experiment]:
-        """fig-rank: regret by rank on a single product; tensor policy -> an experiment with labels ``R = …``."""
-        world = self._split[1]
-        product = int(world.campaign[np.random.default_rng([self.seed, 31]).integers(world.campaign.size)])
-        single = world.with_campaign([product], f"{world.name}, product {product}")
-        found = {}
-        for label, policy in self.tuning.policies.items():
-            if "rank" not in getattr(policy, "tunable", ()):
-                continue
-            ranked = {f"R = {rank}": with_arguments(policy, {"rank": rank}) for rank in self.effort.figure_ranks}
-            found[label] = run_experiment(
-                single,
-                ranked,
-                rounds=self.effort.rounds,
-                runs=self.effort.runs,
-                seed=self.seed,
-                directory=self._runs,
-                report=self._staged("fig-rank"),
-            )
-        rows = [
-            (label, int(r.policy.removeprefix("R = ")), r.run, t + 1, r.regret[t], r.average_regret[t])
-            for label, experiment in found.items()
-            for r in experiment.results
-            for t in range(r.regret.size)
-        ]
-        self._table("rank", ("policy", "rank", "run", "round", "regret", "average_regret"), rows)
-        return found
-
-    @cached_property
-    def runtime(self) -> tuple[list[int], dict[str, list[float]]]:
-        """fig-runtime: median milliseconds a round over |V|; (sizes, policy -> times). Differs between repetitions.
-
-        The policies have their default settings (R = 10 for the paper's, 5 for ours), so that nothing need be tuned.
-        """
-        sizes = [max(self.environment.settings.k, round(s * self.environment.graph.n_nodes)) for s in _SIZES]
-        labels = [label for label in self.policies if label not in ("HighDegree", "Random")]
-        times: dict[str, list[float]] = {label: [] for label in labels}
-        measured: list[int] = []
-        rows = []
-        total, done = len(sizes) * len(labels), 0
-        for size in sizes:
-            smaller = sampled(self.environment, size, seed=self.seed)
-            measured.append(smaller.graph.n_nodes)
-            for label in labels:
-                result = run_policy(smaller, self.policies[label], rounds=self.effort.runtime_rounds)
-                parts = (1e3 * np.median(result.seconds, axis=0)).tolist()
-                times[label].append(max(1e3 * float(np.median(result.seconds.sum(axis=1))), 1e-3))
-                rows.append((label, smaller.graph.n_nodes, smaller.graph.n_edges, times[label][-1], *parts))
-                done += 1
-                if self.report:
-                    self.report(done, total, f"fig-runtime: {label}")
-        columns = ("policy", "users", "edges", "milliseconds", "score", "select", "update")
-        self._table("runtime-timings", columns, rows)
-        return measured, times
-
-    @cached_property
-    def bound(self) -> Mapping[str, Any]:
-        """Theorem 1 beside the measured cumulative regret of the paper's own policy, and the condition on c."""
-        policy: Any = self.tuning.policies["TensorUCB (paper)"]
-        environment, rounds = self.environment, np.arange(1, self.effort.rounds + 1)
-        features = 0 if environment.users is None else environment.users.shape[1]
-        shape: dict[str, Any] = {
-            "k": environment.settings.k,
-            "dims": (features, features, environment.products.shape[1]),
-            "rank": policy.rank,
-            "noise_variance": policy.noise_variance,
-        }
-        # ‖w‖ is not known beforehand; its start, the vector of ones, has norm √d.
-        weight = float(np.sqrt(max(shape["dims"])))
-        needed = exploration_condition(rounds, largest_weight=weight, **shape)
-        n_nodes = environment.graph.n_nodes
-        bounds = {
-            "used": regret_bound(rounds, n_nodes=n_nodes, exploration=policy.exploration, **shape),
-            "needed": np.array(
-                [
-                    float(regret_bound(t, n_nodes=n_nodes, exploration=c, **shape))
-                    for t, c in zip(rounds, needed, strict=True)
-                ]
-            ),
-        }
-        measured = {
-            label: np.mean([np.cumsum(r.regret) for r in self.regret.of(label)], axis=0)
-            for label in self.regret.policies
-            if label.startswith("TensorUCB")
-        }
-        columns = ("round", "c_used", "c_needed", "bound_at_c_used", "bound_at_c_needed", *measured)
-        used = np.full(rounds.size, float(policy.exploration))
-        table = np.column_stack([used, needed, bounds["used"], bounds["needed"], *measured.values()])
-        self._table("bound", columns, ((t, *row) for t, row in zip(rounds.tolist(), table.tolist(), strict=True)))
-        return {
-            "rounds": rounds,
-            "needed": needed,
-            "exploration": policy.exploration,
-            "bounds": bounds,
-            "measured": measured,
-        }
-
-    def _table(self, name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        self.written.append(write_csv(self.directory / f"{name}.csv", columns, rows))
-
-    def _staged(self, stage: str) -> Report | None:
-        report = self.report
-        if report is None:
-            return None
-        return lambda done, total, what: report(done, total, f"{stage}: {what}")
+        for label, policy in policies.items()
+        if "rank" in getattr(policy, "tunable", ())
+    }
 
 
-def _thinned(grid: Grid, size: int) -> Grid:
-    """The candidates in the middle, at most ``size`` of each argument."""
-    return {name: values[max(0, len(values) - size) // 2 :][:size] for name, values in grid.items()}
+def _runtimes(
+    environment: Environment, policies: Mapping[str, Policy], *, rounds: int, seed: int, report: OnProgress | None
+) -> list[dict[str, Any]]:
+    timed = {label: policy for label, policy in policies.items() if label not in ("HighDegree", "Random")}
+    rows: list[dict[str, Any]] = []
+    for share in _SIZES:
+        size = max(environment.settings.k, round(share * environment.graph.n_nodes))
+        smaller = sampled(environment, size, seed=seed)
+        for label, policy in timed.items():
+            seconds = run_policy(smaller, policy, rounds=rounds).seconds
+            parts = dict(zip(("score", "select", "update"), (1e3 * np.median(seconds, axis=0)).tolist(), strict=True))
+            whole = max(1e3 * float(np.median(seconds.sum(axis=1))), 1e-3)
+            users, edges = smaller.graph.n_nodes, smaller.graph.n_edges
+            rows.append({"policy": label, "users": users, "edges": edges, "milliseconds": whole, **parts})
+            if report is not None:
+                report(len(rows), len(_SIZES) * len(timed), label)
+    return rows
 
 
-def _rows(users: Any, keep: Any) -> Any:
-    return users.select(keep) if isinstance(users, UserProfile) else users[keep]
+def _bound(environment: Environment, policy: Any, experiment: Experiment) -> Bound:
+    """Theorem 1 for the paper's own policy, and the condition on c."""
+    rounds = np.arange(1, experiment.results[0].regret.size + 1)
+    features = 0 if environment.users is None else environment.users.shape[1]
+    dims = (features, features, environment.products.shape[1])
+    shape: dict[str, Any] = {
+        "k": environment.settings.k,
+        "dims": dims,
+        "rank": policy.rank,
+        "noise_variance": policy.noise_variance,
+    }
+    # ‖w‖ is not known beforehand; its start, the vector of ones, has norm √d.
+    needed = exploration_condition(rounds, largest_weight=float(np.sqrt(max(dims))), **shape)
+    shape["n_nodes"] = environment.graph.n_nodes
+    measured = {
+        label: np.mean([np.cumsum(r.regret) for r in experiment.of(label)], axis=0)
+        for label in experiment.policies
+        if label.startswith("TensorUCB")
+    }
+    return Bound(
+        rounds,
+        float(policy.exploration),
+        needed,
+        regret_bound(rounds, exploration=policy.exploration, **shape),
+        np.array([float(regret_bound(t, exploration=c, **shape)) for t, c in zip(rounds, needed, strict=True)]),
+        measured,
+    )
+
+
+def write_results(results: PaperResults, directory: Path) -> list[Path]:
+    """Write the tables of the targets as CSV files; returns their paths."""
+    written: list[Path] = []
+    if "table-network" in results.targets:
+        columns: tuple[str, ...] = ("quantity", "here", "paper_digg", "paper_flixster")
+        written.append(write_csv(directory / "network.csv", columns, network_statistics(results.graph)))
+    if "fig-degrees" in results.targets:
+        values, counts = np.unique(results.graph.out_degree, return_counts=True)
+        share = np.cumsum(counts[::-1])[::-1] / counts.sum()
+        columns = ("out_degree", "users", "share_at_least")
+        table = zip(values.tolist(), counts.tolist(), share.tolist(), strict=True)
+        written.append(write_csv(directory / "degrees.csv", columns, table))
+    if results.tuning is not None:
+        written.append(write_validation(directory / "validation.csv", results.tuning))
+    if results.regret is not None:
+        written.append(write_regret(directory / "regret.csv", results.regret))
+        written.append(write_timings(directory / "regret-timings.csv", results.regret))
+    if results.rank is not None:
+        written.append(_write_ranks(directory / "rank.csv", results.rank))
+    if results.runtime is not None:
+        written.append(write_rows(directory / "runtime-timings.csv", results.runtime))
+    if results.bound is not None:
+        written.append(_write_bound(directory / "bound.csv", results.bound))
+    return written
+
+
+def _write_ranks(path: Path, found: Mapping[str, Experiment]) -> Path:
+    rows = [
+        (label, int(r.policy.removeprefix("R = ")), r.run, t + 1, r.regret[t], r.average_regret[t])
+        for label, experiment in found.items()
+        for r in experiment.results
+        for t in range(r.regret.size)
+    ]
+    return write_csv(path, ("policy", "rank", "run", "round", "regret", "average_regret"), rows)
+
+
+def _write_bound(path: Path, found: Bound) -> Path:
+    columns = ("round", "c_used", "c_needed", "bound_at_c_used", "bound_at_c_needed", *found.measured)
+    used = np.full(found.rounds.size, found.exploration)
+    table = np.column_stack([used, found.needed, found.at_used, found.at_needed, *found.measured.values()])
+    return write_csv(path, columns, ((t, *row) for t, row in zip(found.rounds.tolist(), table.tolist(), strict=True)))
 
 
 def sampled(environment: Environment, size: int, *, seed: int = 0) -> Environment:
@@ -266,15 +278,17 @@ def sampled(environment: Environment, size: int, *, seed: int = 0) -> Environmen
     edges = keep[graph.sources] & keep[graph.targets]
     joined = np.zeros(graph.n_nodes, dtype=np.bool_)
     joined[graph.sources[edges]] = joined[graph.targets[edges]] = True
-    smaller = graph.subgraph(graph.ids[joined])
+    smaller, users = graph.subgraph(graph.ids[joined]), environment.users
+    if users is not None:
+        users = users.select(joined) if isinstance(users, UserProfile) else users[joined]
     kept = np.flatnonzero(edges)
     return Environment(
         smaller,
-        None if environment.users is None else _rows(environment.users, joined),
+        users,
         environment.products,
         lambda product: environment.probabilities(product)[kept],
         settings=replace(environment.settings, k=min(environment.settings.k, smaller.n_nodes)),
-        campaign=environment.campaign,
+        product_rows=environment.product_rows,
         name=f"{environment.name}, {smaller.n_nodes} users",
         threads=environment.threads,
     )

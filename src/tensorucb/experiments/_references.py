@@ -64,9 +64,9 @@ class ProductBlind(_Reference):
 
     def __init__(self, environment: Environment) -> None:
         mean = np.zeros(environment.graph.n_edges)
-        for product in environment.campaign.tolist():
+        for product in environment.product_rows.tolist():
             mean += environment.probabilities(int(product))
-        self._mean = mean / environment.campaign.size
+        self._mean = mean / environment.product_rows.size
 
     def settings(self) -> dict[str, Any]:
         """A digest of what it knows, so that kept runs are recognised."""
@@ -84,7 +84,7 @@ class TruthWithStrategies(_Reference):
 
     def __init__(self, environment: Environment, fixed: int | None = None) -> None:
         self._environment, self.fixed = environment, fixed
-        self._known = {environment.products[p].tobytes(): p for p in environment.campaign.tolist()}
+        self._known = {environment.products[p].tobytes(): p for p in environment.product_rows.tolist()}
 
     def settings(self) -> dict[str, Any]:
         """The fixed strategy; what the world is, kept runs know already."""
@@ -103,12 +103,12 @@ class TruthWithStrategies(_Reference):
 def best_strategy(environment: Environment) -> int:
     """The strategy that is best on average under the truth, if it is used always and users are chosen by the truth.
 
-    The average is over at most 100 products, spread over the campaign.
+    The average is over at most 100 of the products that rounds draw from.
     """
     if not check_environment(environment).strategies:
         raise InputError("this world has no strategies, so none of them is the best.")
     oracle, k = environment.oracle(np.random.default_rng(0)), environment.settings.k
-    products = environment.campaign[:: -(-environment.campaign.size // _PRODUCTS)].tolist()
+    products = environment.product_rows[:: -(-environment.product_rows.size // _PRODUCTS)].tolist()
     reached = np.zeros(environment.n_strategies)
     for product in products:
         for strategy in range(environment.n_strategies):

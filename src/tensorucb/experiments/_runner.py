@@ -28,11 +28,19 @@ from tensorucb.experiments._summary import Interval, mean_interval
 from tensorucb.policies import Oracle, Policy
 from tensorucb.policies._base import check_policy_object
 
-__all__ = ["Experiment", "Report", "RunResult", "policy_settings", "product_sequence", "run_experiment", "run_policy"]
+__all__ = [
+    "Experiment",
+    "OnProgress",
+    "RunResult",
+    "policy_settings",
+    "product_sequence",
+    "run_experiment",
+    "run_policy",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Report = Callable[[int, int, str], None]
+OnProgress = Callable[[int, int, str], None]
 """``report(done, total, what)``: how far the work is."""
 
 _PRODUCTS, _POLICY, _ORACLE = 1, 2, 3
@@ -95,7 +103,7 @@ class Experiment:
         return mean_interval([r.regret[-last if last else None :].mean() for r in self.of(policy)], level=level)
 
     def table(self, *, level: float = 0.9) -> list[dict[str, Any]]:
-        """One row a policy: spread, regret with interval, regret over the last fifth, milliseconds a round."""
+        """One row per policy: spread, regret with interval, regret over the last fifth, milliseconds per round."""
         rounds = self.results[0].regret.size
         tail = max(1, rounds // 5)
         rows = []
@@ -150,8 +158,8 @@ def product_sequence(environment: Environment, rounds: int, *, run: int, seed: i
     """The products of a run, the same for every policy; a longer run begins with a shorter one's."""
     check_environment(environment)
     rounds, run, seed = check_rounds("rounds", rounds), check_seed("run", run), check_seed("seed", seed)
-    draws = np.random.default_rng([seed, _PRODUCTS, run]).integers(0, environment.campaign.size, size=rounds)
-    return environment.campaign[draws]
+    draws = np.random.default_rng([seed, _PRODUCTS, run]).integers(0, environment.product_rows.size, size=rounds)
+    return environment.product_rows[draws]
 
 
 def policy_settings(policy: Policy) -> dict[str, Any]:
@@ -242,14 +250,14 @@ def run_experiment(
     runs: int | range = 5,
     seed: int = 0,
     directory: str | Path | None = None,
-    report: Report | None = None,
+    report: OnProgress | None = None,
 ) -> Experiment:
     """Every policy, ``runs`` times, for ``rounds`` rounds.
 
     Parameters
     ----------
     policies
-        Label -> policy. A policy is bound anew for each run.
+        Label -> policy. A policy is bound again for each run.
     runs
         Number of runs, or a range of run numbers: a run's products and coins follow from its number.
     directory

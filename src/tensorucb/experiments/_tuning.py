@@ -21,7 +21,7 @@ from tensorucb.experiments._arguments import (
     check_seed,
 )
 from tensorucb.experiments._environment import Environment
-from tensorucb.experiments._runner import Report, policy_settings, run_policy
+from tensorucb.experiments._runner import OnProgress, policy_settings, run_policy
 from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.policies import Grid, Policy
 
@@ -40,7 +40,7 @@ __all__ = [
 VALIDATION_RUN = 1_000_000
 """Number of the run whose products and coins settings are tried on; no experiment has that many."""
 
-# Every fifth product of a campaign is for tuning, if it has enough of them to be split.
+# Every fifth product is for tuning, if there are enough of them to be split.
 _TUNE_EVERY, _FEWEST_PRODUCTS = 5, 10
 _SWEEPS, _EXTENSIONS = 3, 3
 # Of whole numbers, which are sizes (rank, dimension): time and memory grow with them.
@@ -85,14 +85,14 @@ def _setting(arguments: Mapping[str, Any]) -> str:
 def split_products(environment: Environment) -> tuple[Environment, Environment]:
     """The world with the products on which settings are tuned, and with those on which policies are compared.
 
-    Every fifth product of the campaign is for tuning. With fewer than ten products both are the whole campaign; coins
-    and the order of products differ in any case (:data:`VALIDATION_RUN`).
+    Every fifth of the products that rounds draw from is for tuning. With fewer than ten of them both worlds have them
+    all; coins and the order of products differ in any case (:data:`VALIDATION_RUN`).
     """
-    campaign = environment.campaign
-    if campaign.size < _FEWEST_PRODUCTS:
+    rows = environment.product_rows
+    if rows.size < _FEWEST_PRODUCTS:
         return environment, environment
-    ours = np.arange(campaign.size) % _TUNE_EVERY == 0
-    return environment.with_campaign(campaign[ours]), environment.with_campaign(campaign[~ours])
+    ours = np.arange(rows.size) % _TUNE_EVERY == 0
+    return environment.with_product_rows(rows[ours]), environment.with_product_rows(rows[~ours])
 
 
 def tune(
@@ -103,7 +103,7 @@ def tune(
     seed: int = 0,
     grids: Mapping[str, Grid] | None = None,
     directory: str | Path | None = None,
-    report: Report | None = None,
+    report: OnProgress | None = None,
 ) -> Tuning:
     """Choose the settings of every policy on the same rounds.
 
@@ -247,7 +247,7 @@ def with_arguments(policy: Policy, arguments: Mapping[str, Any]) -> Policy:
 
 
 def write_settings(path: str | Path, tuning: Tuning) -> None:
-    """The chosen settings as a TOML file that :func:`read_settings` reads: a table a policy, a value an argument."""
+    """The chosen settings as a TOML file that :func:`read_settings` reads: a table per policy, a value per argument."""
     from tensorucb.files import atomic_write
 
     lines = []
@@ -259,7 +259,7 @@ def write_settings(path: str | Path, tuning: Tuning) -> None:
 
 
 def read_settings(path: str | Path) -> dict[str, dict[str, Sequence[Any]]]:
-    """Grids from a TOML file: a table a policy, a list or a single value an argument.
+    """Grids from a TOML file: a table per policy, a list or a single value per argument.
 
     .. code-block:: toml
 

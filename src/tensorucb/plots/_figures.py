@@ -51,7 +51,7 @@ def final_regret(experiment: Experiment, *, last: int | None = None, title: str 
 def degree_distribution(
     degrees: Mapping[str, ArrayLike], *, title: str = "Out-degrees", degree: str = "Out-degree"
 ) -> Any:
-    """Share of users with at least so many out-edges (CCDF), both axes logarithmic, a line a network."""
+    """Share of users with at least so many out-edges (CCDF), both axes logarithmic, one line per network."""
     import altair as alt
 
     labels = [
@@ -99,9 +99,9 @@ def _ccdf(label: str, degrees: ArrayLike) -> list[dict[str, Any]]:
 
 
 def runtime_over_size(
-    milliseconds: Mapping[str, Sequence[float]], n_nodes: Sequence[int], *, title: str = "Time a round"
+    milliseconds: Mapping[str, Sequence[float]], n_nodes: Sequence[int], *, title: str = "Time per round"
 ) -> Any:
-    """Milliseconds a round over the number of users, a line a policy."""
+    """Milliseconds per round over the number of users, one line per policy."""
     sizes = check_array("n_nodes", n_nodes, ("n",), low=1.0).tolist()
     given = check_mapping("milliseconds", milliseconds, "a mapping of labels to times")
     times = {label: check_array("milliseconds", values, (len(sizes),), low=0.0) for label, values in given.items()}
@@ -110,7 +110,7 @@ def runtime_over_size(
         curves,
         x=sizes,
         x_title="Users |V|",
-        y_title="Milliseconds a round",
+        y_title="Milliseconds per round",
         title=title,
         subtitle="Median over rounds: score, select and learn; logarithmic axis",
         log_y=True,

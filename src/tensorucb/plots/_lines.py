@@ -20,7 +20,7 @@ _LABEL_GAP = 17  # pixels between the labels at the ends of neighbouring lines
 
 
 def regret_curves(experiment: Experiment, *, title: str = "Average scaled regret", subtitle: str = "") -> Any:
-    """Average scaled regret over rounds, a line a policy, with the 90 % interval over runs."""
+    """Average scaled regret over rounds, one line per policy, with the 90 % interval over runs."""
     check_instance("experiment", experiment, Experiment, "an Experiment, as run_experiment gives it")
     check_text("subtitle", subtitle, empty=True, longest=LONGEST_TITLE)
     curves = {policy: experiment.curve(policy) for policy in experiment.policies}
@@ -35,7 +35,7 @@ def regret_curves(experiment: Experiment, *, title: str = "Average scaled regret
 
 
 def rank_curves(curves: Mapping[int, Interval], *, title: str = "Regret by tensor rank", subtitle: str = "") -> Any:
-    """Average scaled regret over rounds, a line a rank, from pale (low) to deep (high)."""
+    """Average scaled regret over rounds, one line per rank, from pale (low) to deep (high)."""
     ranks = sorted(curves)
     named = {f"R = {rank}": curves[rank] for rank in ranks}
     return line_chart(
@@ -61,7 +61,7 @@ def line_chart(
     points: bool = False,
     palette: Sequence[str] | None = None,
 ) -> Any:
-    """A line a label, its interval as a band, its name and last value at its right end.
+    """One line per label, its interval as a band, its name and last value at its right end.
 
     Parameters
     ----------

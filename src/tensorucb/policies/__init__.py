@@ -1,12 +1,19 @@
-"""Policies: what to believe of every edge, and whom to seed next. One file each, one protocol for all."""
+"""Policies: what to believe of every edge, and who to seed next. One file each, one protocol for all."""
 
 from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from tensorucb.policies._base import BasePolicy, Grid, Oracle, Policy, PolicyState, Product
+from tensorucb.policies._base import BasePolicy as BasePolicy
+from tensorucb.policies._base import Grid as Grid
+from tensorucb.policies._base import Oracle as Oracle
+from tensorucb.policies._base import Policy as Policy
+from tensorucb.policies._base import PolicyState as PolicyState
+from tensorucb.policies._base import Product as Product
+from tensorucb.policies.registry import class_files
 
+# For editors and type checkers; a name that is missing here works, and is Any to them.
 if TYPE_CHECKING:
     from tensorucb.policies.beliefs import Beliefs as Beliefs
     from tensorucb.policies.beliefs import expected_probabilities as expected_probabilities
@@ -32,58 +39,18 @@ if TYPE_CHECKING:
 
 # Public name -> the file it lives in; loaded on first use, since some bring compiled kernels with them.
 _EXPORTS: dict[str, str] = {
-    "COIN": "coin",
-    "CUCB": "cucb",
+    **class_files(),
+    "Beliefs": "beliefs",
     "DriftAlarm": "drift",
     "DriftState": "drift",
-    "ForgetOnDrift": "drift",
-    "IMFB": "imfb",
-    "DILinUCB": "dilinucb",
-    "DILinUCBOriginal": "dilinucb_original",
-    "GammaCounts": "gamma_counts",
-    "HighDegree": "high_degree",
-    "IMLinUCB": "imlinucb",
-    "LinUCB": "linucb",
-    "LogisticUCB": "logistic_ucb",
     "FixedPointWarning": "online_tensor_ucb",
+    "ForgetOnDrift": "drift",
     "OnlineTensorUCB": "online_tensor_ucb",
-    "Random": "random",
-    "TensorUCB": "tensor_ucb",
-    "Thompson": "thompson",
-    "Beliefs": "beliefs",
     "check_policy": "check",
     "expected_probabilities": "beliefs",
 }
 
-__all__ = [
-    "COIN",
-    "CUCB",
-    "IMFB",
-    "BasePolicy",
-    "Beliefs",
-    "DILinUCB",
-    "DILinUCBOriginal",
-    "DriftAlarm",
-    "DriftState",
-    "FixedPointWarning",
-    "ForgetOnDrift",
-    "GammaCounts",
-    "Grid",
-    "HighDegree",
-    "IMLinUCB",
-    "LinUCB",
-    "LogisticUCB",
-    "OnlineTensorUCB",
-    "Oracle",
-    "Policy",
-    "PolicyState",
-    "Product",
-    "Random",
-    "TensorUCB",
-    "Thompson",
-    "check_policy",
-    "expected_probabilities",
-]
+__all__ = ["BasePolicy", "Grid", "Oracle", "Policy", "PolicyState", "Product", *_EXPORTS]
 
 
 def __getattr__(name: str) -> Any:

@@ -54,7 +54,7 @@ class LoggedCampaign:
     graph
         The network of the contacts and the edges.
     products
-        (T, d3) product features, one row a round.
+        (T, d3) product features, one row per round.
     contacts, contact_offsets
         Contacted rows; those of round t are ``contacts[contact_offsets[t]:contact_offsets[t + 1]]``.
     edges, outcomes, edge_offsets

@@ -133,5 +133,5 @@ def _sampling(path: Path) -> Sampling:
     try:
         value: Sampling = json.loads(path.read_text(encoding="utf-8"))["sampling"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise FileFormatError(f"{path} is not a campaign's description ({error!r}). Write it anew.") from error
+        raise FileFormatError(f"{path} is not a campaign's description ({error!r}). Write it again.") from error
     return value

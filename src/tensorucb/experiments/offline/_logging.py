@@ -73,7 +73,7 @@ def log_campaign(
     environment
         The world that answers. Products and coins are those of `run_policy` for the same ``(seed, run)``.
     logging
-        (n,) inclusion probabilities; a function from the product's number to them; or a policy, which is bound anew,
+        (n,) inclusion probabilities; a function from the product's number to them; or a policy, which is bound again,
         learns as it goes, and contacts by `mixed_propensities` of its choice.
     sampling
         ``"independent"`` or ``"fixed_size"``; see `draw_contacts`.

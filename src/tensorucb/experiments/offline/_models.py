@@ -45,7 +45,7 @@ def cross_fitted_model(
     campaign
         The log.
     policy
-        Its beliefs without exploration are the predictions. It is bound anew, and afterwards belongs to the model.
+        Its beliefs without exploration are the predictions. It is bound again, and afterwards belongs to the model.
     users
         (n, d) user features, or None.
     folds

@@ -70,7 +70,7 @@ def replay(
     Parameters
     ----------
     campaign, policy, k, users
-        The log; the policy, which starts anew; seeds a round; and user features.
+        The log; the policy, which starts again; seeds per round; and user features.
     learn
         ``"matched"``: from the edges of matched users only. ``"logged"``: from every logged edge, as if it watched the
         logging policy; more data, but data that its own choices would not have brought.

@@ -27,7 +27,7 @@ Baseline = Callable[[int, Ints], Floats]
 
 @dataclass(frozen=True)
 class RoundSums:
-    """Sums over the target's choices, one entry a round.
+    """Sums over the target's choices, one entry per round.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class RoundSums:
 
 @dataclass(frozen=True)
 class _Audience:
-    """The out-edges of a set of sources, and the users outside the set to whom they lead."""
+    """The out-edges of a set of sources, and the users outside the set that they lead to."""
 
     edges: Ints
     degree: NDArray[np.integer[Any]]

@@ -6,16 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from studies.uncertainty.diagnostics import effective_sample_size, split_rhat
+from studies.uncertainty.mcmc import ChainModel, prior_draw, sample_posterior, sweep
+from studies.uncertainty.problems import make_problem
 from tensorucb.errors import InputError, ShapeError
-from tensorucb.experiments.uncertainty import (
-    ChainModel,
-    effective_sample_size,
-    make_problem,
-    prior_draw,
-    sample_posterior,
-    split_rhat,
-    sweep,
-)
 
 
 def test_linear_gaussian_model_has_the_closed_form():

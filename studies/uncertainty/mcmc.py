@@ -20,14 +20,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from studies.uncertainty.calibration import apply_link
+from studies.uncertainty.diagnostics import effective_sample_size, split_rhat
+from studies.uncertainty.problems import RegressionProblem
 from tensorucb.errors import InputError
-from tensorucb.experiments.uncertainty._calibration import apply_link
-from tensorucb.experiments.uncertainty._diagnostics import effective_sample_size, split_rhat
-from tensorucb.experiments.uncertainty._problems import Problem
 from tensorucb.rng import RngLike, as_generator
 from tensorucb.threads import single_threaded_blas
-
-__all__ = ["ChainModel", "PosteriorDraws", "prior_draw", "sample_posterior", "sweep"]
 
 Floats = NDArray[np.float64]
 _SCALE_STEP = 0.5
@@ -45,7 +43,7 @@ class ChainModel:
     outcomes: Floats
 
     @classmethod
-    def stack(cls, problems: Sequence[Problem]) -> ChainModel:
+    def stack(cls, problems: Sequence[RegressionProblem]) -> ChainModel:
         """The problems as one model; they must agree in everything but their numbers."""
         keys = {
             (p.likelihood, p.noise_variance, p.prior_variance, p.dims, p.rank, p.outcomes.size, p.truth.size)
@@ -110,7 +108,7 @@ def sweep(model: ChainModel, w: list[Floats], rng: np.random.Generator) -> None:
 
 
 def sample_posterior(
-    problems: Sequence[Problem], *, chains: int = 4, warmup: int = 500, draws: int = 1000, rng: RngLike = None
+    problems: Sequence[RegressionProblem], *, chains: int = 4, warmup: int = 500, draws: int = 1000, rng: RngLike = None
 ) -> PosteriorDraws:
     """Draw the score u at each problem's test points from its exact posterior.
 

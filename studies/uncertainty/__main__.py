@@ -1,24 +1,24 @@
-"""All tables and figures on uncertainty: ``python -m tensorucb.experiments.uncertainty --out DIR``."""
+"""All tables and figures on uncertainty: ``python -m studies.uncertainty --out DIR``."""
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tensorucb.experiments.uncertainty._figures import figures
-from tensorucb.experiments.uncertainty._study import FULL, PARTS, QUICK, run_study
-from tensorucb.experiments.uncertainty._tables import write_tables
+from studies.uncertainty.figures import figures
+from studies.uncertainty.study import FULL, PARTS, QUICK, run_study
+from studies.uncertainty.tables import write_tables
 from tensorucb.files import atomic_write
+from tensorucb.plots import specification
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the study and write CSV, Markdown, PNG and SVG; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tensorucb.experiments.uncertainty", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m studies.uncertainty", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="directory for tables and figures; made if missing")
     parser.add_argument("--only", choices=PARTS, action="append", help="this part alone (may be repeated)")
     parser.add_argument(
@@ -54,8 +54,7 @@ def _save(chart: Any, directory: Path, name: str) -> list[Path]:
     """PNG and SVG in the house theme; smaller than the reports' figures, since these live beside the text."""
     import vl_convert
 
-    # A command may look up to the figures' room, but this room must not depend on it.
-    document = importlib.import_module("tensorucb.plots").specification(chart)
+    document = specification(chart)
     document["config"]["aria"] = False
     png, svg = directory / f"{name}.png", directory / f"{name}.svg"
     with atomic_write(png) as file:

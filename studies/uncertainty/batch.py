@@ -12,15 +12,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.experiments.uncertainty._problems import Problem
-
-__all__ = ["batch_posterior"]
+from studies.uncertainty.problems import RegressionProblem
 
 Floats = NDArray[np.float64]
 
 
 def batch_posterior(
-    problem: Problem, *, max_sweeps: int = 200, tolerance: float = 1e-6
+    problem: RegressionProblem, *, max_sweeps: int = 200, tolerance: float = 1e-6
 ) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
     """Coordinate ascent of the posterior that is joint over ranks with full second moments, from the prior means.
 

@@ -9,12 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tensorucb.experiments._summary import mean_interval
-from tensorucb.experiments.uncertainty._bonus import bonus_study, collapse_study
-from tensorucb.experiments.uncertainty._compare import PAPER, PAPER_ONES, PAPER_START, compare
-from tensorucb.experiments.uncertainty._policy_study import data_tables, policy_tables
-
-__all__ = ["FULL", "PARTS", "QUICK", "Size", "Tables", "run_study", "summarise"]
+from studies.uncertainty.bonus import bonus_study, collapse_study
+from studies.uncertainty.compare import PAPER, PAPER_ONES, PAPER_START, compare
+from studies.uncertainty.policy_study import data_tables, policy_tables
+from tensorucb.experiments import mean_interval
 
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]

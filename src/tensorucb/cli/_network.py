@@ -1,4 +1,4 @@
-"""Where ``reproduce`` and ``compare`` play: a data set, prepared as asked, or a generated network."""
+"""Where ``reproduce`` and ``compare`` play: a data set, prepared as asked, or a generated network; and the options."""
 
 from __future__ import annotations
 
@@ -18,23 +18,54 @@ if TYPE_CHECKING:
     from tensorucb.graph import Graph
 
 __all__ = [
-    "PRODUCT_EFFECT",
-    "STRATEGY_EFFECT",
+    "Data",
+    "Feedback",
+    "Generator",
+    "LoadedNetwork",
     "MinActions",
+    "Objective",
     "Preparation",
     "ProductEffect",
+    "RoundFeedback",
+    "RoundObjective",
     "Scale",
     "Strategies",
     "StrategyEffect",
     "Synthetic",
+    "SyntheticNetwork",
     "TruthPrior",
-    "World",
-    "load_world",
+    "load_network",
     "parse_truth_prior",
 ]
 
 _DAY = 86_400.0
 
+
+class Synthetic(StrEnum):
+    """A generated network of the size of one of the paper's."""
+
+    digg = "digg"
+    flixster = "flixster"
+
+
+class Objective(StrEnum):
+    """What a round is worth."""
+
+    direct = "direct"
+    cascade = "cascade"
+
+
+class Feedback(StrEnum):
+    """What a round shows."""
+
+    one_hop = "one_hop"
+    cascade = "cascade"
+
+
+Data = Annotated[Path | None, typer.Option(help="Directory with a network and an action log.")]
+SyntheticNetwork = Annotated[Synthetic | None, typer.Option(help="A generated network instead of --data.")]
+RoundObjective = Annotated[Objective, typer.Option(help="Users activated by the seeds, or the whole cascade.")]
+RoundFeedback = Annotated[Feedback, typer.Option(help="Out-edges of the seeds, or of every active user.")]
 MinActions = Annotated[
     int,
     typer.Option(
@@ -44,14 +75,12 @@ MinActions = Annotated[
     ),
 ]
 
-PRODUCT_EFFECT = 1.5
 ProductEffect = Annotated[
     float,
     typer.Option(
         min=0.0, help="How much the product matters in the generated network; at 0 it does not.", callback=finite
     ),
 ]
-STRATEGY_EFFECT = 1.0
 Strategies = Annotated[
     int,
     typer.Option(
@@ -81,13 +110,6 @@ TruthPrior = Annotated[
         show_default="1.1,3",
     ),
 ]
-
-
-class Synthetic(StrEnum):
-    """A generated network of the size of one of the paper's."""
-
-    digg = "digg"
-    flixster = "flixster"
 
 
 @dataclass(frozen=True)
@@ -125,7 +147,41 @@ class Preparation:
 
 
 @dataclass(frozen=True)
-class World:
+class Generator:
+    """How a network is generated.
+
+    Parameters
+    ----------
+    scale
+        Factor on its size.
+    product_effect
+        How much the product matters.
+    strategies, strategy_effect
+        Number of strategies, and how much they matter.
+    """
+
+    scale: float = 1.0
+    product_effect: float = 1.5
+    strategies: int = 0
+    strategy_effect: float = 1.0
+
+    def __call__(self, kind: Synthetic, *, seed: int, draw: int = 0) -> LoadedNetwork:
+        """Generate a network of this kind; ``draw`` numbers further ones for the same seed."""
+        import numpy as np
+
+        from tensorucb.data import digg_like, flixster_like
+
+        make = digg_like if kind is Synthetic.digg else flixster_like
+        effects: dict[str, Any] = {"product_effect": self.product_effect}
+        if self.strategies:
+            effects |= {"n_strategies": self.strategies, "strategy_effect": self.strategy_effect}
+        rng = np.random.default_rng([seed, draw]) if draw else seed
+        about = {"generator": make.__name__, "scale": self.scale, "seed": seed, **effects}
+        return LoadedNetwork(f"{kind.value}-like", make(self.scale, rng=rng, **effects), about)
+
+
+@dataclass(frozen=True)
+class LoadedNetwork:
     """A network that has been read or generated, and what a manifest says of it."""
 
     name: str
@@ -134,7 +190,7 @@ class World:
 
     @property
     def graph(self) -> Graph:
-        """The network."""
+        """The users and their connections."""
         return self.content.graph
 
     def environment(
@@ -144,7 +200,7 @@ class World:
         tell: Callable[[str], None],
         truth_prior: tuple[float, float] | None = None,
     ) -> Environment:
-        """The world with its truth; features and truth of a data set are kept in ``cache``."""
+        """The network with a truth to play against; features and truth of a data set are kept in ``cache``."""
         from tensorucb.data import Dataset
         from tensorucb.experiments import Environment, environment_from_dataset
 
@@ -154,45 +210,33 @@ class World:
         return Environment.from_sandbox(self.content, settings=settings, name=self.name)
 
 
-def load_world(
+def load_network(
     data: Path | None,
     synthetic: Synthetic | None,
-    scale: float,
-    seed: int,
-    preparation: Preparation,
-    product_effect: float = PRODUCT_EFFECT,
     *,
-    strategies: int = 0,
-    strategy_effect: float = STRATEGY_EFFECT,
-    network: int = 0,
-) -> World:
-    """Read and prepare the data set, or generate the network; ``network`` numbers further draws of the generator."""
-    if (data is None) == (synthetic is None):
+    seed: int,
+    preparation: Preparation | None = None,
+    generator: Generator | None = None,
+) -> LoadedNetwork:
+    """Read and prepare the data set, or generate the network."""
+    preparation, generator = preparation or Preparation(), generator or Generator()
+    if synthetic is not None and data is None:
+        if preparation != Preparation():
+            raise typer.BadParameter(
+                "--min-actions, --products and --window are for --data; a generated network has none."
+            )
+        return generator(synthetic, seed=seed)
+    if data is None or synthetic is not None:
         raise typer.BadParameter("give either --data DIR or --synthetic digg|flixster.")
-    if data is not None:
-        from tensorucb.data import checksum, read_dataset
+    if generator.product_effect != Generator.product_effect:
+        raise typer.BadParameter("--product-effect is for --synthetic; a data set has its own.")
+    if generator.strategies:
+        raise typer.BadParameter("--strategies is for --synthetic; a data set says nothing about strategies.")
+    from tensorucb.data import checksum, read_dataset
 
-        if product_effect != PRODUCT_EFFECT:
-            raise typer.BadParameter("--product-effect is for --synthetic; a data set has its own.")
-        if strategies:
-            raise typer.BadParameter("--strategies is for --synthetic; a data set says nothing about strategies.")
-        dataset = preparation(read_dataset(data), seed=seed)
-        about: dict[str, Any] = {"name": dataset.name, "checksum": checksum(dataset), "preparation": vars(preparation)}
-        return World(dataset.name, dataset, about)
-    assert synthetic is not None
-    if preparation != Preparation():
-        raise typer.BadParameter("--min-actions, --products and --window are for --data; a generated network has none.")
-    import numpy as np
-
-    from tensorucb.data import digg_like, flixster_like
-
-    make = digg_like if synthetic is Synthetic.digg else flixster_like
-    effects: dict[str, Any] = {"product_effect": product_effect}
-    if strategies:
-        effects |= {"n_strategies": strategies, "strategy_effect": strategy_effect}
-    rng = np.random.default_rng([seed, network]) if network else seed
-    about = {"generator": make.__name__, "scale": scale, "seed": seed, **effects}
-    return World(f"{synthetic.value}-like", make(scale, rng=rng, **effects), about)
+    dataset = preparation(read_dataset(data), seed=seed)
+    about = {"name": dataset.name, "checksum": checksum(dataset), "preparation": vars(preparation)}
+    return LoadedNetwork(dataset.name, dataset, about)
 
 
 def parse_truth_prior(text: str | None) -> tuple[float, float] | None:

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from studies.uncertainty.compare import VARIANTS, Prediction, learn, predicted
+from studies.uncertainty.problems import RegressionProblem, make_problem
 from tensorucb.errors import InputError
-from tensorucb.experiments._regret import exploration_condition
-from tensorucb.experiments.uncertainty._compare import VARIANTS, Prediction, learn, predicted
-from tensorucb.experiments.uncertainty._problems import Problem, make_problem
+from tensorucb.experiments import exploration_condition
 from tensorucb.learner import TensorRegression
-
-__all__ = ["BONUSES", "bonus_study", "collapse_study", "covered_share", "smallest_factor", "standardised_errors"]
 
 Floats = NDArray[np.float64]
 BONUSES = ("sum of roots", "root of variance")
@@ -97,7 +95,7 @@ def _summary(errors: Floats, limits: Floats) -> dict[str, float]:
     }
 
 
-def _as_data_grow(problem: Problem, samples: Sequence[int], options: Mapping[str, str]) -> list[Prediction]:
+def _as_data_grow(problem: RegressionProblem, samples: Sequence[int], options: Mapping[str, str]) -> list[Prediction]:
     """Predictions at the test points after each number of samples of one pass."""
     learner, found = learn(problem.first(samples[0]), **options), []
     for start, stop in zip(samples, [*samples[1:], samples[-1]], strict=True):
@@ -106,12 +104,12 @@ def _as_data_grow(problem: Problem, samples: Sequence[int], options: Mapping[str
     return found
 
 
-def _errors(problem: Problem, guess: Prediction, bonus: str) -> Floats:
+def _errors(problem: RegressionProblem, guess: Prediction, bonus: str) -> Floats:
     width = guess.bonus if bonus == BONUSES[0] else guess.deviation
     return standardised_errors(problem.truth, guess.mean, width)
 
 
-def _condition(problem: Problem, n: int) -> float:
+def _condition(problem: RegressionProblem, n: int) -> float:
     largest = max(float(np.linalg.norm(w, axis=1).max()) for w in problem.weights)
     found = exploration_condition(
         n, k=1, dims=problem.dims, rank=problem.rank, largest_weight=largest, noise_variance=problem.noise_variance

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorucb.errors import InputError, ShapeError
-from tensorucb.experiments.uncertainty import (
+from studies.uncertainty.calibration import (
     binomial_interval,
     brier_score,
     expected_calibration_error,
@@ -15,6 +14,7 @@ from tensorucb.experiments.uncertainty import (
     normal_quantile,
     reliability,
 )
+from tensorucb.errors import InputError, ShapeError
 
 
 def test_coverage_of_a_true_normal_is_nominal_and_of_half_its_deviation_is_not():

@@ -7,22 +7,16 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, norm
 
+from studies.uncertainty.__main__ import main
+from studies.uncertainty.calibration import LEVELS
+from studies.uncertainty.counts import count_probabilities, predictive_counts, randomised_pit
+from studies.uncertainty.figures import _source_coverage
+from studies.uncertainty.policy import HeldOut, held_out, pooled
+from studies.uncertainty.policy_study import data_tables
+from studies.uncertainty.sources import SourceQuestions
 from tensorucb.data import ActionLog, Dataset, make_sandbox, write_dataset
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.experiments import Environment, WorldSettings
-from tensorucb.experiments.uncertainty import (
-    LEVELS,
-    HeldOut,
-    SourceQuestions,
-    count_probabilities,
-    held_out,
-    pooled,
-    predictive_counts,
-    randomised_pit,
-)
-from tensorucb.experiments.uncertainty.__main__ import main
-from tensorucb.experiments.uncertainty._figures import _source_coverage
-from tensorucb.experiments.uncertainty._policy_study import data_tables
 from tensorucb.policies import TensorUCB
 
 
@@ -188,7 +182,7 @@ def test_groups_partition_the_questions():
 @pytest.fixture(scope="module")
 def found():
     sandbox = make_sandbox(60, 400, 8, n_topics=4, rng=0)
-    world = Environment.from_sandbox(sandbox, settings=WorldSettings(k=3), campaign=np.arange(6))
+    world = Environment.from_sandbox(sandbox, settings=WorldSettings(k=3), product_rows=np.arange(6))
     return world, held_out(world, TensorUCB(), rounds=3)
 
 

@@ -10,20 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.errors import InputError, ShapeError
 
-__all__ = [
-    "LEVELS",
-    "Coverage",
-    "Decomposition",
-    "Reliability",
-    "binomial_interval",
-    "brier_score",
-    "expected_calibration_error",
-    "interval_coverage",
-    "log_loss",
-    "normal_quantile",
-    "reliability",
-]
-
 Floats = NDArray[np.float64]
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
@@ -111,7 +97,7 @@ def interval_coverage(
     Parameters
     ----------
     mean, variance
-        Of the latent score, one a point.
+        Of the latent score, one per point.
     truth
         The true score (``link="identity"``) or the true rate (``"sigmoid"`` and ``"clip"``).
     """

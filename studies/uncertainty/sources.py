@@ -8,18 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.errors import InputError
-from tensorucb.experiments.uncertainty._calibration import (
+from studies.uncertainty.calibration import (
     LEVELS,
     Coverage,
     apply_link,
     binomial_interval,
     normal_quantile,
 )
-from tensorucb.experiments.uncertainty._counts import count_probabilities, predictive_counts, randomised_pit
+from studies.uncertainty.counts import count_probabilities, predictive_counts, randomised_pit
+from tensorucb.errors import InputError
 from tensorucb.rng import RngLike
-
-__all__ = ["GROUPS", "SourceQuestions"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -42,7 +40,7 @@ class SourceQuestions:
     mean, deviation
         Of the latent score of each edge.
     rates
-        True sum of the edges' probabilities, one a pair: the expected number of responses.
+        True sum of the edges' probabilities, one per pair: the expected number of responses.
     counts
         Number of responses drawn with the true probabilities.
     explored

@@ -3,21 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from studies.uncertainty.batch import batch_posterior
+from studies.uncertainty.bonus import bonus_study, collapse_study, covered_share, smallest_factor, standardised_errors
+from studies.uncertainty.compare import VARIANTS, compare, learn, predicted
+from studies.uncertainty.problems import make_problem, tensor_score
 from tensorucb.errors import InputError
-from tensorucb.experiments.uncertainty import (
-    VARIANTS,
-    batch_posterior,
-    bonus_study,
-    collapse_study,
-    compare,
-    covered_share,
-    learn,
-    make_problem,
-    predicted,
-    smallest_factor,
-    standardised_errors,
-    tensor_score,
-)
 from tensorucb.learner import TensorRegression
 
 

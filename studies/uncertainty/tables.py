@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tensorucb.experiments._files import write_csv
-from tensorucb.experiments.uncertainty._bonus import BONUSES
-from tensorucb.experiments.uncertainty._compare import EXACT, PAPER, PAPER_ONES, PAPER_START
-from tensorucb.experiments.uncertainty._study import Row, Tables
+from studies.uncertainty.bonus import BONUSES
+from studies.uncertainty.compare import EXACT, PAPER, PAPER_ONES, PAPER_START
+from studies.uncertainty.study import Row, Tables
+from tensorucb.experiments import write_csv
 from tensorucb.files import atomic_write
-
-__all__ = ["markdown", "write_tables"]
 
 _HUGE = 1e6
 Shown = dict[str, tuple[Sequence[Row], Sequence[str]]]

@@ -7,8 +7,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.errors import ShapeError
 
-__all__ = ["effective_sample_size", "split_rhat"]
-
 Floats = NDArray[np.float64]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from studies import ablation, exploration, worlds
-from tensorucb.experiments import PARTS, Ablated, Environment
+from tensorucb.experiments import Environment
 from tensorucb.features import UserProfile
 from tensorucb.policies import TensorUCB
 
@@ -51,17 +51,17 @@ def test_the_ablation_plays_and_reads_its_runs_again(tmp_path):
     assert len(ablation.backward(again, ("four modes",), 2, 1)) == 3
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", ablation.PARTS)
 def test_parts_that_are_off_stay_at_zero(part):
     place = worlds.world("four modes", 0, scale=0.05)
     users = np.abs(place.users) + 0.1
     profile = UserProfile(place.users, users[:, :10], users[:, :10], users[:, :10] + 1.0)
-    policy, whole = Ablated((part,)), TensorUCB()
+    policy, whole = ablation.Ablated((part,)), TensorUCB()
     for one in (policy, whole):
         one.bind(place.graph, profile, rng=0)
         rng = np.random.default_rng(0)
         for t in range(8):
-            product, rows = int(rng.choice(place.campaign)), rng.choice(place.graph.n_nodes, 10, replace=False)
+            product, rows = int(rng.choice(place.product_rows)), rng.choice(place.graph.n_nodes, 10, replace=False)
             one.update(place.products[product], *place.observe(product, rows, seed=0, run=0, round_number=t))
     # Some parts are seen in the mean alone, exploration in the score alone.
     context = place.products[0]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from studies.uncertainty.calibration import apply_link
+from tensorucb._kernels import KERNEL
 from tensorucb.errors import InputError, ShapeError
-from tensorucb.experiments.uncertainty._calibration import apply_link
 from tensorucb.rng import RngLike, as_generator
-
-__all__ = ["count_probabilities", "predictive_counts", "randomised_pit"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -81,8 +81,6 @@ def randomised_pit(below: ArrayLike, at: ArrayLike, *, rng: RngLike = 0) -> Floa
 
 
 def _masses(offsets: Ints, p: Floats, counts: Ints) -> tuple[Floats, Floats]:
-    from tensorucb.experiments.uncertainty._kernels import count_masses
-
     below, at = np.empty(counts.size), np.empty(counts.size)
     count_masses(offsets, p, counts, np.empty(int(counts.max(initial=0)) + 1), below, at)
     return below, at
@@ -98,3 +96,27 @@ def _checked(offsets: ArrayLike, counts: ArrayLike, values: Floats) -> tuple[Int
     if (asked < 0).any() or (asked > sizes).any() or (asked != np.rint(asked)).any():
         raise InputError("counts must be whole numbers from 0 to the group's number of edges.")
     return starts, asked.astype(np.int64)
+
+
+@numba.njit(**KERNEL)
+def count_masses(offsets: Ints, p: Floats, counts: Ints, pmf: Floats, below: Floats, at: Floats) -> None:
+    """``below[g] = P(K < c)`` and ``at[g] = P(K = c)``, exactly: counts beyond c are let go, as they never return.
+
+    ``offsets`` splits the coins of rates ``p`` into groups; ``counts`` has one count c per group; ``pmf`` is scratch,
+    P(k successes so far) for k = 0..c.
+    """
+    for group in range(counts.size):
+        c, top = counts[group], 0
+        pmf[0] = 1.0
+        pmf[1 : c + 1] = 0.0
+        for coin in range(offsets[group], offsets[group + 1]):
+            q = p[coin]
+            rest = 1.0 - q
+            top = min(top + 1, c)
+            for k in range(top, 0, -1):
+                pmf[k] = rest * pmf[k] + q * pmf[k - 1]
+            pmf[0] *= rest
+        total = 0.0
+        for k in range(c):
+            total += pmf[k]
+        below[group], at[group] = total, pmf[c]

@@ -8,17 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from studies.uncertainty.calibration import apply_link
 from tensorucb.errors import InputError
-from tensorucb.experiments.uncertainty._calibration import apply_link
 from tensorucb.rng import RngLike, as_generator
-
-__all__ = ["Problem", "make_problem", "tensor_score"]
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Problem:
+class RegressionProblem:
     """One regression problem: a prior, data, and test points whose true score is known.
 
     Attributes
@@ -55,7 +53,7 @@ class Problem:
         """R."""
         return len(self.prior_means[0])
 
-    def first(self, samples: int) -> Problem:
+    def first(self, samples: int) -> RegressionProblem:
         """The same problem with its first ``samples`` observations alone."""
         return replace(self, features=tuple(x[:samples] for x in self.features), outcomes=self.outcomes[:samples])
 
@@ -79,7 +77,7 @@ def make_problem(
     start_scale: float = 0.3,
     tests: int = 40,
     rng: RngLike = None,
-) -> Problem:
+) -> RegressionProblem:
     """Draw a problem.
 
     Prior means come from ``N(0, start_scale²)``, the learner's ``init="random"``, and the true coefficients from the
@@ -101,7 +99,7 @@ def make_problem(
         outcomes = score + generator.normal(0.0, noise_variance**0.5, samples)
     else:
         outcomes = (generator.random(samples) < apply_link(score, "sigmoid")).astype(np.float64)
-    return Problem(
+    return RegressionProblem(
         likelihood, noise_variance, variance, start, weights, features, outcomes, test_features,
         tensor_score(test_features, weights),
     )  # fmt: skip

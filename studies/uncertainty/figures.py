@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tensorucb.experiments.uncertainty._bonus import BONUSES
-from tensorucb.experiments.uncertainty._compare import EXACT, LOOKS_BACK, PAPER, PAPER_ONES, PAPER_START
-from tensorucb.experiments.uncertainty._policy_study import MEASURES, NEW
-from tensorucb.experiments.uncertainty._study import Row, Tables
-
-__all__ = ["figures"]
+from studies.uncertainty.bonus import BONUSES
+from studies.uncertainty.compare import EXACT, LOOKS_BACK, PAPER, PAPER_ONES, PAPER_START
+from studies.uncertainty.policy_study import MEASURES, NEW
+from studies.uncertainty.study import Row, Tables
 
 _COLOURS = {
     EXACT: "#1f2937",
@@ -121,7 +119,7 @@ def _posteriors(summary: Sequence[Row], field: str, axis: str, title: str, *, lo
 
 
 def _curves(curve: Sequence[Row]) -> Any:
-    """P(u ≤ ū + c·bonus) over c, a line a number of samples: the paper's posterior."""
+    """P(u ≤ ū + c·bonus) over c, one line per number of samples: the paper's posterior."""
     import altair as alt
 
     rows = [

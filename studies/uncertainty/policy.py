@@ -10,10 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.errors import InputError
-from tensorucb.experiments._environment import Environment
-from tensorucb.experiments._runner import run_policy
-from tensorucb.experiments.uncertainty._calibration import (
+from studies.uncertainty.calibration import (
     LEVELS,
     Coverage,
     Reliability,
@@ -24,10 +21,10 @@ from tensorucb.experiments.uncertainty._calibration import (
     log_loss,
     reliability,
 )
-from tensorucb.experiments.uncertainty._sources import SourceQuestions, in_group
+from studies.uncertainty.sources import SourceQuestions, in_group
+from tensorucb.errors import InputError
+from tensorucb.experiments import Environment, run_policy
 from tensorucb.policies import Policy
-
-__all__ = ["HeldOut", "held_out", "latent_scores", "pooled"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -188,11 +185,11 @@ def held_out(
     rounds, run, seed
         As in :func:`~tensorucb.experiments.run_policy`.
     products
-        Product numbers to ask about; by default all those outside ``environment.campaign``.
+        Product numbers to ask about; by default all those outside ``environment.product_rows``.
     """
     graph = environment.graph
     if products is None:
-        asked = np.setdiff1d(np.arange(len(environment.products)), environment.campaign)
+        asked = np.setdiff1d(np.arange(len(environment.products)), environment.product_rows)
     else:
         asked = np.atleast_1d(np.asarray(products, dtype=np.int64))
     if asked.size == 0:

@@ -9,23 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.experiments.uncertainty._batch import batch_posterior
-from tensorucb.experiments.uncertainty._mcmc import PosteriorDraws, sample_posterior
-from tensorucb.experiments.uncertainty._problems import Problem, make_problem
+from studies.uncertainty.batch import batch_posterior
+from studies.uncertainty.mcmc import PosteriorDraws, sample_posterior
+from studies.uncertainty.problems import RegressionProblem, make_problem
 from tensorucb.learner import TensorRegression
-
-__all__ = [
-    "EXACT",
-    "LOOKS_BACK",
-    "PAPER",
-    "PAPER_ONES",
-    "PAPER_START",
-    "VARIANTS",
-    "Prediction",
-    "compare",
-    "learn",
-    "predicted",
-]
 
 Floats = NDArray[np.float64]
 _Z90 = 1.6448536269514722
@@ -59,7 +46,7 @@ class Prediction:
     bonus: Floats
 
 
-def learn(problem: Problem, *, posterior: str, second_moments: str, start: str = "prior") -> TensorRegression:
+def learn(problem: RegressionProblem, *, posterior: str, second_moments: str, start: str = "prior") -> TensorRegression:
     """A learner after one pass over the data, with the problem's own prior or the paper's (``"paper"``, ``"ones"``)."""
     learner = TensorRegression(
         problem.dims,
@@ -83,7 +70,7 @@ def predicted(learner: TensorRegression, features: Sequence[Floats]) -> Predicti
     return Prediction(mean, np.sqrt(variance), learner.bonus(features))
 
 
-def _look_back(problem: Problem) -> Prediction:
+def _look_back(problem: RegressionProblem) -> Prediction:
     learner = learn(problem.first(1), posterior="joint", second_moments="full")
     means, covariances = batch_posterior(problem)
     learner.state = replace(learner.state, means=means, covariances=covariances)
@@ -124,7 +111,7 @@ def compare(
     return rows
 
 
-def _rows(problem: Problem, found: PosteriorDraws, number: int) -> list[dict[str, Any]]:
+def _rows(problem: RegressionProblem, found: PosteriorDraws, number: int) -> list[dict[str, Any]]:
     draws, logistic = found.flat(number), problem.likelihood == "logistic"
     mean, deviation = draws.mean(axis=1), draws.std(axis=1)
     low, high = np.quantile(draws, (0.05, 0.95), axis=1)

@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from studies.uncertainty.calibration import Coverage
+from studies.uncertainty.policy import HeldOut, held_out, pooled
+from studies.uncertainty.sources import GROUPS, SourceQuestions
 from tensorucb.data import make_sandbox, read_dataset
-from tensorucb.experiments._dataset import environment_from_dataset
-from tensorucb.experiments._environment import Environment, WorldSettings
-from tensorucb.experiments.uncertainty._calibration import Coverage
-from tensorucb.experiments.uncertainty._policy import HeldOut, held_out, pooled
-from tensorucb.experiments.uncertainty._sources import GROUPS, SourceQuestions
+from tensorucb.experiments import Environment, WorldSettings, environment_from_dataset
 from tensorucb.policies import OnlineTensorUCB, Policy, TensorUCB
-
-__all__ = ["MEASURES", "NEW", "PAST", "by_source", "data_tables", "policies", "policy_tables"]
 
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
@@ -44,7 +41,7 @@ def policies() -> dict[str, Callable[[], Policy]]:
 def policy_tables(users: int, *, rounds: int, runs: int, seed: int, report: Report) -> Tables:
     """Calibration of single edges for all policies, and of sources for those which mean probabilities."""
     sandbox = make_sandbox(users, 10 * users, 40, n_topics=5, rng=seed)
-    world = Environment.from_sandbox(sandbox, settings=WorldSettings(k=10), campaign=np.arange(30))
+    world = Environment.from_sandbox(sandbox, settings=WorldSettings(k=10), product_rows=np.arange(30))
     tables: Tables = {name: [] for name in ("policies", "policy_coverage", "policy_reliability")}
     tables |= {"sources": [], "source_coverage": []}
     for name, build in policies().items():
@@ -68,11 +65,11 @@ def data_tables(directory: Path, *, rounds: int, runs: int, seed: int, report: R
     """
     report(f"features and truth of {directory.name}")
     world = environment_from_dataset(read_dataset(directory))
-    new = _spaced(world.campaign)
-    past = _spaced(np.setdiff1d(np.arange(len(world.products)), world.campaign))
+    new = _spaced(world.product_rows)
+    past = _spaced(np.setdiff1d(np.arange(len(world.products)), world.product_rows))
     kept = Environment(
         world.graph, world.users, world.products, world.probabilities,
-        settings=world.settings, campaign=np.setdiff1d(world.campaign, new), name=world.name,
+        settings=world.settings, product_rows=np.setdiff1d(world.product_rows, new), name=world.name,
     )  # fmt: skip
     report(f"calibration on held-out products of {world.name}")
     tables: Tables = {"sources": [], "source_coverage": []}

@@ -5,12 +5,12 @@ import csv
 import numpy as np
 import pytest
 
+from studies.uncertainty.__main__ import main
+from studies.uncertainty.policy import held_out, latent_scores, pooled
+from studies.uncertainty.tables import markdown
 from tensorucb.data import make_sandbox
 from tensorucb.errors import InputError
 from tensorucb.experiments import Environment, WorldSettings, run_policy
-from tensorucb.experiments.uncertainty import held_out, latent_scores, pooled
-from tensorucb.experiments.uncertainty.__main__ import main
-from tensorucb.experiments.uncertainty._tables import markdown
 from tensorucb.learner import TensorRegression
 from tensorucb.policies import CUCB, HighDegree, OnlineTensorUCB, TensorUCB
 
@@ -18,7 +18,7 @@ from tensorucb.policies import CUCB, HighDegree, OnlineTensorUCB, TensorUCB
 @pytest.fixture(scope="module")
 def sandbox_world():
     sandbox = make_sandbox(60, 400, 8, n_topics=4, rng=0)
-    return Environment.from_sandbox(sandbox, settings=WorldSettings(k=3), campaign=np.arange(6))
+    return Environment.from_sandbox(sandbox, settings=WorldSettings(k=3), product_rows=np.arange(6))
 
 
 @pytest.mark.parametrize(

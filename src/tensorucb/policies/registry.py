@@ -1,0 +1,46 @@
+"""The policies of the package by the labels that tables show: the one list for commands, tests and benchmarks.
+
+With a line here a new policy takes part in ``tensorucb compare`` and ``tune``, campaigns know it, it is
+``tensorucb.policies.<Name>``, the tests check it and the benchmarks time it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tensorucb.policies._base import Policy
+
+# Label -> file, class (or its classmethod) and arguments; ours first, then baselines, the simplest last.
+REGISTRY: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "TensorUCB": ("tensor_ucb", "TensorUCB", {}),
+    "TensorUCB (paper)": ("tensor_ucb", "TensorUCB.paper", {}),
+    "LogisticUCB": ("logistic_ucb", "LogisticUCB", {}),
+    "LinUCB": ("linucb", "LinUCB", {}),
+    "IMLinUCB": ("imlinucb", "IMLinUCB", {}),
+    "DILinUCB": ("dilinucb", "DILinUCB", {}),
+    "DILinUCB (original)": ("dilinucb_original", "DILinUCBOriginal", {}),
+    "GammaCounts": ("gamma_counts", "GammaCounts", {}),
+    "IMFB": ("imfb", "IMFB", {}),
+    "COIN": ("coin", "COIN", {}),
+    "COIN-HD": ("coin", "COIN", {"variant": "hd"}),
+    "COIN+": ("coin", "COIN", {"variant": "plus"}),
+    "CUCB": ("cucb", "CUCB", {}),
+    "Thompson": ("thompson", "Thompson", {}),
+    "HighDegree": ("high_degree", "HighDegree", {}),
+    "Random": ("random", "Random", {}),
+}
+
+
+def make_policy(label: str) -> Policy:
+    """A new policy with its default settings, by its label."""
+    file, factory, arguments = REGISTRY[label]
+    policy: Policy = attrgetter(factory)(importlib.import_module(f"tensorucb.policies.{file}"))(**arguments)
+    return policy
+
+
+def class_files() -> dict[str, str]:
+    """The name of every registered class, and the file it lives in."""
+    return {factory.partition(".")[0]: file for file, factory, _ in REGISTRY.values()}
