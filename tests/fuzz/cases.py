@@ -297,9 +297,8 @@ simple(
     "learner.TensorRegression",
     _learner,
     lambda w: {
-        **{"dims": (2, 3), "rank": 2, "likelihood": "gaussian", "posterior": "factorised"},
-        **{"second_moments": "mean_field", "noise_variance": 0.1, "prior_variance": 1.0, "forgetting": 1.0},
-        **{"init": "random", "init_scale": 0.3, "scale": "none", "feature_scales": None, "intercepts": ()},
+        **{"dims": (2, 3), "rank": 2, "likelihood": "gaussian", "noise_variance": 0.1, "prior_variance": 1.0},
+        **{"forgetting": 1.0, "init": "random", "intercepts": ()},
         **{"intercept_variance": 0.3, "tolerance": 1e-8, "max_sweeps": 20, "rng": 0},
     },
     signature=TensorRegression,
@@ -352,10 +351,11 @@ POLICIES: dict[str, dict[str, Any]] = {
         **{"exploration": 0.1, "prior_variance": 0.1, "base_logit": -3.0, "max_rows": 1000, "matched": True},
     },
     "OnlineTensorUCB": {
-        **{"rank": 2, "exploration": 0.1, "exploration_kind": "ucb", "projection": "sigmoid"},
-        **{"likelihood": "logistic", "posterior": "factorised", "second_moments": "mean_field"},
-        **{"noise_variance": 0.1, "prior_variance": 0.1, "forgetting": 1.0, "start": "flat", "base_logit": -3.0},
-        **{"constants": True, "node_intercepts": True, "intercept_variance": 0.3, "user_scaling": "mean"},
+        **{"rank": 2, "exploration": 0.1, "exploration_kind": "ucb"},
+        **{"prior_variance": 0.1, "base_logit": -3.0, "intercept_variance": 0.3},
+    },
+    "PaperTensorUCB": {
+        **{"rank": 2, "exploration": 0.1, "noise_variance": 0.1, "start": "ones", "projection": "sigmoid"},
     },
     "Random": {},
     "TensorUCB": {

@@ -1,13 +1,14 @@
-"""Policies: what to believe of every edge, and whom to seed next. One file each, one protocol for all."""
+"""Policies: what to believe of every edge, and who to seed next. One file each, one protocol for all."""
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tensorucb._lazy import lazy_names
 from tensorucb.policies._base import BasePolicy, Grid, Oracle, Policy, PolicyState, Product
 
 if TYPE_CHECKING:
+    from tensorucb.policies._tensor import FixedPointWarning as FixedPointWarning
     from tensorucb.policies.beliefs import Beliefs as Beliefs
     from tensorucb.policies.beliefs import expected_probabilities as expected_probabilities
     from tensorucb.policies.check import check_policy as check_policy
@@ -24,36 +25,11 @@ if TYPE_CHECKING:
     from tensorucb.policies.imlinucb import IMLinUCB as IMLinUCB
     from tensorucb.policies.linucb import LinUCB as LinUCB
     from tensorucb.policies.logistic_ucb import LogisticUCB as LogisticUCB
-    from tensorucb.policies.online_tensor_ucb import FixedPointWarning as FixedPointWarning
     from tensorucb.policies.online_tensor_ucb import OnlineTensorUCB as OnlineTensorUCB
+    from tensorucb.policies.paper_tensor_ucb import PaperTensorUCB as PaperTensorUCB
     from tensorucb.policies.random import Random as Random
     from tensorucb.policies.tensor_ucb import TensorUCB as TensorUCB
     from tensorucb.policies.thompson import Thompson as Thompson
-
-# Public name -> the file it lives in; loaded on first use, since some bring compiled kernels with them.
-_EXPORTS: dict[str, str] = {
-    "COIN": "coin",
-    "CUCB": "cucb",
-    "DriftAlarm": "drift",
-    "DriftState": "drift",
-    "ForgetOnDrift": "drift",
-    "IMFB": "imfb",
-    "DILinUCB": "dilinucb",
-    "DILinUCBOriginal": "dilinucb_original",
-    "GammaCounts": "gamma_counts",
-    "HighDegree": "high_degree",
-    "IMLinUCB": "imlinucb",
-    "LinUCB": "linucb",
-    "LogisticUCB": "logistic_ucb",
-    "FixedPointWarning": "online_tensor_ucb",
-    "OnlineTensorUCB": "online_tensor_ucb",
-    "Random": "random",
-    "TensorUCB": "tensor_ucb",
-    "Thompson": "thompson",
-    "Beliefs": "beliefs",
-    "check_policy": "check",
-    "expected_probabilities": "beliefs",
-}
 
 __all__ = [
     "COIN",
@@ -75,6 +51,7 @@ __all__ = [
     "LogisticUCB",
     "OnlineTensorUCB",
     "Oracle",
+    "PaperTensorUCB",
     "Policy",
     "PolicyState",
     "Product",
@@ -86,13 +63,31 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _EXPORTS:
-        value = getattr(importlib.import_module(f"tensorucb.policies.{_EXPORTS[name]}"), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'tensorucb.policies' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_EXPORTS})
+# Loaded on first use, since some bring compiled kernels with them.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "Beliefs": ".beliefs",
+        "check_policy": ".check",
+        "COIN": ".coin",
+        "CUCB": ".cucb",
+        "DILinUCB": ".dilinucb",
+        "DILinUCBOriginal": ".dilinucb_original",
+        "DriftAlarm": ".drift",
+        "DriftState": ".drift",
+        "expected_probabilities": ".beliefs",
+        "FixedPointWarning": "._tensor",
+        "ForgetOnDrift": ".drift",
+        "GammaCounts": ".gamma_counts",
+        "HighDegree": ".high_degree",
+        "IMFB": ".imfb",
+        "IMLinUCB": ".imlinucb",
+        "LinUCB": ".linucb",
+        "LogisticUCB": ".logistic_ucb",
+        "OnlineTensorUCB": ".online_tensor_ucb",
+        "PaperTensorUCB": ".paper_tensor_ucb",
+        "Random": ".random",
+        "TensorUCB": ".tensor_ucb",
+        "Thompson": ".thompson",
+    },
+)
