@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb._columns import standardised
 from tensorucb.checks import check_array
 
 __all__ = ["standardise", "unit_rows"]
@@ -16,7 +17,7 @@ def unit_rows(values: ArrayLike) -> NDArray[np.float64]:
     Parameters
     ----------
     values
-        One row a user or product.
+        One row per user or product.
 
     Returns
     -------
@@ -38,7 +39,7 @@ def standardise(values: ArrayLike) -> NDArray[np.float64]:
     Parameters
     ----------
     values
-        One row a user or product.
+        One row per user or product.
 
     Returns
     -------
@@ -46,11 +47,4 @@ def standardise(values: ArrayLike) -> NDArray[np.float64]:
         The same shape.
     """
     matrix = check_array("values", values, ("n?", "d?"), hint="One row per user or product.")
-    if not len(matrix):
-        return matrix
-    centred = matrix - matrix.mean(axis=0)
-    deviation = centred.std(axis=0)
-    # Rounding leaves a constant column with a deviation of about its size times 1e-16.
-    varies = deviation > 1e-12 * np.abs(matrix).max(axis=0)
-    standard: NDArray[np.float64] = np.divide(centred, deviation, out=np.zeros_like(centred), where=varies)
-    return standard
+    return standardised(matrix)

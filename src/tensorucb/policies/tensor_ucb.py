@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.checks import check_choice, check_count, check_number
 from tensorucb.errors import ShapeError
-from tensorucb.features import UserProfile
+from tensorucb.features import UserProfile, degree_features
 from tensorucb.graph import Graph
 from tensorucb.learner import response
 from tensorucb.policies._base import BasePolicy, Floats, Ints, Product
@@ -109,8 +109,7 @@ class TensorUCB(BasePolicy):
         """Start anew on this graph, with (n, d) user features or a `UserProfile`, and a seed."""
         super().bind(graph, users, rng)
         profile = users if isinstance(users, UserProfile) else UserProfile(self.users)
-        degrees = np.log1p(np.column_stack([graph.out_degree, graph.in_degree]).astype(np.float64))
-        columns = np.hstack([degrees, profile.features])
+        columns = np.hstack([degree_features(graph), profile.features])
         self._nodes = response.node_features(columns, profile.taste, profile.credit, profile.exposure)
         self._topics, self._state = profile.k, None
 
