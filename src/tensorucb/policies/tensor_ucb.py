@@ -145,7 +145,7 @@ class TensorUCB(BasePolicy):
     def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
         state = self._knowledge(modes)
         sources, targets = self.graph.sources[edges].astype(np.int64), self.graph.targets[edges]
-        record = response.make_round(state.context.scaled(modes), sources, targets, outcomes)
+        record = response.make_told(state.context.scaled(modes), sources, targets, outcomes)
         with single_threaded_blas():
             self._state = response.learn(self._model(), self._nodes, state, record)
 

@@ -26,9 +26,9 @@ class NodeFeatures:
 
     Attributes
     ----------
-    source
+    as_source
         ``(n, d_s)``: features, past influence, then zeros in the columns that depend on the product.
-    target
+    as_target
         ``(n, d_t)``: features and past influence.
     credit, exposure, influence
         ``(n, k)`` past credit, ``(n, k)`` credit to be expected, ``(n,)`` the log of their ratio; or None.
@@ -38,8 +38,8 @@ class NodeFeatures:
         ``(d, d)`` principal axes of the features, the widest first.
     """
 
-    source: F64
-    target: F64
+    as_source: F64
+    as_target: F64
     credit: F64 | None
     exposure: F64 | None
     influence: F64 | None
@@ -54,17 +54,17 @@ class NodeFeatures:
     @property
     def n(self) -> int:
         """Number of nodes."""
-        return int(self.source.shape[0])
+        return int(self.as_source.shape[0])
 
     def crossed(self, k: int, rows: I64 | slice = slice(None)) -> F64:
         """``(n, c)`` features that respond to each of k context features: all, or as many leading axes as can be."""
-        d, features = len(self.axes), self.target[rows]
+        d, features = len(self.axes), self.as_target[rows]
         width = min(d, max(1, _MOST_CROSSINGS // k))
         return features if width == d else features @ self.axes[:, :width]
 
     def sources(self, mix: F64) -> F64:
         """``(n, d_s)`` features of all sources for one product with mixture ``mix``."""
-        X = self.source.copy()
+        X = self.as_source.copy()
         column = X.shape[1] - self.slots
         if self.credit is not None and self.exposure is not None and self.influence is not None:
             X[:, column] = log_ratio(self.credit @ mix, self.exposure @ mix) - self.influence
@@ -75,7 +75,7 @@ class NodeFeatures:
 
     def pulls(self, sources: I64, mixes: F64) -> F64:
         """``(q, d_s)`` features of some sources, each for its own mixture."""
-        X = self.source[sources]
+        X = self.as_source[sources]
         column = X.shape[1] - self.slots
         if self.credit is not None and self.exposure is not None and self.influence is not None:
             credit = np.einsum("qk,qk->q", self.credit[sources], mixes)
@@ -86,8 +86,8 @@ class NodeFeatures:
             X[:, column] = np.einsum("qk,qk->q", self.preference[sources], mixes)
         return X
 
-    def taste(self, mix: F64) -> F64:
-        """m_j(z) of all targets."""
+    def liking(self, mix: F64) -> F64:
+        """m_j(z) of all targets: their past taste for this product, beyond their activity."""
         return np.zeros(self.n) if self.preference is None else self.preference @ mix
 
 
@@ -115,8 +115,8 @@ def node_features(users: F64, taste: F64 | None, credit: F64 | None, exposure: F
     axes = np.linalg.eigh(X.T @ X)[1][:, ::-1]
     slots = np.zeros((len(users), (taste is not None) + (influence is not None)))
     return NodeFeatures(
-        source=np.hstack([X, slots]),
-        target=X,
+        as_source=np.hstack([X, slots]),
+        as_target=X,
         credit=None if influence is None else credit,
         exposure=expected,
         influence=influence,
