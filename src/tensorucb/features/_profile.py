@@ -40,6 +40,17 @@ class UserProfile:
     coordinates
         ``(n, c)`` position in the network, such as an eigenmap: part of :meth:`matrix`. `TensorUCB` leaves it out: it
         learns every source by itself, and such coordinates explain next to nothing of what is left.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorucb.features import UserProfile
+    >>> profile = UserProfile(features=[[0.1], [0.5], [0.9]], taste=[[4, 0], [1, 1], [0, 6]])
+    >>> profile.n, profile.k
+    (3, 2)
+    >>> liking = profile.matched([1.0, 0.0])[:, 0]  # for a product that is all about the first topic
+    >>> int(np.argmax(liking))
+    0
     """
 
     features: F64

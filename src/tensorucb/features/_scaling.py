@@ -23,6 +23,12 @@ def unit_rows(values: ArrayLike) -> NDArray[np.float64]:
     -------
     ndarray
         The same shape.
+
+    Examples
+    --------
+    >>> from tensorucb.features import unit_rows
+    >>> unit_rows([[3.0, 4.0], [0.0, 0.0]]).tolist()
+    [[0.6, 0.8], [0.0, 0.0]]
     """
     matrix = check_array("values", values, ("n?", "d?"), hint="One row per user or product.")
     # The largest entry first, so that neither tiny nor huge rows lose their squares.
@@ -45,6 +51,12 @@ def standardise(values: ArrayLike) -> NDArray[np.float64]:
     -------
     ndarray
         The same shape.
+
+    Examples
+    --------
+    >>> from tensorucb.features import standardise
+    >>> standardise([[0.0, 5.0], [2.0, 5.0]]).tolist()
+    [[-1.0, 0.0], [1.0, 0.0]]
     """
     matrix = check_array("values", values, ("n?", "d?"), hint="One row per user or product.")
     return standardised(matrix)

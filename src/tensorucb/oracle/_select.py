@@ -213,6 +213,15 @@ class SeedOracle:
         As in :func:`select_seeds`.
     candidates
         Rows from which to choose whenever a call names none; policies that choose without the oracle respect it too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorucb import Graph, SeedOracle
+    >>> graph = Graph.from_edges([0, 0, 0, 1], [1, 2, 3, 2])
+    >>> oracle = SeedOracle(graph, objective="direct", rng=0)
+    >>> oracle(np.array([0.9, 0.9, 0.9, 0.1]), 1).tolist()
+    [0]
     """
 
     def __init__(

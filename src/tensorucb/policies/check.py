@@ -59,6 +59,11 @@ def check_policy(factory: Factory, *, rounds: int = 6, k: int = 3, modes: int = 
     ------
     AssertionError
         Naming the policy and what it did not do.
+
+    Examples
+    --------
+    >>> from tensorucb.policies import HighDegree, check_policy
+    >>> check_policy(HighDegree)
     """
     check_callable("factory", factory, "a function that makes a policy")
     rounds, k = check_count("rounds", rounds, 1, 10_000), check_count("k", k, 1, 20)

@@ -43,6 +43,12 @@ class PaperTensorUCB(TensorPolicy):
         ``"ones"`` or ``"paper"``, as above.
     projection
         proj of Eq. CB_ij: ``"sigmoid"``, as in the paper, or ``"clip"`` to [0, 1].
+
+    Examples
+    --------
+    >>> import tensorucb as tu
+    >>> tu.TensorUCB.paper(rank=2).name
+    'TensorUCB (paper)'
     """
 
     name = "TensorUCB (paper)"
