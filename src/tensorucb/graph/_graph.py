@@ -38,7 +38,7 @@ class Graph:
     sources, targets
         Row numbers of each edge's ends.
     ids
-        The caller's ids, one a row: int64, or strings.
+        The caller's ids, one per row: int64, or strings.
     edge_attributes
         Arrays of one value an edge, see :attr:`attributes`.
     merged_edges

@@ -180,6 +180,6 @@ def _dense(
     chosen, gains = direct_dense(
         rows, first.copy(), problem.costs[rows], problem.budget, problem.picks,
         np.ascontiguousarray(problem.groups[:, rows]), problem.room.copy(), density,
-        graph.out_offsets, graph.targets, task.p, worth,
+        (graph.out_offsets, graph.targets, task.p), worth,
     )  # fmt: skip
     return rows[chosen].tolist(), gains.tolist(), worth

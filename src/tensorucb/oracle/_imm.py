@@ -1,6 +1,6 @@
 """IMM (Tang, Shi, Xiao, SIGMOD 2015), with fresh sets for the final choice.
 
-The final sets are drawn anew rather than kept from the search for a lower bound: reusing them breaks the proof,
+The final sets are drawn again rather than kept from the search for a lower bound: reusing them breaks the proof,
 because their number then depends on what they hold (Chen, 2018). With any family of admissible sets the search
 stays valid if ``ln C(n, k)`` is replaced by the logarithm of the family's size, and the final number if ``1 -
 1/e`` is replaced by the greedy factor.

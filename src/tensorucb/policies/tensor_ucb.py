@@ -106,7 +106,7 @@ class TensorUCB(BasePolicy):
         return PaperTensorUCB(rank, exploration, noise_variance=noise_variance, start=start)
 
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
-        """Start anew on this graph, with (n, d) user features or a `UserProfile`, and a seed."""
+        """Start again on this graph, with (n, d) user features or a `UserProfile`, and a seed."""
         super().bind(graph, users, rng)
         profile = users if isinstance(users, UserProfile) else UserProfile(self.users)
         columns = np.hstack([degree_features(graph), profile.features])

@@ -97,8 +97,8 @@ def _unpriced(collection: Collection, problem: SeedProblem, rest: SeedProblem, n
             room = rest.room.copy()
         marginal, worth = view.marginal.copy(), left_worth.copy()
         chosen, gains, left, bound, exact = pick(
-            *view.index, marginal, view.floor, rest.picks, problem.picks, group, room, noisy,
-            view.nodes, graph.out_offsets, graph.targets, p, worth,
+            view.index, marginal, view.floor, rest.picks, problem.picks, group, room, noisy,
+            view.nodes, (graph.out_offsets, graph.targets, p), worth,
         )  # fmt: skip
         if exact or view.floor == 0:
             break
@@ -128,7 +128,7 @@ def _by_weight(view: _Reduced, problem: SeedProblem) -> list[_Run]:
     starts = [-1] if affordable.size == 0 else [-1, int(affordable[np.argmax(view.marginal[affordable])])]
     for first in starts:
         marginal = view.marginal.copy()
-        runs.append((*pick_priced(*view.index, marginal, cost, weight, problem.budget, problem.picks, first), marginal))
+        runs.append((*pick_priced(view.index, marginal, cost, weight, problem.budget, problem.picks, first), marginal))
     return runs
 
 
@@ -140,7 +140,7 @@ def _by_density(view: _Reduced, problem: SeedProblem) -> list[_Run]:
     runs = []
     for density in problem.thresholds(view.nodes, view.marginal):
         marginal, room = view.marginal.copy(), problem.room.copy()
-        picked = pick_dense(*view.index, marginal, cost, problem.budget, problem.picks, group, room, density)
+        picked = pick_dense(view.index, marginal, cost, problem.budget, problem.picks, group, room, density)
         runs.append((*picked, marginal))
     return runs
 
