@@ -170,7 +170,7 @@ def _repeats_itself(factory: Factory, world: World, rounds: int) -> None:
     _require(_same_state(one.state(), two.state()), one, "two runs with one seed ended in different states.")
     two.bind(world.graph, world.users, world.seed)
     again = _play(two, world, range(rounds))
-    _require(_same_answers(first, again), one, "bind must start again from nothing; traces of the first campaign remained.")
+    _require(_same_answers(first, again), one, "bind must start again; traces of the first campaign remained.")
 
 
 def _through_a_file(factory: Factory, world: World, policy: Policy) -> Policy:
