@@ -95,6 +95,13 @@ def test_latent_scores_are_the_learners():
     assert (variance > 0.0).all()
 
 
+def test_the_mean_leaves_exploration_out():
+    policy, _, _, product = taught()
+    mean, _ = policy.latent(product)
+    np.testing.assert_allclose(policy.mean(product), 1.0 / (1.0 + np.exp(-mean)), atol=1e-12)
+    assert (policy.score(product) > policy.mean(product)).all()
+
+
 def test_the_paper_shows_under_its_own_name():
     policy = TensorUCB.paper(rank=7, exploration=0.01, noise_variance=0.2)
     assert policy.name == "TensorUCB (paper)"

@@ -71,6 +71,10 @@ class TensorPolicy(BasePolicy):
         self._features = np.ascontiguousarray(self._prepared(self.users))
         self._cached: tuple[dict[str, NDArray[Any]], TensorState] | None = None
 
+    def mean(self, product: Product) -> Floats:
+        """The believed probability of every edge, without exploration."""
+        return self._edge_scores(self._modes(product), 0.0, None)
+
     def latent(self, product: Product) -> tuple[Floats, Floats]:
         """Mean and variance of every edge's score u, before the projection and without observation noise."""
         modes = self._modes(product)
