@@ -7,11 +7,12 @@ import statistics
 import time
 
 import numpy as np
-from tensorucb.learner.blocks._problem import load
 
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
-from tensorucb.learner import blocks
+from tensorucb.learner import response
+from tensorucb.learner.response._fit import sums_at
+from tensorucb.learner.response._log import load
 from tensorucb.oracle import SeedOracle
 from tensorucb.policies.online_tensor_ucb import OnlineTensorUCB
 from tensorucb.policies.tensor_ucb import TensorUCB
@@ -35,21 +36,18 @@ def _profile(rng, n):
     return UserProfile(rng.normal(size=(n, 1)), past[0], past[1], 20.0 * rng.random((n, TOPICS)))
 
 
-def _sums(problem, point):
-    """The sums by pull in NumPy: one array operation after the other over all rows."""
-    q = np.repeat(np.arange(problem.place.size), np.diff(problem.ptr))
-    t, j = problem.pull_round[q], problem.target
-    A, B, C = problem.X @ point.weights[0].T, problem.T @ point.weights[1].T, problem.rest(point.weights)
-    effects = point.effects[problem.place]
-    effects[:, :-1] += problem.crossed @ point.responses.T
-    offset = np.einsum("qk,qk->q", effects, problem.Z[problem.pull_round])
-    f = B[j] * C[t]
-    u = (A[q] * f).sum(axis=1) + offset[q] + point.targets[problem.observed][j] + point.taste * problem.taste
+def _sums(data, point):
+    """Log-likelihood, and curvature and slope by pull, by target and in taste: NumPy, array by array over all rows."""
+    q, j = np.repeat(np.arange(data.place.size), np.diff(data.ptr)), data.target_number
+    pulls = data.X @ point.weights + np.einsum("qk,qk->q", point.effects[data.place], data.Z)
+    targets = data.T @ point.target_weights + point.targets[data.observed]
+    u = pulls[q] + targets[j] + point.taste_weight * data.liking
     p = 1.0 / (1.0 + np.exp(-u))
-    n, begins = problem.trials, problem.ptr[:-1]
-    w, e = n * p * (1.0 - p), problem.outcome - n * p
-    parts = (w[:, None, None] * f[:, :, None] * f[:, None, :], w[:, None] * f, w, e[:, None] * f, e)
-    return [np.add.reduceat(part, begins, axis=0) for part in parts]
+    value = float(np.sum(data.outcome * u - data.trials * np.logaddexp(0.0, u)))
+    w, e = data.trials * p * (1.0 - p), data.outcome - data.trials * p
+    by_pull = [np.add.reduceat(part, data.ptr[:-1]) for part in (w, e)]
+    by_target = [np.bincount(j, part, data.observed.size) for part in (w, e)]
+    return *by_pull, *by_target, value, float(w @ data.liking**2), float(e @ data.liking)
 
 
 def _median(function, repeats):
@@ -123,12 +121,11 @@ def run(quick: bool = False) -> list[dict[str, object]]:
         scoring, learning, observed, largest = _play(policy, graph, users, rounds)
         peer = _play(OnlineTensorUCB(rank=5), graph, users, 10)
         state = policy._state
-        problem = load(policy._nodes, state.prior, state.seen, state.log, TOPICS)
-        reference = _median(lambda x=problem, s=state: _sums(x, s.point), 5)
-        ours = _median(lambda x=problem, s=state: x.sums(s.point, 0), 5)
-        got, want = problem.sums(state.point, 0), _sums(problem, state.point)
-        gap = float(abs(got.second - want[0]).max())
-        rows.append(_row(f"sums of a block, {problem.outcome.size:,} rows, {size}; gap {gap:.0e}", ours, reference))
+        data = load(policy._nodes, state.context, state.seen, state.log)
+        reference = _median(lambda x=data, s=state: _sums(x, s.point), 5)
+        ours = _median(lambda x=data, s=state: sums_at(x, s.point), 5)
+        gap = float(abs(sums_at(data, state.point).target_slope - _sums(data, state.point)[3]).max())
+        rows.append(_row(f"pass over {data.outcome.size:,} rows, {size}; gap {gap:.0e}", ours, reference))
         what = f"score + learn against OnlineTensorUCB, mean of {rounds} rounds of {observed:,.0f} edges, {size}"
         rows.append(
             _row(
@@ -137,7 +134,7 @@ def run(quick: bool = False) -> list[dict[str, object]]:
                 peer[0] + peer[1],
             )
         )
-        kept = sum(array.nbytes for array in blocks.state_to_arrays(state).values()) / 2**20
+        kept = sum(array.nbytes for array in response.state_to_arrays(state).values()) / 2**20
         rows[-1]["what"] = f"{rows[-1]['what']}; state {kept:.0f} MiB"
         whole = _whole_rounds(graph, users, 13 if quick else 63)
         what = f"a whole round (score, select by cascades, learn), mean of {whole.size} rounds, {size}"

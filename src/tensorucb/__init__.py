@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tensorucb._lazy import lazy_names
 
 if TYPE_CHECKING:
     from tensorucb.campaign import (
@@ -20,40 +21,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Public name -> the room it lives in; loaded on first use, so that `import tensorucb` stays quick.
-_EXPORTS: dict[str, str] = {
-    "Graph": "tensorucb.graph",
-    "OnlineTensorUCB": "tensorucb.policies",
-    "PairSelection": "tensorucb.oracle",
-    "SeedOracle": "tensorucb.oracle",
-    "Selection": "tensorucb.oracle",
-    "TensorRegression": "tensorucb.learner",
-    "TensorUCB": "tensorucb.policies",
-    "copy_campaign": "tensorucb.campaign",
-    "create_campaign": "tensorucb.campaign",
-    "delete_campaign": "tensorucb.campaign",
-    "list_campaigns": "tensorucb.campaign",
-    "load_campaign": "tensorucb.campaign",
-    "select_pairs": "tensorucb.oracle",
-    "select_seeds": "tensorucb.oracle",
-}
-_ROOMS: frozenset[str] = frozenset(
-    {
-        "campaign",
-        "data",
-        "diffusion",
-        "errors",
-        "experiments",
-        "features",
-        "graph",
-        "learner",
-        "oracle",
-        "plots",
-        "policies",
-        "rng",
-        "store",
-        "truth",
-    }
+_ROOMS = (
+    *("campaign", "data", "diffusion", "errors", "experiments", "features", "graph", "learner", "oracle"),
+    *("plots", "policies", "rng", "store", "truth"),
 )
 
 __all__ = [
@@ -74,15 +44,23 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _EXPORTS:
-        value = getattr(importlib.import_module(_EXPORTS[name]), name)
-        globals()[name] = value
-        return value
-    if name in _ROOMS:
-        return importlib.import_module(f"tensorucb.{name}")
-    raise AttributeError(f"module 'tensorucb' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_EXPORTS, *_ROOMS})
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "Graph": ".graph",
+        "OnlineTensorUCB": ".policies",
+        "PairSelection": ".oracle",
+        "SeedOracle": ".oracle",
+        "Selection": ".oracle",
+        "TensorRegression": ".learner",
+        "TensorUCB": ".policies",
+        "copy_campaign": ".campaign",
+        "create_campaign": ".campaign",
+        "delete_campaign": ".campaign",
+        "list_campaigns": ".campaign",
+        "load_campaign": ".campaign",
+        "select_pairs": ".oracle",
+        "select_seeds": ".oracle",
+    },
+    submodules=_ROOMS,
+)

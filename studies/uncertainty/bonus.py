@@ -17,7 +17,7 @@ from tensorucb.learner import TensorRegression
 
 Floats = NDArray[np.float64]
 BONUSES = ("sum of roots", "root of variance")
-"""The paper's bonus (Eq. CB_ij), and the standard deviation of the latent score (``exploration_kind="variance"``)."""
+"""The paper's bonus (Eq. CB_ij), and the standard deviation of the latent score."""
 
 _FACTORS = (*np.round(np.arange(0.0, 5.01, 0.25), 2).tolist(), 6.0, 8.0, 10.0, 15.0, 20.0)
 

@@ -142,19 +142,20 @@ class HeldOut:
 def latent_scores(policy: Policy, product: ArrayLike) -> tuple[Floats, Floats]:
     """Mean and variance of every edge's logit, read from the scores of a copy of the policy.
 
-    The policy must add ``exploration`` times a standard deviation to its logits, as the tensor policies do; one that
-    offers more than one kind or projection is read with ``"variance"`` and ``"sigmoid"``. Any other is refused, since
-    its scores show no deviation. `TensorUCB` states the deviation of a source's response, shared by its out-edges.
+    That is ``policy.latent(product)`` where there is such a method. Any other policy must add ``exploration`` times a
+    standard deviation to its logits, or it is refused, since its scores show no deviation. `TensorUCB` states the
+    deviation of a source's response, shared by its out-edges.
     """
+    if hasattr(policy, "latent"):
+        mean, variance = policy.latent(product)
+        return mean, np.maximum(variance, 0.0)
     if not hasattr(policy, "exploration"):
         raise InputError(f"{policy.name} states no deviation of a logit: it has no exploration.")
     found = []
     for c in (0.0, 1.0, 2.0):
         twin: Any = copy.copy(policy)
         twin.exploration = c
-        if hasattr(twin, "projection"):
-            twin.projection, twin.exploration_kind = "sigmoid", "variance"
-        elif hasattr(twin, "exploration_kind"):
+        if hasattr(twin, "exploration_kind"):
             twin.exploration_kind = "ucb"
         p = np.clip(np.asarray(twin.score(product), dtype=np.float64), 1e-300, 1.0 - _EDGE_OF_ONE)
         found.append(np.log(p) - np.log1p(-p))

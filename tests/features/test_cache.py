@@ -1,4 +1,4 @@
-"""Kept results: read when sound, computed anew when not."""
+"""Kept results: read when sound, computed again when not."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_damage_anywhere_is_told_and_never_used(tmp_path: Path) -> None:
     path.write_bytes(sound[:40])
     cached(tmp_path, "users", {"a": 1}, compute, tell=told.append)
     assert path.read_bytes() == sound
-    assert "Computing users anew" in told[-1]
+    assert "Computing users again" in told[-1]
 
 
 def test_another_keys_file_is_not_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -298,9 +298,8 @@ simple(
     "learner.TensorRegression",
     _learner,
     lambda w: {
-        **{"dims": (2, 3), "rank": 2, "likelihood": "gaussian", "posterior": "factorised"},
-        **{"second_moments": "mean_field", "noise_variance": 0.1, "prior_variance": 1.0, "forgetting": 1.0},
-        **{"init": "random", "init_scale": 0.3, "scale": "none", "feature_scales": None, "intercepts": ()},
+        **{"dims": (2, 3), "rank": 2, "likelihood": "gaussian", "noise_variance": 0.1, "prior_variance": 1.0},
+        **{"forgetting": 1.0, "init": "random", "intercepts": ()},
         **{"intercept_variance": 0.3, "tolerance": 1e-8, "max_sweeps": 20, "rng": 0},
     },
     signature=TensorRegression,
@@ -335,6 +334,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "IMFB": {"dim": 3},
     "LogisticUCB": {"max_rows": 1000},
     "OnlineTensorUCB": {"rank": 2},
+    "PaperTensorUCB": {"rank": 2},
     "TensorUCB": {"rank": 2, "max_rows": 1000},
 }
 POLICIES: dict[str, dict[str, Any]] = {

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import doctest
 import gzip
 import subprocess
 import sys
@@ -10,7 +9,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-import tensorucb.graph._graph
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.graph import Graph
 
@@ -153,10 +151,6 @@ def test_wrong_arguments_are_not_the_files_fault(tmp_path):
         Graph.read(path, separator="::")
     with pytest.raises(FileFormatError, match="targets not in nodes: 'c'"):
         Graph.read(path, nodes=["a", "b"])
-
-
-def test_examples_in_the_docstrings():
-    assert doctest.testmod(tensorucb.graph._graph).failed == 0
 
 
 def test_the_benchmark_command(tmp_path):

@@ -10,11 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference.learner import latent_variance
-from tensorucb.errors import FileFormatError, InputError, ShapeError, StateError
+from tensorucb.errors import FileFormatError, InputError, ShapeError
 from tensorucb.files import read_state, write_state
 from tensorucb.learner import TensorRegression, init, predict, update
-
-KINDS = [(p, m) for p in ("factorised", "joint") for m in ("mean_field", "full")]
 
 
 def trained(n=60, dims=(3, 2, 4), rank=2, seed=0, **options):
@@ -27,12 +25,9 @@ def trained(n=60, dims=(3, 2, 4), rank=2, seed=0, **options):
     return learner, features, y, groups
 
 
-@pytest.mark.parametrize(("posterior", "moments"), KINDS)
 @pytest.mark.parametrize("likelihood", ["gaussian", "logistic"])
-def test_predict_and_bonus_equal_the_formulas_row_by_row(posterior, moments, likelihood):
-    learner, features, _, groups = trained(
-        posterior=posterior, second_moments=moments, likelihood=likelihood, intercepts=(5, 6), noise_variance=0.2
-    )
+def test_predict_and_bonus_equal_the_formulas_row_by_row(likelihood):
+    learner, features, _, groups = trained(likelihood=likelihood, intercepts=(5, 6), noise_variance=0.2)
     state = learner.state
     mean, variance = learner.predict(features, groups)
     bonus = learner.bonus(features, groups)
@@ -42,19 +37,13 @@ def test_predict_and_bonus_equal_the_formulas_row_by_row(posterior, moments, lik
         var = [v[g[t]] for v, g in zip(state.intercept_variances, groups, strict=True)]
         want = np.prod(a, axis=0).sum() + sum(m[g[t]] for m, g in zip(state.intercept_means, groups, strict=True))
         assert mean[t] == pytest.approx(want, abs=1e-12)
-        latent = latent_variance(phi, state.means, state.covariances, moments == "full", posterior == "joint")
+        latent = latent_variance(phi, state.means, state.covariances)
         noise = 0.2 if likelihood == "gaussian" else 0.0
         assert variance[t] == pytest.approx(latent + sum(var) + noise, abs=1e-12)
         total = sum(np.sqrt(var))
         for m in range(3):
             beta = np.prod([a[o] for o in range(3) if o != m], axis=0)
-            if posterior == "joint":
-                psi = np.kron(beta, phi[m])
-                total += np.sqrt(psi @ state.covariances[m] @ psi)
-            else:
-                total += sum(
-                    np.sqrt(b * phi[m] @ S @ phi[m] * b) for b, S in zip(beta, state.covariances[m], strict=True)
-                )
+            total += sum(np.sqrt(b * phi[m] @ S @ phi[m] * b) for b, S in zip(beta, state.covariances[m], strict=True))
         assert bonus[t] == pytest.approx(total, abs=1e-12)
 
 
@@ -69,16 +58,15 @@ def test_predict_over_many_rows_equals_predict_in_pieces():
     assert learner.predict([x[:0] for x in features])[0].shape == (0,)
 
 
-@pytest.mark.parametrize("posterior", ["factorised", "joint"])
-def test_draws_have_the_posterior_moments(posterior):
+def test_draws_have_the_posterior_moments():
     """20,000 draws: means within 5 standard errors, covariances within 5 % of the largest variance."""
-    learner, features, _, groups = trained(posterior=posterior, intercepts=(3,), dims=(2, 2), rank=2)
+    learner, features, _, groups = trained(intercepts=(3,), dims=(2, 2), rank=2)
     rng = np.random.default_rng(0)
     draws = [learner.sample(rng) for _ in range(20_000)]
     for mode in range(2):
         values = np.array([d.means[mode].ravel() for d in draws])
         S = learner.state.covariances[mode]
-        full = S if posterior == "joint" else np.block([[S[0], np.zeros((2, 2))], [np.zeros((2, 2)), S[1]]])
+        full = np.block([[S[0], np.zeros((2, 2))], [np.zeros((2, 2)), S[1]]])
         error = 5 * np.sqrt(np.diag(full) / len(draws))
         assert (abs(values.mean(axis=0) - learner.state.means[mode].ravel()) < error).all()
         assert abs(np.cov(values.T) - full).max() < 0.05 * full.max()
@@ -90,16 +78,7 @@ def test_draws_have_the_posterior_moments(posterior):
     assert (same[0] == same[1]).all()
 
 
-def test_full_variance_is_that_of_the_draws():
-    """The exact variance under q, against 10,000 draws (8 %)."""
-    learner, features, _, _ = trained(posterior="joint", second_moments="full", dims=(2, 3), rank=2, noise_variance=0.5)
-    rng = np.random.default_rng(0)
-    rows = [x[:4] for x in features]
-    scores = np.array([learner.sample(rng).score(rows) for _ in range(10_000)])
-    np.testing.assert_allclose(scores.var(axis=0), learner.predict(rows)[1] - 0.5, rtol=0.08)
-
-
-@pytest.mark.parametrize("options", [{}, {"posterior": "joint", "likelihood": "logistic", "intercepts": (4, 2)}])
+@pytest.mark.parametrize("options", [{}, {"likelihood": "logistic", "intercepts": (4, 2)}])
 def test_save_and_load_are_bit_identical_and_go_on_alike(tmp_path, options):
     learner, features, y, groups = trained(**options)
     learner.save(tmp_path / "learner.npz")
@@ -111,7 +90,6 @@ def test_save_and_load_are_bit_identical_and_go_on_alike(tmp_path, options):
         for got, want in zip(getattr(again.state, name), getattr(learner.state, name), strict=True):
             assert got.tobytes() == want.tobytes()
     assert again.state.n_samples == learner.state.n_samples == 120
-    assert again.state.feature_scales == learner.state.feature_scales
 
 
 def test_a_file_with_foreign_arrays_or_settings_is_refused(tmp_path):
@@ -179,8 +157,6 @@ def test_bad_input_is_refused_and_nothing_is_learned(spoil, error, message):
         ({"dims": (0, 2)}, "dims"),
         ({"rank": 0}, "rank"),
         ({"likelihood": "probit"}, "likelihood"),
-        ({"posterior": "x"}, "posterior"),
-        ({"second_moments": "x"}, "second_moments"),
         ({"noise_variance": 0}, "noise_variance"),
         ({"prior_variance": -1.0}, "prior_variance"),
         ({"prior_variance": [1.0]}, "prior_variance"),
@@ -188,8 +164,6 @@ def test_bad_input_is_refused_and_nothing_is_learned(spoil, error, message):
         ({"init": "zeros"}, "init"),
         ({"init": [np.zeros((2, 2))]}, "one per mode"),
         ({"init": [np.full((2, 2), np.nan), np.zeros((2, 3))]}, "finite"),
-        ({"feature_scales": [1.0]}, "feature_scales"),
-        ({"feature_scales": [1.0, 1.0], "scale": "first_batch"}, "scale"),
         ({"intercepts": (0,)}, "intercepts"),
         ({"tolerance": 0.0}, "tolerance"),
         ({"max_sweeps": 0}, "max_sweeps"),
@@ -206,11 +180,6 @@ def test_bad_input_is_refused_and_nothing_is_learned(spoil, error, message):
         ({"forgetting": "a"}, "forgetting must be a number"),
         ({"init": 5}, "init must be"),
         ({"init": ["a", "b"]}, r"init\[0\] must be"),
-        ({"init_scale": -1}, "init_scale"),
-        ({"init_scale": "a"}, "init_scale"),
-        ({"feature_scales": 5}, "feature_scales must be a sequence"),
-        ({"feature_scales": ["a", 1.0]}, r"feature_scales\[0\]"),
-        ({"feature_scales": [1.0, np.nan]}, r"feature_scales\[1\]"),
         ({"intercepts": 5}, "intercepts must be a sequence"),
         ({"intercepts": "ab"}, "intercepts must be a sequence"),
     ],
@@ -222,7 +191,7 @@ def test_bad_settings_are_refused(options, message):
 
 def test_settings_may_be_arrays(tmp_path):
     options = {"prior_variance": np.array([1.0, 2.0]), "rank": np.int64(2), "noise_variance": np.float32(0.5)}
-    learner = TensorRegression(dims=np.array([2, 3]), feature_scales=np.array([1.0, 0.5]), rng=0, **options)
+    learner = TensorRegression(dims=np.array([2, 3]), rng=0, **options)
     assert learner.settings.prior_variance == (1.0, 2.0)
     assert np.array_equal(np.diagonal(learner.state.covariances[1][0]), [2.0, 2.0, 2.0])
     learner.save(tmp_path / "a.npz")
@@ -279,27 +248,6 @@ def test_groups_are_checked():
         learner.update([np.ones((2, 2))], [0.0, 1.0], [[0.0, 1.0]])
 
 
-def test_first_batch_scaling_gives_unit_norms_and_equals_scaled_input():
-    rng = np.random.default_rng(0)
-    features = [rng.normal(0, size, (30, 3)) for size in (1e-3, 50.0)]
-    y = rng.random(30)
-    learner = TensorRegression((3, 3), 2, scale="first_batch", rng=0)
-    with pytest.raises(StateError, match="first update"):
-        learner.predict(features)
-    learner.update(features, y)
-    scales = [1 / np.linalg.norm(x, axis=1).max() for x in features]
-    np.testing.assert_allclose(learner.state.feature_scales, scales)
-    given = TensorRegression((3, 3), 2, feature_scales=learner.state.feature_scales, rng=0)
-    given.update(features, y)
-    by_hand = TensorRegression((3, 3), 2, rng=0)
-    by_hand.update([x * s for x, s in zip(features, scales, strict=True)], y)
-    for one in (given, by_hand):
-        np.testing.assert_allclose(one.state.means[0], learner.state.means[0], atol=1e-12)
-    np.testing.assert_allclose(
-        by_hand.predict([x * s for x, s in zip(features, scales, strict=True)])[0], learner.predict(features)[0]
-    )
-
-
 def assert_sound(learner):
     for S in learner.state.covariances:
         assert (np.swapaxes(S, -1, -2) == S).all()
@@ -310,17 +258,14 @@ def assert_sound(learner):
 @given(
     seed=st.integers(0, 10_000),
     exponent=st.integers(-6, 7),
-    kind=st.sampled_from(KINDS),
     likelihood=st.sampled_from(["gaussian", "logistic"]),
     keep=st.sampled_from([1.0, 0.99]),
 )
-def test_covariances_stay_symmetric_positive_definite(seed, exponent, kind, likelihood, keep):
+def test_covariances_stay_symmetric_positive_definite(seed, exponent, likelihood, keep):
     """For features of any scale, repeated directions included; hopeless scales may be refused, never half-learned."""
     rng = np.random.default_rng(seed)
     features = [10.0**exponent * rng.normal(size=(3, d))[rng.integers(0, 3, 40)] for d in (3, 4)]
-    learner = TensorRegression(
-        (3, 4), 2, likelihood=likelihood, posterior=kind[0], second_moments=kind[1], forgetting=keep, rng=seed
-    )
+    learner = TensorRegression((3, 4), 2, likelihood=likelihood, forgetting=keep, rng=seed)
     try:
         learner.update(features, rng.integers(0, 2, 40))
     except InputError:
@@ -346,13 +291,13 @@ def test_more_data_never_widens_and_the_order_of_a_linear_model_is_free(seed):
 
 
 @settings(deadline=None, max_examples=20)
-@given(seed=st.integers(0, 10_000), posterior=st.sampled_from(["factorised", "joint"]))
-def test_the_order_of_modes_is_free_at_the_fixed_point_of_one_sample(seed, posterior):
+@given(seed=st.integers(0, 10_000))
+def test_the_order_of_modes_is_free_at_the_fixed_point_of_one_sample(seed):
     """The MAP fixed point near a strong prior mean is unique, so modes may be swapped."""
     rng = np.random.default_rng(seed)
     features = [rng.normal(0, 0.3, (1, d)) for d in (3, 4)]
     start = [rng.normal(1, 0.1, (1, d)) for d in (3, 4)]
-    options = {"posterior": posterior, "prior_variance": 0.01, "tolerance": 1e-14, "max_sweeps": 500}
+    options = {"prior_variance": 0.01, "tolerance": 1e-14, "max_sweeps": 500}
     one = TensorRegression((3, 4), 1, init=start, **options)
     other = TensorRegression((4, 3), 1, init=start[::-1], **options)
     one.update(features, [1.0])
@@ -379,6 +324,6 @@ def test_covariances_stay_sound_over_many_updates():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"likelihood": "logistic", "posterior": "joint"}, {"forgetting": 0.999}])
+@pytest.mark.parametrize("options", [{}, {"likelihood": "logistic"}, {"forgetting": 0.999}])
 def test_covariances_stay_sound_over_a_million_updates(options):
     long_run(1_000_000, **options)

@@ -33,7 +33,7 @@ def users_of(rng, n, k=3, past=True):
 
 
 def round_of(graph, own, edges, outcomes):
-    return response.make_round(own, graph.sources[edges].astype(np.int64), graph.targets[edges], outcomes)
+    return response.make_told(own, graph.sources[edges].astype(np.int64), graph.targets[edges], outcomes)
 
 
 def world(sizes=(3,), past=True, rounds=3, seed=0, rows=12):
@@ -129,7 +129,7 @@ def test_a_long_fit_ends_where_no_direction_leads_up(sizes):
 
     best, point = value(fitted.point), fitted.point
     assert best > value(state.point)
-    for name in ("weights", "effects", "target_weights", "targets", "taste"):
+    for name in ("weights", "effects", "target_weights", "targets", "taste_weight"):
         part = np.asarray(getattr(point, name))
         for _ in range(4):
             step = 1e-3 * rng.normal(size=part.shape)
@@ -187,7 +187,7 @@ def test_the_quick_step_is_the_conditional_newton_step():
     state = response.fit(response.ResponseSettings(), nodes, state)
     state = replace(state, log=(), point=replace(state.point, effects=state.point.effects.copy()))
     own, source = np.array([0.2, 0.5, 0.3]), int(state.seen[0])
-    record = response.make_round(own, np.array([source] * 2), np.array([1, 2], np.int32), np.array([1.0, 0.0]))
+    record = response.make_told(own, np.array([source] * 2), np.array([1, 2], np.int32), np.array([1.0, 0.0]))
     told = response.quick_step(nodes, state, record)
     w, e = plain.sums(state.point, users, state.seen, (record,), (3,))[0][0, source]
     z, V = np.append(1.0, own), state.effect_covariances[0]
@@ -238,7 +238,7 @@ def test_the_state_goes_through_arrays():
     again = response.state_to_arrays(restored)
     assert set(again) == set(arrays)
     assert all(np.array_equal(again[name], arrays[name]) and again[name].dtype == arrays[name].dtype for name in arrays)
-    assert isinstance(restored.point.taste, float)
+    assert isinstance(restored.point.taste_weight, float)
     for name in arrays:
         with pytest.raises(InputError, match="must hold arrays"):
             response.state_from_arrays(fresh, {key: value for key, value in arrays.items() if key != name})
@@ -249,7 +249,7 @@ def test_the_state_goes_through_arrays():
 
 
 def test_rows_in_any_order_and_repeated_edges_count():
-    a = response.make_round(
+    a = response.make_told(
         np.ones(1), np.array([4, 2, 4, 2]), np.array([0, 1, 3, 1], np.int32), np.array([1, 0, 0.5, 1])
     )
     assert a.sources.tolist() == [2, 4]
@@ -265,7 +265,7 @@ def test_rounds_of_one_context_are_kept_as_one():
     told = [replace(r, own=contexts[t % 2]) for t, r in enumerate(state.log)]
     joined = ()
     for record in told:
-        joined = response.with_round(joined, record)
+        joined = response.with_told(joined, record)
     assert len(joined) == 2
     assert sum(r.trials.sum() for r in joined) == sum(r.trials.sum() for r in told)
     assert sum(r.outcomes.size for r in joined) < sum(r.outcomes.size for r in told)
@@ -287,9 +287,9 @@ def test_features_of_any_scale_are_standardised():
     )
     nodes = response.node_features(np.hstack([users, users[:, :1] * 3 + 1]), None, None, None)
     # A constant and a repeated column go.
-    assert nodes.target.shape == (50, 3)
-    np.testing.assert_allclose(nodes.target.mean(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(nodes.target.std(axis=0), 1, rtol=1e-9)
+    assert nodes.as_target.shape == (50, 3)
+    np.testing.assert_allclose(nodes.as_target.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(nodes.as_target.std(axis=0), 1, rtol=1e-9)
 
 
 def test_variances_of_groups_follow_the_data():
@@ -304,7 +304,7 @@ def test_variances_of_groups_follow_the_data():
         for _ in range(40):
             own = rng.dirichlet(np.full(3, 0.3))
             edges = np.flatnonzero(np.isin(graph.sources, rng.choice(graph.n_nodes, 8, replace=False)))
-            u = strength * (own[0] - own[1]) * nodes.target[graph.sources[edges], 0] - 1.0
+            u = strength * (own[0] - own[1]) * nodes.as_target[graph.sources[edges], 0] - 1.0
             y = (rng.random(edges.size) < 1 / (1 + np.exp(-u))) * 1.0
             state = response.learn(model, nodes, state, round_of(graph, own, edges, y))
         found[strength] = state
@@ -319,11 +319,11 @@ def test_variances_of_groups_follow_the_data():
 def test_many_features_are_crossed_by_their_leading_axes():
     rng = np.random.default_rng(0)
     wide = response.node_features(rng.normal(size=(200, 30)), None, None, None)
-    np.testing.assert_array_equal(wide.crossed(3), wide.target)
+    np.testing.assert_array_equal(wide.crossed(3), wide.as_target)
     few = wide.crossed(40, np.array([3, 5]))
     assert few.shape == (2, 10)
     np.testing.assert_allclose(few, wide.crossed(40)[[3, 5]])
-    spread = np.linalg.eigvalsh(wide.target.T @ wide.target)
+    spread = np.linalg.eigvalsh(wide.as_target.T @ wide.as_target)
     assert (wide.crossed(40) ** 2).sum() == pytest.approx(spread[-10:].sum())
 
 

@@ -14,7 +14,7 @@ from reference.pairs import CascadePairs, DirectPairs, best_pairs, literal_casca
 from tensorucb.errors import InputError, ShapeError, UnknownIdError
 from tensorucb.graph import Graph
 from tensorucb.oracle import select_pairs, select_seeds
-from tensorucb.oracle._constraints import Problem
+from tensorucb.oracle._constraints import SeedProblem
 
 DELTA = 1e-9  # so that no certificate fails in any number of runs of these tests
 EPSILON = 0.1
@@ -172,7 +172,7 @@ def test_the_bound_on_marginals_is_that_of_the_heaviest_admissible_set(budget):
     for seed in range(30):
         rng = np.random.default_rng(seed)
         weights, costs = rng.integers(0, 50, 12).astype(float), rng.integers(0, 5, 12) / 2.0
-        problem = Problem(
+        problem = SeedProblem(
             12, np.ones(12, dtype=np.uint8), np.empty(0, dtype=np.int64), 3, 0.5, "1/2", groups=np.stack([user, group]),
             room=room, costs=None if math.isinf(budget) else costs, budget=budget,
         )  # fmt: skip

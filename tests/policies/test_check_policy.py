@@ -286,7 +286,7 @@ class HalfPolicy:
         (RepeatsASeed, "distinct"),
         (Restless, "bit for bit"),
         (Unseeded, "two runs with one seed"),
-        (Forgetful, "start anew"),
+        (Forgetful, "start again"),
         (LendsItsState, "must be a copy"),
         (Cheat, "it reads them"),
         (LearnsTheLastQuestion, "told a batch of rounds"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 
 import numpy as np
@@ -12,8 +11,10 @@ from reference.scoring import score_edges
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.learner import TensorRegression, state_from_arrays
+from tensorucb.policies import FixedPointWarning
 from tensorucb.policies.check import check_policy
-from tensorucb.policies.online_tensor_ucb import FixedPointWarning, OnlineTensorUCB
+from tensorucb.policies.online_tensor_ucb import OnlineTensorUCB
+from tensorucb.policies.paper_tensor_ucb import PaperTensorUCB
 from tensorucb.policies.tensor_ucb import TensorUCB
 
 
@@ -37,31 +38,30 @@ def taught(modes=1, rounds=4, **options):
     return policy, graph, users, [rng.random(3 + extra) for extra in range(modes)]
 
 
-KINDS = list(itertools.product(["factorised", "joint"], ["mean_field", "full"], ["ucb", "variance", "greedy"], [1, 2]))
+def knowledge(policy, dims, rank=3, **options):
+    """What the policy has learned, read from its saved arrays."""
+    settings = TensorRegression(dims, rank, **options).settings
+    return state_from_arrays(settings, policy.state().arrays)
 
 
-@pytest.mark.parametrize(("posterior", "moments", "kind", "modes"), KINDS)
-def test_scores_equal_the_literal_formula(posterior, moments, kind, modes):
-    policy, graph, users, product = taught(
-        modes, posterior=posterior, second_moments=moments, exploration_kind=kind, user_scaling="rows", start="random"
-    )
-    X = np.hstack([users / np.linalg.norm(users, axis=1)[:, None], np.ones((len(users), 1))])
+@pytest.mark.parametrize("kind", ["ucb", "greedy"])
+@pytest.mark.parametrize("modes", [1, 2])
+def test_scores_equal_the_literal_formula(kind, modes):
+    policy, graph, users, product = taught(modes, exploration_kind=kind)
+    scaled = users / np.sqrt(np.mean(np.linalg.norm(users, axis=1) ** 2))
+    X = np.hstack([scaled, np.ones((len(users), 1))])
     vectors = [np.append(z, 1.0) for z in product]
-    state = state_from_arrays(policy._model(tuple(z.size for z in product)), policy.state().arrays)
-    want = score_edges(
-        state, X, graph.sources, graph.targets, vectors, c=0.3, kind=kind, link="sigmoid",
-        joint=posterior == "joint", full=moments == "full",
-    )  # fmt: skip
+    dims = (5, 5, *(z.size for z in vectors))
+    state = knowledge(policy, dims, likelihood="logistic", intercepts=(graph.n_nodes, graph.n_nodes))
+    c = 0.3 if kind == "ucb" else 0.0
+    want = score_edges(state, X, graph.sources, graph.targets, vectors, c=c, link="sigmoid")
     np.testing.assert_allclose(policy.score(product), want, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("projection", ["sigmoid", "clip"])
-def test_paper_scores_equal_the_paper(projection):
-    """The policy against a learner of the paper's, fed with the same samples, and Eq. CB_ij in a loop."""
+def paper_beside_learner(projection):
+    """The paper's policy, and a learner of the paper's that was fed with the same samples."""
     graph, users, rng = network()
-    policy = TensorUCB.paper(rank=2, exploration=0.05, noise_variance=0.2)
-    if projection == "clip":
-        policy = OnlineTensorUCB(**{**policy.settings(), "projection": "clip"})
+    policy = PaperTensorUCB(rank=2, exploration=0.05, noise_variance=0.2, projection=projection)
     users *= 0.2
     policy.bind(graph, users, 0)
     learner = TensorRegression((4, 4, 3), 2, init="ones", noise_variance=0.2)
@@ -71,47 +71,53 @@ def test_paper_scores_equal_the_paper(projection):
         y = rng.integers(0, 2, 20)
         policy.update(z, edges, y)
         learner.update([users[graph.sources[edges]], users[graph.targets[edges]], np.tile(z, (20, 1))], y)
-    want = score_edges(
-        learner.state,
-        users,
-        graph.sources,
-        graph.targets,
-        [z],
-        c=0.05,
-        kind="ucb",
-        link=projection,
-        joint=False,
-        full=False,
-    )
+    return policy, learner, graph, users, z
+
+
+@pytest.mark.parametrize("projection", ["sigmoid", "clip"])
+def test_paper_scores_equal_the_paper(projection):
+    """Against Eq. CB_ij in a loop."""
+    policy, learner, graph, users, z = paper_beside_learner(projection)
+    want = score_edges(learner.state, users, graph.sources, graph.targets, [z], c=0.05, link=projection)
     np.testing.assert_allclose(policy.score(z), want, rtol=0, atol=1e-12)
 
 
-def test_paper_settings():
-    policy = TensorUCB.paper(rank=7, exploration=0.01, noise_variance=0.1)
-    got = (policy.likelihood, policy.posterior, policy.second_moments, policy.start, policy.projection)
-    assert got == ("gaussian", "factorised", "mean_field", "ones", "sigmoid")
-    assert (policy.exploration_kind, policy.prior_variance, policy.constants) == ("ucb", 1.0, False)
-    assert (policy.node_intercepts, policy.user_scaling) == (False, "none")
+def test_latent_scores_are_the_learners():
+    policy, learner, graph, users, z = paper_beside_learner("sigmoid")
+    features = [users[graph.sources], users[graph.targets], np.tile(z, (graph.n_edges, 1))]
+    mean, variance = learner.predict(features)
+    found = policy.latent(z)
+    np.testing.assert_allclose(found[0], mean, atol=1e-12)
+    np.testing.assert_allclose(found[1], variance - 0.2, atol=1e-12)
+    policy, graph, _, product = taught(exploration=0.0)
+    mean, variance = policy.latent(product)
+    np.testing.assert_allclose(1.0 / (1.0 + np.exp(-mean)), policy.score(product), atol=1e-12)
+    assert (variance > 0.0).all()
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"posterior": "joint", "exploration_kind": "variance"},
-        {"exploration_kind": "thompson", "posterior": "joint"},
-        {"exploration_kind": "greedy", "node_intercepts": False},
-        {"likelihood": "gaussian", "projection": "clip", "start": "random", "constants": False, "exploration": 0.0},
-    ],
-)
+def test_the_mean_leaves_exploration_out():
+    policy, _, _, product = taught()
+    mean, _ = policy.latent(product)
+    np.testing.assert_allclose(policy.mean(product), 1.0 / (1.0 + np.exp(-mean)), atol=1e-12)
+    assert (policy.score(product) > policy.mean(product)).all()
+
+
+def test_the_paper_shows_under_its_own_name():
+    policy = TensorUCB.paper(rank=7, exploration=0.01, noise_variance=0.2)
+    assert policy.name == "TensorUCB (paper)"
+    want = {"rank": 7, "exploration": 0.01, "noise_variance": 0.2, "start": "ones", "projection": "sigmoid"}
+    assert policy.settings() == want
+
+
+@pytest.mark.parametrize("options", [{}, {"exploration_kind": "thompson"}, {"exploration_kind": "greedy"}])
 @pytest.mark.parametrize("modes", [1, 2])
 def test_follows_the_protocol(options, modes):
     check_policy(lambda: OnlineTensorUCB(**{"rank": 2, **options}), modes=modes)
 
 
-@pytest.mark.parametrize("start", ["ones", "random"])
-def test_the_paper_follows_the_protocol(start):
-    check_policy(lambda: TensorUCB.paper(rank=2, start=start))
+@pytest.mark.parametrize("options", [{}, {"projection": "clip", "exploration": 0.0}])
+def test_the_paper_follows_the_protocol(options):
+    check_policy(lambda: PaperTensorUCB(**{"rank": 2, **options}))
 
 
 def test_the_letter_of_the_paper_collapses_on_a_first_failure():
@@ -137,11 +143,11 @@ def test_thompson_draws_differ_between_rounds_and_repeat_within_one():
 
 
 def test_threads_do_not_matter(monkeypatch):
-    monkeypatch.setattr("tensorucb.policies.online_tensor_ucb._CHUNK", 7)
+    monkeypatch.setattr("tensorucb.policies._tensor._CHUNK", 7)
     scores = []
     for threads in ("1", "2", "4"):
         monkeypatch.setenv("TENSORUCB_THREADS", threads)
-        policy, _, _, product = taught(posterior="joint")
+        policy, _, _, product = taught()
         scores.append(policy.score(product).tobytes())
     assert len(set(scores)) == 1
 
@@ -164,17 +170,20 @@ def test_it_learns():
         ({"rank": 0}, "rank"),
         ({"exploration": -1.0}, "exploration"),
         ({"exploration_kind": "x"}, "exploration_kind"),
-        ({"projection": "x"}, "projection"),
-        ({"user_scaling": "x"}, "user_scaling"),
-        ({"start": "flat", "constants": False}, "constants"),
-        ({"constants": 1}, "constants"),
-        ({"forgetting": 1.5}, "forgetting"),
-        ({"likelihood": "probit"}, "likelihood"),
+        ({"prior_variance": 0.0}, "prior_variance"),
+        ({"base_logit": np.nan}, "base_logit"),
+        ({"intercept_variance": -1.0}, "intercept_variance"),
     ],
 )
 def test_bad_settings_are_refused(options, message):
     with pytest.raises(InputError, match=message):
         OnlineTensorUCB(**options)
+
+
+@pytest.mark.parametrize("options", [{"start": "random"}, {"projection": "x"}, {"noise_variance": 0.0}, {"rank": 0}])
+def test_bad_settings_of_the_paper_are_refused(options):
+    with pytest.raises(InputError, match=next(iter(options))):
+        PaperTensorUCB(**options)
 
 
 def test_an_update_that_does_not_converge_says_so():

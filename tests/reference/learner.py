@@ -36,18 +36,15 @@ class Reference:
     """The general model by natural parameters P = Σ⁻¹ and h = Σ⁻¹w̄, one Gauss–Seidel visit after the other."""
 
     def __init__(
-        self, start, prior, *, prior_variance=1.0, noise=0.1, logistic=False, full=False, joint=False, keep=1.0,
-        sizes=(), intercept_variance=0.3, sweeps=400, tolerance=0.0,
+        self, start, prior, *, prior_variance=1.0, noise=0.1, logistic=False, keep=1.0, sizes=(),
+        intercept_variance=0.3, sweeps=400, tolerance=0.0,
     ):  # fmt: skip
         self.w = [np.array(w, dtype=float) for w in start]
         self.prior = [np.array(w, dtype=float) for w in prior]
         self.rank, self.modes = len(start[0]), len(start)
-        self.v0, self.noise, self.logistic, self.full, self.joint = prior_variance, noise, logistic, full, joint
+        self.v0, self.noise, self.logistic = prior_variance, noise, logistic
         self.keep, self.sweeps, self.tolerance, self.seen = keep, sweeps, tolerance, 0
-        if joint:
-            self.S = [np.eye(w.size) * prior_variance for w in self.w]
-        else:
-            self.S = [np.array([np.eye(w.shape[1]) * prior_variance for _ in w]) for w in self.w]
+        self.S = [np.array([np.eye(w.shape[1]) * prior_variance for _ in w]) for w in self.w]
         self.mu = [np.zeros(n) for n in sizes]
         self.var = [np.full(n, intercept_variance) for n in sizes]
         self.intercept_variance = intercept_variance
@@ -76,8 +73,7 @@ class Reference:
         for _ in range(self.sweeps):
             omega = omega_of(self._second_moment(phi, w, S, c, cv)) if self.logistic else 1 / self.noise
             old = [x.copy() for x in w]
-            visit = self._visit_joint if self.joint else self._visit_factorised
-            visit(phi, base, w, S, sum(c), omega, kappa)
+            self._visit(phi, base, w, S, sum(c), omega, kappa)
             for q, at in enumerate(members):
                 rest = self._score(phi, w) + sum(c) - c[q]
                 precision = 1 / self.var[q][at] + omega
@@ -92,61 +88,29 @@ class Reference:
     def _score(self, phi, w):
         return np.prod([w[m] @ phi[m] for m in range(self.modes)], axis=0).sum()
 
-    def _visit_factorised(self, phi, base, w, S, offset, omega, kappa):
+    def _visit(self, phi, base, w, S, offset, omega, kappa):
         for r in range(self.rank):
             for m in range(self.modes):
                 others = [o for o in range(self.modes) if o != m]
                 beta = np.prod([phi[o] @ w[o][r] for o in others])
-                gamma = np.prod([(phi[o] @ w[o][r]) ** 2 + phi[o] @ S[o][r] @ phi[o] for o in others])
-                gamma = gamma if self.full else beta**2
                 rest = offset + self._score(phi, w) - beta * (phi[m] @ w[m][r])
                 precision = np.linalg.inv(self.S[m][r])
                 natural = precision @ base[m][r] + phi[m] * beta * (kappa - omega * rest)
-                S[m][r] = np.linalg.inv(precision + omega * gamma * np.outer(phi[m], phi[m]))
+                S[m][r] = np.linalg.inv(precision + omega * beta**2 * np.outer(phi[m], phi[m]))
                 w[m][r] = S[m][r] @ natural
-
-    def _pairs(self, phi, S, m):
-        """φᵀΣ_{rr'}φ of mode m."""
-        select = np.kron(np.eye(self.rank), phi[m])
-        return select @ S[m] @ select.T
-
-    def _visit_joint(self, phi, base, w, S, offset, omega, kappa):
-        for m in range(self.modes):
-            others = [o for o in range(self.modes) if o != m]
-            beta = np.prod([w[o] @ phi[o] for o in others] or [np.ones(self.rank)], axis=0)
-            gamma = np.ones((self.rank, self.rank))
-            for o in others:
-                gamma = gamma * (np.outer(w[o] @ phi[o], w[o] @ phi[o]) + self._pairs(phi, S, o))
-            gamma = gamma if self.full else np.outer(beta, beta)
-            precision = np.linalg.inv(self.S[m])
-            natural = precision @ base[m].ravel() + (kappa - omega * offset) * np.kron(beta, phi[m])
-            S[m] = np.linalg.inv(precision + omega * np.kron(gamma, np.outer(phi[m], phi[m])))
-            w[m] = (S[m] @ natural).reshape(w[m].shape)
 
     def _second_moment(self, phi, w, S, c, cv):
         total = (self._score(phi, w) + sum(c)) ** 2 + sum(cv)
-        return total + latent_variance(phi, w, S, self.full, self.joint)
+        return total + latent_variance(phi, w, S)
 
 
-def latent_variance(phi, w, S, full, joint):
-    """Var(u) of one row, term by term."""
-    modes, rank = range(len(phi)), len(w[0])
-    a = [w[m] @ phi[m] for m in modes]
-    total = 0.0
-    for r in range(rank):
-        for q in range(rank) if joint else [r]:
-            V = []
-            for m in modes:
-                d = len(phi[m])
-                block = S[m][r * d : (r + 1) * d, q * d : (q + 1) * d] if joint else S[m][r]
-                V.append(phi[m] @ block @ phi[m])
-            if full:
-                total += np.prod([a[m][r] * a[m][q] + V[m] for m in modes]) - np.prod(
-                    [a[m][r] * a[m][q] for m in modes]
-                )
-            else:
-                for m in modes:
-                    total += V[m] * np.prod([a[o][r] * a[o][q] for o in modes if o != m])
+def latent_variance(phi, w, S):
+    """Mean-field Var(u) of one row, term by term."""
+    modes, total = range(len(phi)), 0.0
+    for r in range(len(w[0])):
+        for m in modes:
+            beta = np.prod([w[o][r] @ phi[o] for o in modes if o != m])
+            total += beta**2 * (phi[m] @ S[m][r] @ phi[m])
     return total
 
 

@@ -77,7 +77,7 @@ def logit(point, users, seen, i, j, own, sizes):
     """One edge's logit in one context."""
     total = source_row(users, i, own, sizes) @ point.weights
     total += users.target[j] @ point.target_weights + point.targets[j]
-    total += point.taste * users.taste(j, mixture(split(own, sizes)[0]))
+    total += point.taste_weight * users.taste(j, mixture(split(own, sizes)[0]))
     if i in seen:
         total += point.effects[list(seen).index(i)] @ np.append(1.0, own)
     return total
@@ -106,7 +106,7 @@ def log_posterior(prior, point, users, seen, log, sizes):
     total += prior.target_natural @ c
     total -= np.sum(0.5 * (prior.offset_precisions + 1.0 / prior.target_variances[1]) * b**2)
     total += prior.offset_naturals @ b
-    return total - 0.5 * prior.taste_precision * point.taste**2 + prior.taste_natural * point.taste
+    return total - 0.5 * prior.taste_precision * point.taste_weight**2 + prior.taste_natural * point.taste_weight
 
 
 def sums(point, users, seen, log, sizes):

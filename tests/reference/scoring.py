@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from reference.learner import latent_variance
 
-
-def score_edges(state, X, sources, targets, vectors, *, c, kind, link, joint, full):
+def score_edges(state, X, sources, targets, vectors, *, c, link):
     """The projected score of each edge from the posterior `state`, by a literal loop."""
     out = np.empty(len(sources))
     for e, (i, j) in enumerate(zip(sources, targets, strict=True)):
@@ -19,23 +17,16 @@ def score_edges(state, X, sources, targets, vectors, *, c, kind, link, joint, fu
         if state.intercept_means:
             u += state.intercept_means[0][i] + state.intercept_means[1][j]
             variances = [state.intercept_variances[0][i], state.intercept_variances[1][j]]
-        if kind == "ucb":
-            u += c * (edge_bonus(state, phi, a, joint) + sum(np.sqrt(variances)))
-        elif kind == "variance":
-            u += c * np.sqrt(latent_variance(phi, state.means, state.covariances, full, joint) + sum(variances))
+        u += c * (edge_bonus(state, phi, a) + sum(np.sqrt(variances)))
         out[e] = 1 / (1 + np.exp(-u)) if link == "sigmoid" else min(max(u, 0.0), 1.0)
     return out
 
 
-def edge_bonus(state, phi, a, joint):
+def edge_bonus(state, phi, a):
     total = 0.0
     for m, S in enumerate(state.covariances):
         beta = np.prod([a[o] for o in range(len(phi)) if o != m], axis=0)
-        if joint:
-            psi = np.kron(beta, phi[m])
-            total += np.sqrt(psi @ S @ psi)
-        else:
-            for r in range(len(beta)):
-                psi = beta[r] * phi[m]
-                total += np.sqrt(psi @ S[r] @ psi)
+        for r in range(len(beta)):
+            psi = beta[r] * phi[m]
+            total += np.sqrt(psi @ S[r] @ psi)
     return total

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tensorucb._lazy import lazy_names
 
 if TYPE_CHECKING:
     from tensorucb.data._dataset import Dataset, checksum
@@ -43,37 +44,28 @@ __all__ = [
 ]
 
 # Loaded on first use: polars and the generators' kernels are heavy.
-_HOMES: dict[str, str] = {
-    "ActionLog": "_log",
-    "Dataset": "_dataset",
-    "Description": "_describe",
-    "FileReport": "_report",
-    "LeftOut": "_report",
-    "Report": "_report",
-    "Sandbox": "sandbox",
-    "checksum": "_dataset",
-    "count_activations": "_describe",
-    "describe": "_describe",
-    "digg_like": "sandbox",
-    "flixster_like": "sandbox",
-    "generate_dataset": "_generate",
-    "make_sandbox": "sandbox",
-    "prepare": "_prepare",
-    "read_dataset": "_read",
-    "read_digg": "_digg",
-    "read_flixster": "_flixster",
-    "read_plain": "_plain",
-    "write_dataset": "_write",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'tensorucb.data' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"tensorucb.data.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "ActionLog": "._log",
+        "Dataset": "._dataset",
+        "Description": "._describe",
+        "FileReport": "._report",
+        "LeftOut": "._report",
+        "Report": "._report",
+        "Sandbox": ".sandbox",
+        "checksum": "._dataset",
+        "count_activations": "._describe",
+        "describe": "._describe",
+        "digg_like": ".sandbox",
+        "flixster_like": ".sandbox",
+        "generate_dataset": "._generate",
+        "make_sandbox": ".sandbox",
+        "prepare": "._prepare",
+        "read_dataset": "._read",
+        "read_digg": "._digg",
+        "read_flixster": "._flixster",
+        "read_plain": "._plain",
+        "write_dataset": "._write",
+    },
+)

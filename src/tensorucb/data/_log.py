@@ -19,7 +19,7 @@ __all__ = ["ActionLog"]
 
 @dataclass(frozen=True, eq=False)
 class ActionLog:
-    """Actions (votes, ratings, purchases), sorted by item, then time, then user; one a user and item.
+    """Actions (votes, ratings, purchases), sorted by item, then time, then user; one per user and item.
 
     Build it with :meth:`from_arrays`, which sorts and checks.
 

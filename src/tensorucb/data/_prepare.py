@@ -55,7 +55,7 @@ def prepare(
     min_interactions
         Users with fewer actions in the whole log are dropped, with their edges. 0 keeps everyone.
     drop_isolated
-        Drop users whom no edge joins to another user that is left.
+        Drop users that no edge joins to another user that is left.
     window
         The activation window in seconds, ``None`` for none, ``"keep"`` for the data set's own.
     n_products

@@ -51,7 +51,7 @@ def _pair(files: dict[str, Path], first: tuple[str, ...], second: tuple[str, ...
 
 
 def read_dataset(directory: str | os.PathLike[str], *, name: str | None = None, strict: bool = False) -> Dataset:
-    """Read a data set; its form is known from the names of the files.
+    r"""Read a data set; its form is known from the names of the files.
 
     Parameters
     ----------
@@ -68,6 +68,18 @@ def read_dataset(directory: str | os.PathLike[str], *, name: str | None = None, 
     -------
     Dataset
         With a report of what was read and what was left out.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from tensorucb.data import read_dataset
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "edges.csv").write_text("source,target\na,b\nb,c\n")
+    ...     _ = Path(folder, "actions.csv").write_text("user,item,timestamp\na,7,1\nb,7,2\n")
+    ...     dataset = read_dataset(folder)
+    >>> dataset.graph.n_edges, dataset.log.n_items
+    (2, 1)
     """
     folder = check_path("directory", directory)
     strict = check_flag("strict", strict)

@@ -69,6 +69,14 @@ def simulate_cascade(graph: Graph, probabilities: ArrayLike, seeds_rows: ArrayLi
     -------
     Cascade
         Activated nodes in order, their steps, and the edges that fired.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> from tensorucb.diffusion import simulate_cascade
+    >>> graph = Graph.from_edges([0, 1, 2], [1, 2, 3])
+    >>> simulate_cascade(graph, [1.0, 1.0, 0.0], [0], rng=0).nodes.tolist()
+    [0, 1, 2]
     """
     from tensorucb.diffusion import _kernels
 
@@ -116,6 +124,14 @@ def simulate_cascades(
     -------
     numpy.ndarray
         Number (or value) of the nodes reached, one entry a run.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> from tensorucb.diffusion import simulate_cascades
+    >>> graph = Graph.from_edges([0, 1, 2], [1, 2, 3])
+    >>> simulate_cascades(graph, [1.0, 1.0, 0.0], [0], runs=3, rng=0).tolist()
+    [3.0, 3.0, 3.0]
     """
     from tensorucb.diffusion import _kernels
 

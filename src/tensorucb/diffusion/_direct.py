@@ -12,7 +12,7 @@ __all__ = ["direct_spread"]
 
 
 def direct_spread(graph: Graph, probabilities: ArrayLike, rows: ArrayLike, values: ArrayLike | None = None) -> float:
-    """Exact expected value of the seeds and of those whom they activate themselves.
+    """Exact expected value of the seeds and of those they activate themselves.
 
     ``Σ_{i∈S} v_i + Σ_{j∉S} v_j·(1 − Π_{i∈S}(1 − p_ij))``: what the out-edges of the seeds, the feedback of the
     paper's Algorithm 1, can show.

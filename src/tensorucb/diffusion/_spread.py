@@ -120,6 +120,14 @@ def spread(
     -------
     Spread
         Mean, interval and number of runs.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> from tensorucb.diffusion import spread
+    >>> graph = Graph.from_edges([0, 1], [1, 2])
+    >>> spread(graph, [1.0, 1.0], [0], rng=0).mean
+    3.0
     """
     level = check_share("level", level, zero=False, one=False)
     check_choice("interval", interval, ("normal", "bootstrap"))

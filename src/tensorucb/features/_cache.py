@@ -55,7 +55,7 @@ def cached(
         Computes the array.
     tell
         Gets one sentence where a kept file is damaged, or a result cannot be kept; by default the logger
-        ``tensorucb.features`` does. The result is computed anew then: a damaged file is never used.
+        ``tensorucb.features`` does. The result is computed again then: a damaged file is never used.
 
     Returns
     -------
@@ -77,7 +77,7 @@ def cached(
                 raise FileFormatError(f"{path.name} was written for another key.")
             return arrays["result"]
         except FileFormatError as error:
-            report(f"{error} Computing {name} anew.")
+            report(f"{error} Computing {name} again.")
     result = np.asarray(compute())
     try:
         write_state(path, _KIND, settings, {"result": result})

@@ -211,6 +211,14 @@ def laplacian_eigenmap(
     -------
     ndarray
         ``(n_nodes, dim)``. Signs and start are fixed: the same graph gives the same features.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> from tensorucb.features import laplacian_eigenmap
+    >>> ring = Graph.from_edges(range(10), [(v + 1) % 10 for v in range(10)])
+    >>> laplacian_eigenmap(ring, dim=2).shape
+    (10, 2)
     """
     check_choice("scaling", scaling, ("rows", "raw"))
     result = eigenmap(graph, dim, min_component_share=min_component_share, tolerance=tolerance)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb._columns import expected_credit, log_ratio, standardised, taste_beyond_activity
 from tensorucb.checks import LARGEST, check_array
 from tensorucb.errors import InputError, ShapeError
-from tensorucb.features._scaling import standardise
 
 __all__ = ["UserProfile"]
 
@@ -19,8 +19,6 @@ F64 = NDArray[np.float64]
 
 _PARTS = ("features", "taste", "credit", "exposure", "coordinates")
 _HALF = 0.5
-# Credits a user must have earned before the ratio to what was expected counts by half.
-_SMOOTHING = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +40,17 @@ class UserProfile:
     coordinates
         ``(n, c)`` position in the network, such as an eigenmap: part of :meth:`matrix`. `TensorUCB` leaves it out: it
         learns every source by itself, and such coordinates explain next to nothing of what is left.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorucb.features import UserProfile
+    >>> profile = UserProfile(features=[[0.1], [0.5], [0.9]], taste=[[4, 0], [1, 1], [0, 6]])
+    >>> profile.n, profile.k
+    (3, 2)
+    >>> liking = profile.matched([1.0, 0.0])[:, 0]  # for a product that is all about the first topic
+    >>> int(np.argmax(liking))
+    0
     """
 
     features: F64
@@ -130,7 +139,7 @@ class UserProfile:
         columns = []
         if self.credit is not None:
             mean, deviation = self._influence_scale
-            ratio = _log_ratio(self.credit @ weights, self._expected @ weights)
+            ratio = log_ratio(self.credit @ weights, self._expected @ weights)
             columns.append(_HALF * (ratio - mean) / deviation)
         if self.taste is not None:
             columns.append(self._preference @ weights)
@@ -157,33 +166,32 @@ class UserProfile:
         """Credit that a user of average influence would have earned, by topic."""
         assert self.credit is not None
         assert self.exposure is not None
-        return np.asarray(self.exposure * (float(self.credit.sum()) / max(float(self.exposure.sum()), 1e-9)))
+        return expected_credit(self.credit, self.exposure)
 
     @cached_property
     def _influence_scale(self) -> tuple[float, float]:
         """Mean and deviation of the log ratio over users and topics."""
         assert self.credit is not None
-        ratio = _log_ratio(self.credit, self._expected)
+        ratio = log_ratio(self.credit, self._expected)
         return float(ratio.mean()), float(ratio.std()) or 1.0
 
     @cached_property
     def _preference(self) -> F64:
         """Log actions by topic beyond what activity predicts, with mean 0 and deviation ½ over users and topics."""
         assert self.taste is not None
-        activity, liking = np.log1p(self.taste.sum(axis=1, keepdims=True)), np.log1p(self.taste)
-        beyond = liking - activity * (liking.mean(axis=0) / max(float(activity.mean()), 1e-9))
+        beyond = taste_beyond_activity(self.taste)
         return np.asarray(_HALF * (beyond - beyond.mean()) / (float(beyond.std()) or 1.0))
 
     @cached_property
     def _activity(self) -> F64:
         assert self.taste is not None
-        return _HALF * standardise(np.log1p(self.taste.sum(axis=1, keepdims=True)))
+        return _HALF * standardised(np.log1p(self.taste.sum(axis=1, keepdims=True)))
 
     @cached_property
     def _influence(self) -> F64:
         assert self.credit is not None
         totals = (part.sum(axis=1, keepdims=True) for part in (self.credit, self._expected))
-        return _HALF * standardise(_log_ratio(*totals))
+        return _HALF * standardised(log_ratio(*totals))
 
     @cached_property
     def _totals(self) -> F64:
@@ -198,9 +206,9 @@ class UserProfile:
     def _flat(self) -> F64:
         blocks = [part for part in (self.coordinates, self.features) if part is not None]
         if self.taste is not None:
-            blocks += [self._activity, standardise(np.log1p(self.taste)) * float(self.taste.shape[1] ** -0.5)]
+            blocks += [self._activity, standardised(np.log1p(self.taste)) * float(self.taste.shape[1] ** -0.5)]
         if self.credit is not None:
-            by_topic = standardise(_log_ratio(self.credit, self._expected))
+            by_topic = standardised(log_ratio(self.credit, self._expected))
             blocks += [self._influence, by_topic * float(self.credit.shape[1] ** -0.5)]
         return _read_only(np.hstack(blocks))
 
@@ -209,11 +217,6 @@ def _read_only(matrix: F64) -> F64:
     result = np.ascontiguousarray(matrix)
     result.setflags(write=False)
     return result
-
-
-def _log_ratio(credit: F64, expected: F64) -> F64:
-    ratio: F64 = np.log((credit + _SMOOTHING) / (expected + _SMOOTHING))
-    return ratio
 
 
 def _matrix(name: str, values: Any) -> F64:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb._columns import standardised
 from tensorucb.checks import check_array
 
 __all__ = ["standardise", "unit_rows"]
@@ -16,12 +17,18 @@ def unit_rows(values: ArrayLike) -> NDArray[np.float64]:
     Parameters
     ----------
     values
-        One row a user or product.
+        One row per user or product.
 
     Returns
     -------
     ndarray
         The same shape.
+
+    Examples
+    --------
+    >>> from tensorucb.features import unit_rows
+    >>> unit_rows([[3.0, 4.0], [0.0, 0.0]]).tolist()
+    [[0.6, 0.8], [0.0, 0.0]]
     """
     matrix = check_array("values", values, ("n?", "d?"), hint="One row per user or product.")
     # The largest entry first, so that neither tiny nor huge rows lose their squares.
@@ -38,19 +45,18 @@ def standardise(values: ArrayLike) -> NDArray[np.float64]:
     Parameters
     ----------
     values
-        One row a user or product.
+        One row per user or product.
 
     Returns
     -------
     ndarray
         The same shape.
+
+    Examples
+    --------
+    >>> from tensorucb.features import standardise
+    >>> standardise([[0.0, 5.0], [2.0, 5.0]]).tolist()
+    [[-1.0, 0.0], [1.0, 0.0]]
     """
     matrix = check_array("values", values, ("n?", "d?"), hint="One row per user or product.")
-    if not len(matrix):
-        return matrix
-    centred = matrix - matrix.mean(axis=0)
-    deviation = centred.std(axis=0)
-    # Rounding leaves a constant column with a deviation of about its size times 1e-16.
-    varies = deviation > 1e-12 * np.abs(matrix).max(axis=0)
-    standard: NDArray[np.float64] = np.divide(centred, deviation, out=np.zeros_like(centred), where=varies)
-    return standard
+    return standardised(matrix)

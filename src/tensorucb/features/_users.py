@@ -124,6 +124,13 @@ def user_features(
     -------
     ndarray
         ``(n_nodes, columns)``.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.features import user_features
+    >>> user_features(make_sandbox(100, 800, 5, rng=0).graph, kinds=("eigenmap", "degree"), dim=4).shape
+    (100, 6)
     """
     check_graph(graph)
     kinds = check_sequence("kinds", kinds, "a list of kinds such as ('eigenmap', 'degree')")

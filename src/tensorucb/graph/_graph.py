@@ -38,7 +38,7 @@ class Graph:
     sources, targets
         Row numbers of each edge's ends.
     ids
-        The caller's ids, one a row: int64, or strings.
+        The caller's ids, one per row: int64, or strings.
     edge_attributes
         Arrays of one value an edge, see :attr:`attributes`.
     merged_edges
@@ -110,6 +110,15 @@ class Graph:
             whose only edge was a self-loop stays.
         attributes
             Columns of one number, boolean or time an edge; rows that repeat an edge must agree.
+
+        Examples
+        --------
+        >>> from tensorucb import Graph
+        >>> graph = Graph.from_edges(["ann", "ann", "bob"], ["bob", "eve", "eve"])
+        >>> graph.n_nodes, graph.n_edges
+        (3, 3)
+        >>> graph.ids[graph.targets].tolist()
+        ['bob', 'eve', 'eve']
         """
         table = build_edges(sources, targets, nodes=nodes, self_loops=self_loops, attributes=attributes)
         return cls(

@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.checks import check_array, check_rows, check_sequence
-from tensorucb.errors import ShapeError, StateError
+from tensorucb.errors import ShapeError
 from tensorucb.learner._settings import TensorSettings
-from tensorucb.learner._state import TensorState
 
-__all__ = ["check_features", "check_groups", "check_outcomes", "require_scales"]
+__all__ = ["check_features", "check_groups", "check_outcomes"]
 
 F64 = NDArray[np.float64]
 
@@ -53,10 +52,3 @@ def check_groups(settings: TensorSettings, groups: Any, length: int) -> NDArray[
             raise ShapeError(f"groups[{index}] must be {length} whole numbers; got {members.size}.")
         columns[:, index] = members
     return columns
-
-
-def require_scales(state: TensorState) -> tuple[float, ...]:
-    """The factors of the features, which ``scale="first_batch"`` knows only after its first batch."""
-    if state.feature_scales is None:
-        raise StateError("scale='first_batch' needs a first update before it can predict; call update(...) first.")
-    return state.feature_scales

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.learner._check import check_features, check_groups, require_scales
+from tensorucb.learner._check import check_features, check_groups
 from tensorucb.learner._settings import TensorSettings
 from tensorucb.learner._state import TensorState
 from tensorucb.rng import RngLike, as_generator
@@ -28,21 +28,20 @@ class Draw:
     means
         ``(R, d_l)`` drawn coefficients of each mode.
     intercepts
-        Drawn intercepts, one array a group.
+        Drawn intercepts, one array per group.
     """
 
     settings: TensorSettings
     means: tuple[F64, ...]
     intercepts: tuple[F64, ...]
-    feature_scales: tuple[float, ...]
 
     def score(self, features: Sequence[ArrayLike], groups: Sequence[ArrayLike] | None = None) -> F64:
         """(W, X) of each row: Σ_r Π_l φ_lᵀ w^{l,r} plus the intercepts."""
         arrays = check_features(self.settings, features)
         members = check_groups(self.settings, groups, len(arrays[0]))
         product = np.ones((len(arrays[0]), self.settings.rank))
-        for x, w, scale in zip(arrays, self.means, self.feature_scales, strict=True):
-            product *= (x * scale) @ w.T
+        for x, w in zip(arrays, self.means, strict=True):
+            product *= x @ w.T
         total: F64 = product.sum(axis=1)
         for column, values in zip(members.T, self.intercepts, strict=True):
             total += values[column]
@@ -51,53 +50,27 @@ class Draw:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Of some rows: a[l] (n, R) = φᵀw̄, V[l] = φᵀΣφ as (n, R) or (n, R, R), and intercept variances (n, G)."""
+    """Of some rows: a[l] = φᵀw̄ and V[l] = φᵀΣφ, each (n, R), and the intercepts' sum (n,) and variances (n, G)."""
 
     a: list[F64]
     V: list[F64]
     offset: F64
     offset_variances: F64
 
-    def betas(self) -> list[F64]:
-        """β of each mode, (n, R)."""
+    def variances(self) -> list[F64]:
+        """(βφ)ᵀΣ(βφ) of each mode and rank, (n, R) per mode."""
         return [
-            np.prod([x for other, x in enumerate(self.a) if other != mode], axis=0) * np.ones_like(self.a[mode])
-            for mode in range(len(self.a))
+            np.prod([x for other, x in enumerate(self.a) if other != mode], axis=0) ** 2 * v
+            for mode, v in enumerate(self.V)
         ]
 
-    def mode_variances(self) -> list[F64]:
-        """(βφ)ᵀΣ(βφ): (n, R) a mode if factorised, (n, 1) a mode if joint."""
-        if self.V[0].ndim == 2:
-            return [beta**2 * v for beta, v in zip(self.betas(), self.V, strict=True)]
-        forms = [np.einsum("nr,nrs,ns->n", b, v, b)[:, None] for b, v in zip(self.betas(), self.V, strict=True)]
-        return [np.maximum(form, 0.0) for form in forms]
 
-    def full_variance(self) -> F64:
-        """The exact variance of Σ_r Π_l φᵀw under q: Σ_{rr'} Π(a a' + V_{rr'}) − Π a a'."""
-        if self.V[0].ndim == 2:
-            squares = [x**2 for x in self.a]
-            moments = [x + v for x, v in zip(squares, self.V, strict=True)]
-        else:
-            squares = [x[:, :, None] * x[:, None, :] for x in self.a]
-            moments = [x + v for x, v in zip(squares, self.V, strict=True)]
-        difference = np.prod(moments, axis=0) - np.prod(squares, axis=0)
-        total: F64 = difference.reshape(len(difference), -1).sum(axis=1)
-        return np.maximum(total, 0.0)
-
-
-def _read(settings: TensorSettings, state: TensorState, arrays: Sequence[F64], members: NDArray[np.int64]) -> _Rows:
+def _read(state: TensorState, arrays: Sequence[F64], members: NDArray[np.int64]) -> _Rows:
     a, V = [], []
-    for x, scale, w, S in zip(arrays, require_scales(state), state.means, state.covariances, strict=True):
-        phi = x * scale
-        d = phi.shape[1]
+    for phi, w, S in zip(arrays, state.means, state.covariances, strict=True):
+        half = np.tensordot(phi, S, axes=(1, 1))
         a.append(phi @ w.T)
-        if settings.posterior == "joint":
-            blocks = S.reshape(settings.rank, d, settings.rank, d)
-            half = np.tensordot(phi, blocks, axes=(1, 1))
-            V.append(np.einsum("nrsj,nj->nrs", half, phi))
-        else:
-            half = np.tensordot(phi, S, axes=(1, 1))
-            V.append(np.maximum(np.einsum("nrj,nj->nr", half, phi), 0.0))
+        V.append(np.maximum(np.einsum("nrj,nj->nr", half, phi), 0.0))
     pairs = list(zip(members.T, state.intercept_means, state.intercept_variances, strict=True))
     offset = np.sum([mu[column] for column, mu, _ in pairs], axis=0) if pairs else np.zeros(len(members))
     spread = np.stack([var[column] for column, _, var in pairs], axis=1) if pairs else np.zeros((len(members), 0))
@@ -115,9 +88,7 @@ def _over_rows(
     arrays = check_features(settings, features)
     members = check_groups(settings, groups, len(arrays[0]))
     starts = range(0, max(len(arrays[0]), 1), _ROWS)
-    parts = [
-        read(_read(settings, state, [x[at : at + _ROWS] for x in arrays], members[at : at + _ROWS])) for at in starts
-    ]
+    parts = [read(_read(state, [x[at : at + _ROWS] for x in arrays], members[at : at + _ROWS])) for at in starts]
     return np.concatenate(parts, axis=-1)
 
 
@@ -131,10 +102,7 @@ def predict(
 
     def read(rows: _Rows) -> F64:
         mean = np.prod(rows.a, axis=0).sum(axis=1) + rows.offset
-        if settings.second_moments == "full":
-            latent = rows.full_variance()
-        else:
-            latent = np.sum([v.sum(axis=1) for v in rows.mode_variances()], axis=0)
+        latent = np.sum([v.sum(axis=1) for v in rows.variances()], axis=0)
         return np.stack([mean, latent + rows.offset_variances.sum(axis=1)])
 
     mean, variance = _over_rows(settings, state, features, groups, read)
@@ -147,10 +115,10 @@ def bonus(
     features: Sequence[ArrayLike],
     groups: Sequence[ArrayLike] | None = None,
 ) -> F64:
-    """Eq. CB_ij without c: Σ_l Σ_r √((βφ)ᵀΣ(βφ)); one root a mode if joint; plus one a group of intercepts."""
+    """Eq. CB_ij without c: Σ_l Σ_r √((βφ)ᵀΣ(βφ)), plus one square root per group of intercepts."""
 
     def read(rows: _Rows) -> F64:
-        roots = np.concatenate([*rows.mode_variances(), rows.offset_variances], axis=1)
+        roots = np.concatenate([*rows.variances(), rows.offset_variances], axis=1)
         total: F64 = np.sqrt(roots).sum(axis=1)
         return total
 
@@ -162,13 +130,9 @@ def sample(settings: TensorSettings, state: TensorState, rng: RngLike) -> Draw:
     generator = as_generator(rng)
     means = []
     for w, S in zip(state.means, state.covariances, strict=True):
-        if settings.posterior == "joint":
-            step = np.linalg.cholesky(S) @ generator.standard_normal(w.size)
-        else:
-            step = np.einsum("rij,rj->ri", np.linalg.cholesky(S), generator.standard_normal(w.shape))
-        means.append(w + step.reshape(w.shape))
+        means.append(w + np.einsum("rij,rj->ri", np.linalg.cholesky(S), generator.standard_normal(w.shape)))
     intercepts = tuple(
         mu + np.sqrt(var) * generator.standard_normal(mu.size)
         for mu, var in zip(state.intercept_means, state.intercept_variances, strict=True)
     )
-    return Draw(settings, tuple(means), intercepts, require_scales(state))
+    return Draw(settings, tuple(means), intercepts)

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from tensorucb.checks import check_path, shown_path
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.files import read_state, write_state
-from tensorucb.learner import _predict, _update
+from tensorucb.learner import _predict, _state, _update
 from tensorucb.learner._predict import Draw
 from tensorucb.learner._settings import TensorSettings
-from tensorucb.learner._state import TensorState, init, state_from_arrays, state_to_arrays
+from tensorucb.learner._state import TensorState, state_from_arrays, state_to_arrays
 from tensorucb.learner._update import UpdateReport
 from tensorucb.rng import RngLike
 
@@ -28,7 +28,8 @@ class TensorRegression:
     """Online variational tensor regression of any order (the paper's section 4).
 
     The response score is ``u = Σ_r Π_l φ_lᵀ w^{l,r}``; the posterior of each ``w^{l,r}`` is Gaussian and is updated
-    sample by sample. A sample costs O(R·D·d²), or O(D·(R·d)²) with the joint posterior.
+    sample by sample, which costs O(R·D·d²). The posterior is factorised over modes and ranks and second moments are
+    mean-field, as in the paper.
 
     Parameters
     ----------
@@ -39,31 +40,19 @@ class TensorRegression:
     likelihood
         ``"gaussian"`` (the paper), or ``"logistic"`` for outcomes in [0, 1]: the Jaakkola–Jordan bound, refreshed in
         every sweep with ψ² = E[u²].
-    posterior
-        ``"factorised"`` over modes and ranks (the paper), or ``"joint"`` over ranks: one Gaussian a mode.
-    second_moments
-        ``"mean_field"`` replaces γ by β² (the paper); ``"full"`` keeps Π((φᵀw̄)² + φᵀΣφ), and for the joint posterior
-        the matrix Π(a aᵀ + φᵀΣφ) over ranks.
     noise_variance
         σ² of the Gaussian likelihood.
     prior_variance
-        Prior variance of every coefficient, one number or one a mode.
+        Prior variance of every coefficient, one number or one per mode.
     forgetting
         λ in (0, 1]. Before each sample but the first, Σ ← λΣ + (1−λ)Σ₀ and w̄ ← w₀ + √λ(w̄ − w₀): the exact
         prediction step of coefficients that drift around their prior. An intercept forgets at its own samples only.
     init
-        ``"random"``: prior means drawn from N(0, ``init_scale``²), so that ranks differ and w = 0, where every
-        gradient vanishes, is left behind. ``"ones"``: prior means of ones, alike for all ranks.
+        ``"random"``: prior means drawn from N(0, 0.3²), so that ranks differ and w = 0, where every gradient vanishes,
+        is left behind. ``"ones"``: prior means of ones, the same for all ranks.
         ``"paper"``: to its letter, the first iterate is ones and Σ = I while the prior mean (and so b) is zero;
         for D ≥ 2 a first outcome of 0 then leads to w̄ = 0, which nothing leaves.
-        Or one ``(R, d_l)`` array of prior means a mode.
-    init_scale
-        Standard deviation of ``init="random"``.
-    scale
-        ``"none"``: features as they come. ``"first_batch"``: each mode divided by its largest row norm in the first
-        update, for ever. Theorem 1's A3 asks for ‖βφ‖ ≤ 1, which scaled features meet while β itself stays in [−1, 1].
-    feature_scales
-        Factors of the modes' features, chosen by the caller instead.
+        Or one ``(R, d_l)`` array of prior means per mode.
     intercepts
         Sizes of groups of shrunken intercepts, such as ``(n_nodes, n_nodes)`` for sources and targets; each sample
         then names its member of every group. They enter the same fixed point.
@@ -92,15 +81,10 @@ class TensorRegression:
         rank: int,
         *,
         likelihood: str = "gaussian",
-        posterior: str = "factorised",
-        second_moments: str = "mean_field",
         noise_variance: float = 0.1,
         prior_variance: float | Sequence[float] = 1.0,
         forgetting: float = 1.0,
         init: str | Sequence[ArrayLike] = "random",
-        init_scale: float = 0.3,
-        scale: str = "none",
-        feature_scales: Sequence[float] | None = None,
         intercepts: Sequence[int] = (),
         intercept_variance: float = 0.3,
         tolerance: float = 1e-8,
@@ -111,18 +95,15 @@ class TensorRegression:
             dims,
             rank,
             likelihood=likelihood,
-            posterior=posterior,
-            second_moments=second_moments,
             noise_variance=noise_variance,
             prior_variance=prior_variance,
             forgetting=forgetting,
-            scale=scale,
             intercepts=intercepts,
             intercept_variance=intercept_variance,
             tolerance=tolerance,
             max_sweeps=max_sweeps,
         )
-        self.state = _begin(self.settings, init, init_scale, feature_scales, rng)
+        self.state = _state.init(self.settings, init, rng=rng)
         self.last_update = UpdateReport()
 
     @classmethod
@@ -138,11 +119,11 @@ class TensorRegression:
         Parameters
         ----------
         features
-            φ_l: one ``(N, d_l)`` array a mode.
+            φ_l: one ``(N, d_l)`` array per mode.
         y
             ``(N,)`` outcomes.
         groups
-            With ``intercepts``: one array of ``N`` members a group.
+            With ``intercepts``: one array of ``N`` members per group.
         """
         self.state, self.last_update = _update.update(self.settings, self.state, features, y, groups)
 
@@ -181,14 +162,3 @@ class TensorRegression:
         except (InputError, KeyError, TypeError) as error:
             raise FileFormatError(f"{shown_path(path)} holds no valid learner settings: {error}") from error
         return cls.from_state(settings, state_from_arrays(settings, arrays))
-
-
-def _begin(
-    settings: TensorSettings,
-    start: str | Sequence[ArrayLike],
-    init_scale: float,
-    feature_scales: Sequence[float] | None,
-    rng: RngLike,
-) -> TensorState:
-    # A name of its own, since the constructor's ``init`` hides the function.
-    return init(settings, start, init_scale=init_scale, feature_scales=feature_scales, rng=rng)

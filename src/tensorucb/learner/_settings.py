@@ -1,4 +1,4 @@
-"""What a tensor regression is told at birth, checked once."""
+"""The settings of a tensor regression, checked once."""
 
 from __future__ import annotations
 
@@ -18,13 +18,6 @@ _MOST_FEATURES = 100_000
 _MOST_RANKS = 1000
 _MOST_NUMBERS = 500_000_000
 
-CHOICES = {
-    "likelihood": ("gaussian", "logistic"),
-    "posterior": ("factorised", "joint"),
-    "second_moments": ("mean_field", "full"),
-    "scale": ("none", "first_batch"),
-}
-
 
 @dataclass(frozen=True, kw_only=True)
 class TensorSettings:
@@ -33,12 +26,9 @@ class TensorSettings:
     dims: tuple[int, ...]
     rank: int
     likelihood: str = "gaussian"
-    posterior: str = "factorised"
-    second_moments: str = "mean_field"
     noise_variance: float = 0.1
     prior_variance: tuple[float, ...] = (1.0,)
     forgetting: float = 1.0
-    scale: str = "none"
     intercepts: tuple[int, ...] = ()
     intercept_variance: float = 0.3
     tolerance: float = 1e-8
@@ -61,8 +51,7 @@ class TensorSettings:
             kept[name] = check_number(name, getattr(self, name), strict=True)
         for name, value in kept.items():
             object.__setattr__(self, name, value)
-        for name, allowed in CHOICES.items():
-            check_choice(name, getattr(self, name), allowed)
+        check_choice("likelihood", self.likelihood, ("gaussian", "logistic"))
         _check_size(self)
         if len(self.prior_variance) != len(self.dims):
             raise InputError(
@@ -109,8 +98,7 @@ def _check_size(settings: TensorSettings) -> None:
     """Refuse a model whose covariances would not fit in memory."""
     if not settings.dims:
         raise InputError("dims must name at least one mode; got an empty sequence. Pass e.g. dims=(10, 10, 10).")
-    ranks = settings.rank**2 if settings.posterior == "joint" else settings.rank
-    numbers = ranks * sum(d * d for d in settings.dims) + sum(settings.intercepts)
+    numbers = settings.rank * sum(d * d for d in settings.dims) + sum(settings.intercepts)
     if numbers > _MOST_NUMBERS:
         raise InputError(
             f"dims={shown(settings.dims)} and rank={settings.rank} need {numbers:,} numbers, more than "

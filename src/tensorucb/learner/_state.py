@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.checks import check_array, check_number, check_sequence, shown
+from tensorucb.checks import check_array, check_sequence, shown
 from tensorucb.errors import FileFormatError, InputError, ShapeError
-from tensorucb.learner._settings import TensorSettings, as_entries
+from tensorucb.learner._settings import TensorSettings
 from tensorucb.rng import RngLike, as_generator
 
 __all__ = ["TensorState", "init", "state_from_arrays", "state_to_arrays"]
 
 F64 = NDArray[np.float64]
+
+# Standard deviation of random prior means.
+_RANDOM_SCALE = 0.3
 
 
 @dataclass(frozen=True)
@@ -28,82 +31,52 @@ class TensorState:
     means
         ``(R, d_l)`` posterior means w̄ of each mode.
     covariances
-        Σ of each mode: ``(R, d_l, d_l)`` if factorised, ``(R·d_l, R·d_l)`` if joint over ranks.
+        ``(R, d_l, d_l)`` posterior covariances Σ of each mode.
     prior_means
         ``(R, d_l)`` prior means of each mode: where learning starts from and what forgetting returns to.
     n_samples
         Number of samples learned.
-    feature_scales
-        Factor of each mode's features; ``None`` until ``scale="first_batch"`` has seen its first batch.
     intercept_means, intercept_variances
-        One array a group of intercepts (empty tuples without intercepts).
+        One array per group of intercepts (empty tuples without intercepts).
     """
 
     means: tuple[F64, ...]
     covariances: tuple[F64, ...]
     prior_means: tuple[F64, ...]
     n_samples: int = 0
-    feature_scales: tuple[float, ...] | None = None
     intercept_means: tuple[F64, ...] = ()
     intercept_variances: tuple[F64, ...] = ()
 
 
-def init(
-    settings: TensorSettings,
-    start: str | Sequence[ArrayLike] = "random",
-    *,
-    init_scale: float = 0.3,
-    feature_scales: Sequence[float] | None = None,
-    rng: RngLike = None,
-) -> TensorState:
+def init(settings: TensorSettings, start: str | Sequence[ArrayLike] = "random", *, rng: RngLike = None) -> TensorState:
     """The state before the first sample; see :class:`~tensorucb.learner.TensorRegression` for ``start``."""
-    means = _starting_means(settings, start, init_scale, rng)
+    means = _starting_means(settings, start, rng)
     prior = tuple(np.zeros_like(w) for w in means) if isinstance(start, str) and start == "paper" else means
     return TensorState(
         means=means,
-        covariances=tuple(_prior_covariance(settings, mode) for mode in range(len(settings.dims))),
+        covariances=tuple(
+            np.tile(np.eye(d) * variance, (settings.rank, 1, 1))
+            for d, variance in zip(settings.dims, settings.prior_variance, strict=True)
+        ),
         prior_means=prior,
-        feature_scales=_starting_scales(settings, feature_scales),
         intercept_means=tuple(np.zeros(n) for n in settings.intercepts),
         intercept_variances=tuple(np.full(n, settings.intercept_variance) for n in settings.intercepts),
     )
 
 
-def _starting_means(
-    settings: TensorSettings, start: str | Sequence[ArrayLike], init_scale: float, rng: RngLike
-) -> tuple[F64, ...]:
+def _starting_means(settings: TensorSettings, start: str | Sequence[ArrayLike], rng: RngLike) -> tuple[F64, ...]:
     shapes = [(settings.rank, d) for d in settings.dims]
-    check_number("init_scale", init_scale)
     if isinstance(start, str):
         if start in ("paper", "ones"):
             return tuple(np.ones(shape) for shape in shapes)
         if start == "random":
             generator = as_generator(rng)
-            return tuple(generator.normal(0.0, init_scale, shape) for shape in shapes)
+            return tuple(generator.normal(0.0, _RANDOM_SCALE, shape) for shape in shapes)
         raise InputError(f"init must be 'random', 'ones', 'paper' or one (R, d_l) array per mode; got {shown(start)}.")
     arrays = check_sequence("init", start, "'random', 'ones', 'paper' or one (R, d_l) array per mode")
     if len(arrays) != len(shapes):
         raise ShapeError(f"init must be {len(shapes)} arrays, one per mode; got {len(arrays)}.")
     return tuple(check_array(f"init[{mode}]", w, shapes[mode]).copy() for mode, w in enumerate(arrays))
-
-
-def _prior_covariance(settings: TensorSettings, mode: int) -> F64:
-    d, variance = settings.dims[mode], settings.prior_variance[mode]
-    if settings.posterior == "joint":
-        return np.eye(settings.rank * d) * variance
-    return np.tile(np.eye(d) * variance, (settings.rank, 1, 1))
-
-
-def _starting_scales(settings: TensorSettings, scales: Sequence[float] | None) -> tuple[float, ...] | None:
-    modes = len(settings.dims)
-    if scales is None:
-        return (1.0,) * modes if settings.scale == "none" else None
-    if settings.scale != "none":
-        raise InputError(f"feature_scales are given, so scale must be 'none'; got scale={settings.scale!r}.")
-    values = as_entries("feature_scales", scales, "feature_scales=(1.0, 0.5), one factor for each mode")
-    if len(values) != modes:
-        raise InputError(f"feature_scales must be {modes} positive finite numbers, one a mode; got {len(values)}.")
-    return tuple(check_number(f"feature_scales[{mode}]", value, strict=True) for mode, value in enumerate(values))
 
 
 _GROUPED = ("means", "covariances", "prior_means", "intercept_means", "intercept_variances")
@@ -114,8 +87,6 @@ def state_to_arrays(state: TensorState) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {"n_samples": np.array(state.n_samples, dtype=np.int64)}
     for name in _GROUPED:
         arrays |= {f"{name}_{index}": array for index, array in enumerate(getattr(state, name))}
-    if state.feature_scales is not None:
-        arrays["feature_scales"] = np.array(state.feature_scales, dtype=np.float64)
     return arrays
 
 
@@ -123,9 +94,6 @@ def state_from_arrays(settings: TensorSettings, arrays: Mapping[str, NDArray[Any
     """The state that :func:`state_to_arrays` wrote, checked against ``settings``."""
     model = init(settings, "ones")
     expected = state_to_arrays(model)
-    scales = arrays.get("feature_scales")
-    if scales is not None:
-        expected["feature_scales"] = np.ones(len(settings.dims))
     for name, array in expected.items():
         if name not in arrays or arrays[name].shape != array.shape or arrays[name].dtype != array.dtype:
             raise FileFormatError(
@@ -136,8 +104,4 @@ def state_from_arrays(settings: TensorSettings, arrays: Mapping[str, NDArray[Any
         name: tuple(np.array(arrays[f"{name}_{index}"]) for index in range(len(getattr(model, name))))
         for name in _GROUPED
     }
-    return TensorState(
-        n_samples=int(arrays["n_samples"]),
-        feature_scales=None if scales is None else tuple(float(x) for x in scales),
-        **groups,
-    )
+    return TensorState(n_samples=int(arrays["n_samples"]), **groups)

@@ -2,8 +2,8 @@
 
 RR sets are independent, so the sets that a *fixed* node set covers are binomial and the Chernoff bound in its
 Kullback-Leibler form holds: with probability at least ``1 - exp(-a)`` the true share is not below
-``share_lower(hits, sets, a)``, and likewise above. Where shares are small this equals the martingale bounds of OPIM-C
-(Tang, Tang, Xiao, Yuan, SIGMOD 2018); where RR sets cover much of the graph it is far tighter.
+``share_lower(hits, sets, a)``, and the same holds above. Where shares are small this equals the martingale bounds of
+OPIM-C (Tang, Tang, Xiao, Yuan, SIGMOD 2018); where RR sets cover much of the graph it is far tighter.
 """
 
 from __future__ import annotations

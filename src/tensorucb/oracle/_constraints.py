@@ -1,4 +1,4 @@
-"""`Problem`: which seed sets are admissible, and how much any of them can gain from given marginals.
+"""`SeedProblem`: which seed sets are admissible, and how much any of them can gain from given marginals.
 
 ================  ==========================================  =========================================
 constraint        factor of the greedy choice                 bound on the gain of an admissible set
@@ -53,7 +53,7 @@ from tensorucb.graph._arguments import check_values
 from tensorucb.graph._ids import id_column, string_array
 from tensorucb.oracle._bounds import log_binomial
 
-__all__ = ["Problem", "make_problem"]
+__all__ = ["SeedProblem", "make_problem"]
 
 Rows = NDArray[np.int64]
 QUOTAS = (0.5, "1/2")
@@ -63,7 +63,7 @@ _PRICES = 8  # of money tried for a bound
 
 
 @dataclass(frozen=True)
-class Problem:
+class SeedProblem:
     """Admissible seed sets: ``forced`` and up to ``picks`` of the ``allowed`` nodes, within ``room`` or ``budget``."""
 
     n: int
@@ -159,7 +159,7 @@ class Problem:
         assert self.groups is not None
         return np.bincount(self.groups[:, rows].ravel(), minlength=self.room.size)
 
-    def after(self, rows: Rows) -> Problem:
+    def after(self, rows: Rows) -> SeedProblem:
         """What is left to choose once ``rows`` (forced ones included) are taken."""
         allowed = self.allowed.copy()
         allowed[rows] = 0
@@ -251,7 +251,7 @@ def make_problem(
     budget: float | None = None,
     groups: ArrayLike | None = None,
     quotas: Mapping[Any, int] | int | None = None,
-) -> Problem:
+) -> SeedProblem:
     """A checked problem from rows and per-node arrays; an error where nothing is admissible."""
     if (costs is None) != (budget is None):
         raise InputError("costs and budget go together; give both or neither.")
@@ -272,7 +272,7 @@ def make_problem(
     worth = None if values is None else check_values(graph, values)
     if worth is not None and not worth.sum() > 0.0:
         raise InputError("values are all zero, so every choice is worth the same; give some node a positive value.")
-    problem = Problem(graph.n_nodes, allowed, forced, picks, 1.0 - 1.0 / math.e, "1 - 1/e", worth)
+    problem = SeedProblem(graph.n_nodes, allowed, forced, picks, 1.0 - 1.0 / math.e, "1 - 1/e", worth)
     if groups is not None and quotas is not None:
         problem = _grouped(graph, problem, _labels(groups), quotas, full=costs is None)
     if costs is not None and budget is not None:
@@ -280,7 +280,9 @@ def make_problem(
     return problem
 
 
-def _priced(graph: Graph, problem: Problem, number: int | None, costs: NDArray[np.float64], budget: float) -> Problem:
+def _priced(
+    graph: Graph, problem: SeedProblem, number: int | None, costs: NDArray[np.float64], budget: float
+) -> SeedProblem:
     budget = check_number("budget", budget, strict=True)
     allowed, forced = problem.allowed, problem.forced
     free = np.flatnonzero((costs <= 0.0) & (allowed > 0))
@@ -309,8 +311,8 @@ def _priced(graph: Graph, problem: Problem, number: int | None, costs: NDArray[n
 
 
 def _grouped(
-    graph: Graph, problem: Problem, labels: NDArray[Any], quotas: Mapping[Any, int] | int, full: bool
-) -> Problem:
+    graph: Graph, problem: SeedProblem, labels: NDArray[Any], quotas: Mapping[Any, int] | int, full: bool
+) -> SeedProblem:
     """``full`` if fewer seeds than wanted are an error."""
     allowed, forced, picks = problem.allowed, problem.forced, problem.picks
     if labels.shape != (graph.n_nodes,):

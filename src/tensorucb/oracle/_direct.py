@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.graph import Graph
-from tensorucb.oracle._constraints import Problem
+from tensorucb.oracle._constraints import SeedProblem
 from tensorucb.oracle._result import Selection
 from tensorucb.oracle.greedy._kernels import direct_dense, direct_gains, direct_take
 from tensorucb.oracle.rr._kernels import count_invalid
@@ -28,7 +28,7 @@ class _Task:
 
     graph: Graph
     p: NDArray[np.float64]
-    problem: Problem
+    problem: SeedProblem
 
     def worth(self) -> NDArray[np.float64]:
         """Each node's value times the probability that no seed has activated it, to be updated."""
@@ -43,7 +43,7 @@ class _Task:
         direct_take(row, self.graph.out_offsets, self.graph.targets, self.p, worth)
 
 
-def complete(graph: Graph, p: NDArray[np.float64], problem: Problem, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def complete(graph: Graph, p: NDArray[np.float64], problem: SeedProblem, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """``rows`` (forced ones included) completed to the full number of seeds by those of the largest direct gain.
 
     For seeds that add nothing measurable to a cascade. Under a budget nothing is added: it would only cost.
@@ -60,7 +60,7 @@ def complete(graph: Graph, p: NDArray[np.float64], problem: Problem, rows: NDArr
 
 
 def best_alternatives(
-    graph: Graph, p: NDArray[np.float64], problem: Problem, choices: NDArray[np.int64]
+    graph: Graph, p: NDArray[np.float64], problem: SeedProblem, choices: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """One node of each row of ``choices``, row by row: that of the largest direct gain, of equal ones the cheaper.
 
@@ -81,7 +81,7 @@ def best_alternatives(
     return chosen
 
 
-def direct(graph: Graph, p: NDArray[np.float64], problem: Problem) -> Selection:
+def direct(graph: Graph, p: NDArray[np.float64], problem: SeedProblem) -> Selection:
     """Choose seeds for the direct objective; of equal ones that with the larger out-degree, then the lower row."""
     if count_invalid(p, 0, graph.n_edges):
         raise bad_probability(graph, p)
@@ -120,7 +120,7 @@ def direct(graph: Graph, p: NDArray[np.float64], problem: Problem) -> Selection:
     )
 
 
-def _starts(problem: Problem, rows: NDArray[np.int64], first: NDArray[np.float64]) -> list[int]:
+def _starts(problem: SeedProblem, rows: NDArray[np.int64], first: NDArray[np.float64]) -> list[int]:
     """Where greedy starts: from nothing, and under a budget also from the best single node."""
     return [-1, int(np.argmax(first))] if problem.costs is not None and rows.size else [-1]
 
@@ -180,6 +180,6 @@ def _dense(
     chosen, gains = direct_dense(
         rows, first.copy(), problem.costs[rows], problem.budget, problem.picks,
         np.ascontiguousarray(problem.groups[:, rows]), problem.room.copy(), density,
-        graph.out_offsets, graph.targets, task.p, worth,
+        (graph.out_offsets, graph.targets, task.p), worth,
     )  # fmt: skip
     return rows[chosen].tolist(), gains.tolist(), worth

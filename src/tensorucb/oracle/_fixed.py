@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.oracle._bounds import share_lower, share_upper
-from tensorucb.oracle._constraints import Problem
+from tensorucb.oracle._constraints import SeedProblem
 from tensorucb.oracle._direct import complete
 from tensorucb.oracle._opim import Outcome, Settings, sampled_gains
 from tensorucb.oracle.greedy import greedy_cover
@@ -21,7 +21,7 @@ _HALVINGS = 20
 _CHECK = 65536
 
 
-def least_share(problem: Problem, total: float) -> float:
+def least_share(problem: SeedProblem, total: float) -> float:
     """The share of the total value that the best admissible set reaches in any case: that of its own best node."""
     if problem.values is None:
         return max(1, problem.forced.size) / total
@@ -32,7 +32,7 @@ def least_share(problem: Problem, total: float) -> float:
 
 
 def finish(
-    sampler: Sampler, problem: Problem, settings: Settings, keys: NDArray[np.uint64], sets: float, used: int
+    sampler: Sampler, problem: SeedProblem, settings: Settings, keys: NDArray[np.uint64], sets: float, used: int
 ) -> Outcome:
     """Greedy on ``sets`` fresh sets, or on the largest half, quarter … of them that memory admits; its certificate."""
     sampler.mark(problem.forced)

@@ -1,6 +1,6 @@
 """IMM (Tang, Shi, Xiao, SIGMOD 2015), with fresh sets for the final choice.
 
-The final sets are drawn anew rather than kept from the search for a lower bound: reusing them breaks the proof,
+The final sets are drawn again rather than kept from the search for a lower bound: reusing them breaks the proof,
 because their number then depends on what they hold (Chen, 2018). With any family of admissible sets the search
 stays valid if ``ln C(n, k)`` is replaced by the logarithm of the family's size, and the final number if ``1 -
 1/e`` is replaced by the greedy factor.
@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.oracle._constraints import Problem
+from tensorucb.oracle._constraints import SeedProblem
 from tensorucb.oracle._fixed import NONE, finish, least_share
 from tensorucb.oracle._opim import Outcome, Settings
 from tensorucb.oracle.greedy import greedy_cover
@@ -22,7 +22,7 @@ from tensorucb.oracle.rr import Collection, Sampler
 __all__ = ["imm"]
 
 
-def imm(sampler: Sampler, problem: Problem, settings: Settings, keys: NDArray[np.uint64]) -> Outcome:
+def imm(sampler: Sampler, problem: SeedProblem, settings: Settings, keys: NDArray[np.uint64]) -> Outcome:
     """Choose seeds by IMM."""
     confidence = math.log(2.0 / settings.delta)
     share, used = _lower_bound(sampler, problem, settings, keys[0], confidence)
@@ -33,7 +33,7 @@ def imm(sampler: Sampler, problem: Problem, settings: Settings, keys: NDArray[np
 
 
 def _lower_bound(
-    sampler: Sampler, problem: Problem, settings: Settings, key: np.uint64, confidence: float
+    sampler: Sampler, problem: SeedProblem, settings: Settings, key: np.uint64, confidence: float
 ) -> tuple[float, int]:
     """A share that the best admissible set reaches, by halving a guess until greedy confirms it."""
     least = least_share(problem, sampler.total)

@@ -1,4 +1,10 @@
-"""Confidence bounds of a share of RR sets (see `_bounds`), and the edges of pairs (see `_virtual`)."""
+"""Confidence bounds of a share of RR sets (see `_bounds`), and the edges of pairs (see `_virtual`).
+
+Glossary
+    x, q        an observed share, and a candidate for the true one
+    hits, sets  how many of so many RR sets are covered;  a the log of one over the probability of a miss
+    s, t, p     sources, targets and probabilities of edges
+"""
 
 from __future__ import annotations
 

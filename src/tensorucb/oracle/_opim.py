@@ -51,7 +51,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.oracle._bounds import sets_for_lower, share_lower, share_upper
-from tensorucb.oracle._constraints import Problem
+from tensorucb.oracle._constraints import SeedProblem
 from tensorucb.oracle._direct import complete
 from tensorucb.oracle._pilot import choose_sentinels
 from tensorucb.oracle.greedy import Cover, greedy_cover
@@ -89,7 +89,7 @@ class Outcome:
     stopped: bool
 
 
-def _grid(problem: Problem, settings: Settings, total: float) -> list[int]:
+def _grid(problem: SeedProblem, settings: Settings, total: float) -> list[int]:
     """Sizes at which the first collection may be looked at, up to one that suffices in the worst case."""
     best = float(problem.values.max()) if problem.values is not None else 1.0
     a = math.log(6.0 / settings.delta)
@@ -99,7 +99,7 @@ def _grid(problem: Problem, settings: Settings, total: float) -> list[int]:
     return [math.ceil(_FIRST * 2.0 ** (i / _STEPS)) for i in range(points + 1)]
 
 
-def opim(sampler: Sampler, problem: Problem, settings: Settings, keys: NDArray[np.uint64]) -> Outcome:
+def opim(sampler: Sampler, problem: SeedProblem, settings: Settings, keys: NDArray[np.uint64]) -> Outcome:
     """Choose seeds by OPIM-C."""
     sentinels = choose_sentinels(sampler, problem, keys[:2])
     outcome = _run(sampler, problem, settings, keys[2:4], sentinels, 2 if sentinels.size else 1)
@@ -112,7 +112,7 @@ def opim(sampler: Sampler, problem: Problem, settings: Settings, keys: NDArray[n
 
 def _run(
     sampler: Sampler,
-    problem: Problem,
+    problem: SeedProblem,
     settings: Settings,
     keys: NDArray[np.uint64],
     sentinels: NDArray[np.int64],

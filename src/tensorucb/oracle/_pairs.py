@@ -13,7 +13,7 @@ from tensorucb.checks import check_array, check_choice, check_flag
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
-from tensorucb.oracle._constraints import QUOTAS, QUOTAS_AND_BUDGET, Problem, make_problem
+from tensorucb.oracle._constraints import QUOTAS, QUOTAS_AND_BUDGET, SeedProblem, make_problem
 from tensorucb.oracle._direct import best_alternatives, direct
 from tensorucb.oracle._result import PairSelection, Selection
 from tensorucb.oracle._select import QUALITY, Objective, cascade, check_settings, optional_rows
@@ -156,7 +156,7 @@ def _prices(graph: Graph, costs: ArrayLike | None, strategies: int) -> Table | N
     return check_array("costs", costs, (strategies, graph.n_nodes), low=0.0, hint=hint)
 
 
-def _rows_in_play(users: Problem) -> Rows:
+def _rows_in_play(users: SeedProblem) -> Rows:
     """Rows of the users who may or must be contacted."""
     in_play = users.allowed.astype(np.bool_)
     in_play[users.forced] = True
@@ -164,8 +164,8 @@ def _rows_in_play(users: Problem) -> Rows:
 
 
 def _pair_problem(
-    virtual: Virtual, users: Problem, prices: Table | None, budget: float | None, count_seeds: bool
-) -> Problem:
+    virtual: Virtual, users: SeedProblem, prices: Table | None, budget: float | None, count_seeds: bool
+) -> SeedProblem:
     """The users' problem as one of pairs: at most one pair per user, below the users' own quotas."""
     n = virtual.graph.n_nodes
     pairs = virtual.pairs(np.arange(virtual.users.size))
@@ -190,7 +190,7 @@ def _pair_problem(
     return _forced(_levels(problem, virtual, users, pairs), virtual, users.forced)
 
 
-def _levels(problem: Problem, virtual: Virtual, users: Problem, pairs: Rows) -> Problem:
+def _levels(problem: SeedProblem, virtual: Virtual, users: SeedProblem, pairs: Rows) -> SeedProblem:
     """The quotas of pairs: one per user if there is a choice, and those of the groups."""
     levels, rooms = [], []
     # What is free has no value for money, but it has a gain: quotas go by that.
@@ -209,7 +209,7 @@ def _levels(problem: Problem, virtual: Virtual, users: Problem, pairs: Rows) -> 
     return replace(problem, groups=groups, room=np.concatenate(rooms), factor=factor, rule=rule)
 
 
-def _forced(problem: Problem, virtual: Virtual, forced: Rows) -> Problem:
+def _forced(problem: SeedProblem, virtual: Virtual, forced: Rows) -> SeedProblem:
     """The problem after the best pair of each user in ``forced`` was taken, in their order."""
     pairs = virtual.pairs(np.searchsorted(virtual.users, forced))
     chosen = best_alternatives(virtual.graph, virtual.p, problem, pairs)
@@ -220,7 +220,7 @@ def _forced(problem: Problem, virtual: Virtual, forced: Rows) -> Problem:
     return replace(problem, allowed=allowed, forced=chosen, picks=min(problem.picks, int(allowed.sum())), budget=budget)
 
 
-def _result(graph: Graph, virtual: Virtual, problem: Problem, found: Selection) -> PairSelection:
+def _result(graph: Graph, virtual: Virtual, problem: SeedProblem, found: Selection) -> PairSelection:
     rows, strategies = virtual.split(found.rows)
     cost = None if problem.costs is None else float(problem.costs[found.rows].sum())
     fields = {**vars(found), "seeds": graph.ids[rows], "rows": rows}

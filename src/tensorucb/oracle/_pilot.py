@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.oracle._constraints import Problem
+from tensorucb.oracle._constraints import SeedProblem
 from tensorucb.oracle.greedy import greedy_cover
 from tensorucb.oracle.rr import Collection, Sampler
 
@@ -23,7 +23,7 @@ MANY = 32
 _LIMIT = 2**26
 
 
-def choose_sentinels(sampler: Sampler, problem: Problem, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+def choose_sentinels(sampler: Sampler, problem: SeedProblem, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Up to half of the picks, by greedy on a few hundred walks; none where walks are short.
 
     The walks have samples of their own and expand at most ``HORIZON`` nodes, so the look ahead stays cheap on a graph

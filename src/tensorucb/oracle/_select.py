@@ -12,7 +12,7 @@ from tensorucb.checks import check_choice, check_number, check_rows, check_share
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
-from tensorucb.oracle._constraints import Problem, make_problem
+from tensorucb.oracle._constraints import SeedProblem, make_problem
 from tensorucb.oracle._direct import direct
 from tensorucb.oracle._imm import imm
 from tensorucb.oracle._opim import Outcome, Settings, opim
@@ -50,7 +50,7 @@ def optional_rows(graph: Graph, ids: ArrayLike | None) -> NDArray[np.int64] | No
     return None if ids is None else graph.rows(ids)
 
 
-def _guarantee(problem: Problem, outcome: Outcome, settings: Settings, algorithm: str) -> str:
+def _guarantee(problem: SeedProblem, outcome: Outcome, settings: Settings, algorithm: str) -> str:
     confidence = f"with probability at least {1.0 - settings.delta:.6g}"
     share = problem.factor - settings.epsilon
     wanted = f"{problem.rule} - {settings.epsilon:g} = {share:.3f}"
@@ -71,7 +71,7 @@ def _guarantee(problem: Problem, outcome: Outcome, settings: Settings, algorithm
 
 
 def cascade(
-    sampler: Sampler, p: NDArray[np.float64], problem: Problem, settings: Settings, algorithm: str, key: np.uint64
+    sampler: Sampler, p: NDArray[np.float64], problem: SeedProblem, settings: Settings, algorithm: str, key: np.uint64
 ) -> Selection:
     """Choose seeds for the cascade objective."""
     sampler.load(p, problem.values)
@@ -213,6 +213,15 @@ class SeedOracle:
         As in :func:`select_seeds`.
     candidates
         Rows from which to choose whenever a call names none; policies that choose without the oracle respect it too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorucb import Graph, SeedOracle
+    >>> graph = Graph.from_edges([0, 0, 0, 1], [1, 2, 3, 2])
+    >>> oracle = SeedOracle(graph, objective="direct", rng=0)
+    >>> oracle(np.array([0.9, 0.9, 0.9, 0.1]), 1).tolist()
+    [0]
     """
 
     def __init__(

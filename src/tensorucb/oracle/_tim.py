@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.errors import InputError
-from tensorucb.oracle._constraints import Problem
+from tensorucb.oracle._constraints import SeedProblem
 from tensorucb.oracle._fixed import NONE, finish, least_share
 from tensorucb.oracle._opim import Outcome, Settings
 from tensorucb.oracle.greedy import greedy_cover
@@ -24,7 +24,7 @@ from tensorucb.oracle.rr import Collection, Sampler
 __all__ = ["tim"]
 
 
-def tim(sampler: Sampler, problem: Problem, settings: Settings, keys: NDArray[np.uint64]) -> Outcome:
+def tim(sampler: Sampler, problem: SeedProblem, settings: Settings, keys: NDArray[np.uint64]) -> Outcome:
     """Choose seeds by TIM+."""
     if problem.groups is not None or problem.costs is not None:
         raise InputError("algorithm 'tim' takes neither quotas nor a budget; use 'opim' or 'imm'.")
@@ -37,7 +37,7 @@ def tim(sampler: Sampler, problem: Problem, settings: Settings, keys: NDArray[np
 
 
 def _mean_share(
-    sampler: Sampler, problem: Problem, settings: Settings, key: np.uint64, confidence: float
+    sampler: Sampler, problem: SeedProblem, settings: Settings, key: np.uint64, confidence: float
 ) -> tuple[float, Collection]:
     """KPT: half of the mean share that a random seed set covers, found by doubling the samples."""
     least = least_share(problem, sampler.total)
@@ -63,7 +63,7 @@ def _mean_share(
 
 def _refined(
     sampler: Sampler,
-    problem: Problem,
+    problem: SeedProblem,
     pilot: Collection,
     key: np.uint64,
     share: float,

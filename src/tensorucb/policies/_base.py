@@ -73,7 +73,7 @@ class Policy(Protocol):
     name: str
 
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
-        """Start anew on this graph, with (n, d) user features (or None) and a seed."""
+        """Start again on this graph, with (n, d) user features (or None) and a seed."""
 
     def score(self, product: Product) -> Floats:
         """The believed probability of every edge for this product, exploration included, in [0, 1]."""
@@ -165,7 +165,7 @@ class BasePolicy:
     # -- the protocol --
 
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
-        """Start anew on this graph, with (n, d) user features (or None) and a seed."""
+        """Start again on this graph, with (n, d) user features (or None) and a seed."""
         check_graph(graph)
         self._users = as_users(graph, users, needed=self.needs_users, name=self.name)
         self._graph = graph

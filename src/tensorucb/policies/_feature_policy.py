@@ -30,7 +30,7 @@ class FeaturePolicy(BasePolicy):
         self.matched = check_flag("matched", matched)
 
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
-        """Start anew on this graph, with (n, d) user features or a `UserProfile`, and a seed."""
+        """Start again on this graph, with (n, d) user features or a `UserProfile`, and a seed."""
         self._profile = users if self.matched and isinstance(users, UserProfile) and users.k is not None else None
         self.uses_product = type(self).uses_product or self._profile is not None
         super().bind(graph, users if self._profile is None else self._profile.totals(), rng)

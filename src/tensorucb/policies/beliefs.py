@@ -41,6 +41,16 @@ def expected_probabilities(policy: Policy, product: Product) -> NDArray[np.float
 
     That is ``policy.mean(product)`` where there is such a method. Otherwise a shallow copy is asked, with
     ``exploration_kind="greedy"`` or next to no ``exploration`` where it has these attributes.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> from tensorucb.policies import CUCB, expected_probabilities
+    >>> policy = CUCB()
+    >>> policy.bind(Graph.from_edges([0, 0], [1, 2]), None, rng=0)
+    >>> policy.update([1.0], [0, 0, 1, 1], [1, 0, 0, 0])
+    >>> expected_probabilities(policy, [1.0]).round(2).tolist()
+    [0.5, 0.0]
     """
     check_policy_object("policy", policy)
     mean = getattr(policy, "mean", None)

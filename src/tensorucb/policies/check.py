@@ -59,6 +59,11 @@ def check_policy(factory: Factory, *, rounds: int = 6, k: int = 3, modes: int = 
     ------
     AssertionError
         Naming the policy and what it did not do.
+
+    Examples
+    --------
+    >>> from tensorucb.policies import HighDegree, check_policy
+    >>> check_policy(HighDegree)
     """
     check_callable("factory", factory, "a function that makes a policy")
     rounds, k = check_count("rounds", rounds, 1, 10_000), check_count("k", k, 1, 20)
@@ -72,7 +77,7 @@ def check_policy(factory: Factory, *, rounds: int = 6, k: int = 3, modes: int = 
         _reads_without_writing,
         _believes_what_it_scores,
         _takes_batches_of_rounds,
-        _scores_every_edge_anew,
+        _scores_every_edge_again,
         _answers_to_the_product,
         _respects_the_candidates,
         _lives_through_odd_feedback,
@@ -165,7 +170,7 @@ def _repeats_itself(factory: Factory, world: World, rounds: int) -> None:
     _require(_same_state(one.state(), two.state()), one, "two runs with one seed ended in different states.")
     two.bind(world.graph, world.users, world.seed)
     again = _play(two, world, range(rounds))
-    _require(_same_answers(first, again), one, "bind must start anew; traces of the first campaign remained.")
+    _require(_same_answers(first, again), one, "bind must start again; traces of the first campaign remained.")
 
 
 def _through_a_file(factory: Factory, world: World, policy: Policy) -> Policy:
@@ -260,7 +265,7 @@ def _takes_batches_of_rounds(factory: Factory, world: World, rounds: int) -> Non
         _require(not _is_pure(policy) or _same_state(policy.state(), told.state()), policy, text)
 
 
-def _scores_every_edge_anew(factory: Factory, world: World, rounds: int) -> None:
+def _scores_every_edge_again(factory: Factory, world: World, rounds: int) -> None:
     """Scores belong to the caller and follow the state at every edge, not only at those observed."""
     policy, product = _bound(factory, world), world.product(0)
     held = _scored(policy, world, product)

@@ -17,7 +17,7 @@ __all__ = ["DILinUCBOriginal"]
 
 
 class DILinUCBOriginal(BasePolicy):
-    """A linear model per source of whom it reaches, and seeds that maximise ``f(S) = Σ_v max_{u∈S} q_uv``.
+    """A linear model per source of the users it reaches, and seeds that maximise ``f(S) = Σ_v max_{u∈S} q_uv``.
 
     ``q_uv = clip(x_v·θ_u + c√(x_vᵀ M_u⁻¹ x_v))`` with ``q_uu = 1``. A source whose out-edges were observed gives one
     outcome for *every* user v: 1 if v can be reached from it over the edges that succeeded (itself included),
@@ -65,7 +65,7 @@ class DILinUCBOriginal(BasePolicy):
         self.max_targets = check_count("max_targets", max_targets, 1)
 
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
-        """Start anew on this graph, with (n, d) user features and a seed."""
+        """Start again on this graph, with (n, d) user features and a seed."""
         super().bind(graph, users, rng)
         # In the eigenbasis of G every M_u is diagonal.
         with single_threaded_blas():

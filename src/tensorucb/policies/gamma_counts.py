@@ -21,7 +21,7 @@ class GammaCounts(BasePolicy):
     ``λ_i ~ Gamma(A_i, B_i)`` with ``A_i = a + Σy`` and ``B_i = b + N`` over the source's out-edges observed so far, and
     every out-edge has ``p_ij = min(1, λ_i)``: the mean ``A_i/B_i`` plus c deviations ``√A_i/B_i``, or a draw.
 
-    Published: nowhere in this form; it is the smallest policy that learns whom to seed.
+    Published: nowhere in this form; it is the smallest policy that learns who to seed.
 
     Parameters
     ----------

@@ -35,6 +35,17 @@ class LinUCB(FeaturePolicy):
         Whether to append a constant 1 to the features.
     matched
         False: of a `UserProfile`, use the flat matrix, as published.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.policies import LinUCB
+    >>> box = make_sandbox(100, 800, 5, rng=0)
+    >>> policy = LinUCB()
+    >>> policy.bind(box.graph, box.users, rng=0)
+    >>> policy.update(box.products[0], [0, 1, 2], [1, 0, 0])
+    >>> policy.score(box.products[1]).shape
+    (800,)
     """
 
     name = "LinUCB"

@@ -7,16 +7,15 @@ With a line here a new policy takes part in ``tensorucb compare`` and ``tune``, 
 from __future__ import annotations
 
 import importlib
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tensorucb.policies._base import Policy
 
-# Label -> file, class (or its classmethod) and arguments; ours first, then baselines, the simplest last.
+# Label -> file, class and arguments; ours first, then baselines, the simplest last.
 REGISTRY: dict[str, tuple[str, str, dict[str, Any]]] = {
     "TensorUCB": ("tensor_ucb", "TensorUCB", {}),
-    "TensorUCB (paper)": ("tensor_ucb", "TensorUCB.paper", {}),
+    "TensorUCB (paper)": ("paper_tensor_ucb", "PaperTensorUCB", {}),
     "LogisticUCB": ("logistic_ucb", "LogisticUCB", {}),
     "LinUCB": ("linucb", "LinUCB", {}),
     "IMLinUCB": ("imlinucb", "IMLinUCB", {}),
@@ -36,11 +35,11 @@ REGISTRY: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 def make_policy(label: str) -> Policy:
     """A new policy with its default settings, by its label."""
-    file, factory, arguments = REGISTRY[label]
-    policy: Policy = attrgetter(factory)(importlib.import_module(f"tensorucb.policies.{file}"))(**arguments)
+    file, name, arguments = REGISTRY[label]
+    policy: Policy = getattr(importlib.import_module(f"tensorucb.policies.{file}"), name)(**arguments)
     return policy
 
 
 def class_files() -> dict[str, str]:
     """The name of every registered class, and the file it lives in."""
-    return {factory.partition(".")[0]: file for file, factory, _ in REGISTRY.values()}
+    return {name: file for file, name, _ in REGISTRY.values()}

@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.checks import check_choice, check_count, check_number
 from tensorucb.errors import ShapeError
-from tensorucb.features import UserProfile
+from tensorucb.features import UserProfile, degree_features
 from tensorucb.graph import Graph
 from tensorucb.learner import response
 from tensorucb.policies._base import BasePolicy, Floats, Ints, Product
 from tensorucb.policies.beliefs import Beliefs
-from tensorucb.policies.online_tensor_ucb import OnlineTensorUCB
+from tensorucb.policies.paper_tensor_ucb import PaperTensorUCB
 from tensorucb.rng import RngLike
 from tensorucb.threads import single_threaded_blas
 
@@ -43,7 +43,7 @@ class TensorUCB(BasePolicy):
     first vector: past influence and taste for the product then count from the first round on. Degrees are added. A
     profile's coordinates in the network are left out.
 
-    The paper's own model and its variants live in `OnlineTensorUCB`, which `TensorUCB.paper` returns.
+    `TensorUCB.paper` returns the paper's own model, `PaperTensorUCB`.
 
     Parameters
     ----------
@@ -101,43 +101,15 @@ class TensorUCB(BasePolicy):
     @classmethod
     def paper(
         cls, *, rank: int = 10, exploration: float = 0.1, noise_variance: float = 0.1, start: str = "ones"
-    ) -> OnlineTensorUCB:
-        """The paper's Algorithm 1: Gaussian, factorised, mean field, w̄ = ones and Σ = I at the start, sigmoid, UCB.
-
-        Where it departs from the paper's text, or the text leaves a choice:
-
-        - *Start of p.* The paper draws the first round's probabilities at random. Here they come from the model's start
-          like all others, so that all edges with the same features are equal.
-        - *Current product.* The paper computes the probabilities at the end of a round, with that round's product, and
-          uses them for the next one. Here a round is scored with its own product.
-        - *Start of b.* Algorithm 1 initialises Σ and w̄ and leaves b open. ``start="ones"`` takes the b that Eq.
-          muOnline ties to them, σ²Σ⁻¹w̄: the ones are the prior mean. ``start="paper"`` takes b = 0, the zero-mean prior
-          of Eq. obs_prior; then the fixed point of a first outcome of 0 is w̄ = 0, where every later update and the
-          bonus vanish, and all edges stay at 0.5 for good.
-        - *Fixed point.* "Until convergence" ends when nothing moves by more than 1e-8, or after 100 sweeps; then a
-          `FixedPointWarning` says so. Every sweep begins from the state before the outcome, so that it counts once.
-        - *A3.* Theorem 1 assumes ‖βφ‖ ≤ 1 in every update. Features are taken as they come and β is not bounded, so
-          this may fail (``docs/results.md`` says how often).
-        - *Oracle.* It is the caller's; the paper's TIM+ is ``algorithm="tim"``.
-        """
-        return OnlineTensorUCB(
-            rank,
-            exploration,
-            likelihood="gaussian",
-            noise_variance=noise_variance,
-            prior_variance=1.0,
-            start=start,
-            constants=False,
-            node_intercepts=False,
-            user_scaling="none",
-        )
+    ) -> PaperTensorUCB:
+        """The paper's Algorithm 1; `PaperTensorUCB` lists where it departs from the text."""
+        return PaperTensorUCB(rank, exploration, noise_variance=noise_variance, start=start)
 
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
-        """Start anew on this graph, with (n, d) user features or a `UserProfile`, and a seed."""
+        """Start again on this graph, with (n, d) user features or a `UserProfile`, and a seed."""
         super().bind(graph, users, rng)
         profile = users if isinstance(users, UserProfile) else UserProfile(self.users)
-        degrees = np.log1p(np.column_stack([graph.out_degree, graph.in_degree]).astype(np.float64))
-        columns = np.hstack([degrees, profile.features])
+        columns = np.hstack([degree_features(graph), profile.features])
         self._nodes = response.node_features(columns, profile.taste, profile.credit, profile.exposure)
         self._topics, self._state = profile.k, None
 
@@ -173,7 +145,7 @@ class TensorUCB(BasePolicy):
     def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
         state = self._knowledge(modes)
         sources, targets = self.graph.sources[edges].astype(np.int64), self.graph.targets[edges]
-        record = response.make_round(state.context.scaled(modes), sources, targets, outcomes)
+        record = response.make_told(state.context.scaled(modes), sources, targets, outcomes)
         with single_threaded_blas():
             self._state = response.learn(self._model(), self._nodes, state, record)
 

@@ -11,7 +11,6 @@ from studies.uncertainty.tables import markdown
 from tensorucb.data import make_sandbox
 from tensorucb.errors import InputError
 from tensorucb.experiments import Environment, WorldSettings, run_policy
-from tensorucb.learner import TensorRegression
 from tensorucb.policies import CUCB, HighDegree, OnlineTensorUCB, TensorUCB
 
 
@@ -21,30 +20,13 @@ def sandbox_world():
     return Environment.from_sandbox(sandbox, settings=WorldSettings(k=3), product_rows=np.arange(6))
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"posterior": "joint", "second_moments": "full", "exploration_kind": "greedy"}]
-)
-def test_latent_scores_are_the_learners(sandbox_world, options):
-    """A policy without scaling, constants and intercepts is a plain regression, which states its own moments."""
-    world = sandbox_world
-    policy = OnlineTensorUCB(
-        2, start="random", constants=False, node_intercepts=False, user_scaling="none", prior_variance=1.0, **options
-    )
+def test_latent_scores_of_a_tensor_policy_are_its_own(sandbox_world):
+    world, policy = sandbox_world, TensorUCB.paper(rank=2)
     run_policy(world, policy, rounds=4)
-    z = world.products[7]
-    mean, variance = latent_scores(policy, z)
-    state = policy.state().arrays
-    graph = world.graph
-    features = [world.users[graph.sources], world.users[graph.targets], np.tile(z, (graph.n_edges, 1))]
-    from tensorucb.learner import state_from_arrays
-
-    chosen = {k: v for k, v in options.items() if k != "exploration_kind"}
-    learner = TensorRegression([x.shape[1] for x in features], 2, likelihood="logistic", **chosen)
-    learner = TensorRegression.from_state(learner.settings, state_from_arrays(learner.settings, state))
-    expected_mean, expected_variance = learner.predict(features)
-    np.testing.assert_allclose(mean, expected_mean, atol=1e-10)
-    np.testing.assert_allclose(np.sqrt(variance), np.sqrt(expected_variance), atol=1e-8)
-    assert policy.exploration_kind == options.get("exploration_kind", "ucb")
+    mean, variance = latent_scores(policy, world.products[7])
+    wanted = policy.latent(world.products[7])
+    np.testing.assert_array_equal(mean, wanted[0])
+    np.testing.assert_array_equal(variance, wanted[1])
 
 
 def test_the_default_policy_states_the_deviation_of_its_sources(sandbox_world):

@@ -18,7 +18,7 @@ from tensorucb.learner.response._arrays import state_from_arrays, state_to_array
 from tensorucb.learner.response._context import Context, context_of
 from tensorucb.learner.response._fit import fit
 from tensorucb.learner.response._learn import absorb, learn, quick_step
-from tensorucb.learner.response._log import Round, make_round, with_round
+from tensorucb.learner.response._log import Told, make_told, with_told
 from tensorucb.learner.response._nodes import NodeFeatures, node_features
 from tensorucb.learner.response._score import Scores, raised, score
 from tensorucb.learner.response._settings import ResponseSettings
@@ -31,13 +31,13 @@ __all__ = [
     "Prior",
     "ResponseSettings",
     "ResponseState",
-    "Round",
     "Scores",
+    "Told",
     "absorb",
     "context_of",
     "fit",
     "learn",
-    "make_round",
+    "make_told",
     "node_features",
     "quick_step",
     "raised",
@@ -45,5 +45,5 @@ __all__ = [
     "start",
     "state_from_arrays",
     "state_to_arrays",
-    "with_round",
+    "with_told",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.errors import InputError, ShapeError
-from tensorucb.learner.response._log import Round
+from tensorucb.learner.response._log import Told
 from tensorucb.learner.response._state import Point, Prior, ResponseState
 
 __all__ = ["state_from_arrays", "state_to_arrays"]
@@ -44,7 +44,7 @@ def _offsets(sizes: Sequence[int]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
 
 
-def _log_to_arrays(log: Sequence[Round], k: int) -> dict[str, NDArray[Any]]:
+def _log_to_arrays(log: Sequence[Told], k: int) -> dict[str, NDArray[Any]]:
     return {
         "log_own": np.array([r.own for r in log]).reshape(len(log), k),
         "log_pulls": _offsets([r.sources.size for r in log]),
@@ -78,7 +78,7 @@ def state_from_arrays(fresh: ResponseState, arrays: Mapping[str, NDArray[Any]]) 
     )
 
 
-def _log_from_arrays(a: Mapping[str, NDArray[Any]]) -> tuple[Round, ...]:
+def _log_from_arrays(a: Mapping[str, NDArray[Any]]) -> tuple[Told, ...]:
     pulls, begins = a["log_pulls"], _offsets(a["log_counts"].tolist())
     if pulls.size != len(a["log_own"]) + 1 or pulls[-1] != begins.size - 1 or begins[-1] != a["log_targets"].size:
         raise ShapeError("the rounds kept in the state do not fit each other: sizes of log_… arrays differ.")
@@ -88,7 +88,7 @@ def _log_from_arrays(a: Mapping[str, NDArray[Any]]) -> tuple[Round, ...]:
         span = slice(int(begins[first]), int(begins[last]))
         offsets = begins[first : last + 1] - begins[first]
         rows = (a[f"log_{name}"][span] for name in ("targets", "outcomes", "trials"))
-        log.append(Round(own, a["log_sources"][first:last], offsets, *rows))
+        log.append(Told(own, a["log_sources"][first:last], offsets, *rows))
     return tuple(log)
 
 

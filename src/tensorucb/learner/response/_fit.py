@@ -69,12 +69,12 @@ def sums_at(data: Data, point: Point) -> Sums:
     """The sums over the rows at a point."""
     pulls = data.X @ point.weights + np.einsum("qk,qk->q", point.effects[data.place], data.Z)
     targets = data.T @ point.target_weights + point.targets[data.observed]
-    return sums(data, pulls, targets, point.taste)
+    return sums(data, pulls, targets, point.taste_weight)
 
 
 def log_posterior(prior: Prior, point: Point, at: Sums) -> float:
     """The log posterior up to a constant."""
-    theta, d, gamma, b, g = point.weights, point.effects, point.target_weights, point.targets, point.taste
+    theta, d, gamma, b, g = point.weights, point.effects, point.target_weights, point.targets, point.taste_weight
     total = at.value
     total -= 0.5 * float(np.sum((theta - prior.means) ** 2 / prior.variances[prior.groups]))
     total -= float(0.5 * theta @ prior.precision @ theta - prior.natural @ theta)
@@ -151,9 +151,9 @@ def target_step(data: Data, prior: Prior, point: Point, at: Sums) -> Move:
 
 def taste_step(prior: Prior, point: Point, at: Sums) -> Move:
     """The weight of taste."""
-    slope = at.taste_slope + prior.taste_natural - prior.taste_precision * point.taste
+    slope = at.taste_slope + prior.taste_natural - prior.taste_precision * point.taste_weight
     change = slope / (at.taste_curvature + prior.taste_precision)
-    return lambda size: replace(point, taste=point.taste + size * change)
+    return lambda size: replace(point, taste_weight=point.taste_weight + size * change)
 
 
 def _learned(squares: float, determined: float, default: float, weight: float) -> float:

@@ -3,7 +3,7 @@
 Glossary
     q        a pull: one source in one context;  rows ptr[q] .. ptr[q+1] are what it showed
     j, y, n  a row's target (a number among those observed), its outcomes summed, and how many there were
-    m        a row's taste m_j(x), and g its weight
+    m        a row's liking m_j(x): the target's past taste for the context; g its weight
     a, b     the part of the logit that belongs to the pull (or source), and to the target
     u, p, w  logit, probability and curvature n·p(1 − p);  e the residual y − n·p
 """
@@ -58,7 +58,7 @@ def accumulate(
 
 
 @numba.njit(**KERNEL)
-def row_taste(pull_round: I64, ptr: I64, target: I32, preference: F64, mix: F64, out: F64) -> None:
+def row_likings(pull_round: I64, ptr: I64, target: I32, preference: F64, mix: F64, out: F64) -> None:
     """m_j(x) of every row: the target's preference times the context's mixture."""
     for q in range(pull_round.size):
         t = pull_round[q]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.learner.response._fit import fit, sums_at
-from tensorucb.learner.response._log import Round, load, with_round
+from tensorucb.learner.response._log import Told, load, with_told
 from tensorucb.learner.response._nodes import NodeFeatures
 from tensorucb.learner.response._settings import ResponseSettings
 from tensorucb.learner.response._state import ResponseState, with_sources
@@ -22,10 +22,10 @@ F64 = NDArray[np.float64]
 _LARGEST_STEP = 1.5
 
 
-def learn(settings: ResponseSettings, nodes: NodeFeatures, state: ResponseState, record: Round) -> ResponseState:
+def learn(settings: ResponseSettings, nodes: NodeFeatures, state: ResponseState, record: Told) -> ResponseState:
     """The state after one more round."""
     context = state.context.with_landmark(record.own)
-    state = replace(state, context=context, log=with_round(state.log, record), rounds=state.rounds + 1)
+    state = replace(state, context=context, log=with_told(state.log, record), rounds=state.rounds + 1)
     full = sum(r.outcomes.size for r in state.log) > settings.max_rows
     if state.rounds < state.next_fit and not full:
         return quick_step(nodes, state, record)
@@ -34,7 +34,7 @@ def learn(settings: ResponseSettings, nodes: NodeFeatures, state: ResponseState,
     return absorb(nodes, state, settings.max_rows // 2) if full else state
 
 
-def quick_step(nodes: NodeFeatures, state: ResponseState, record: Round) -> ResponseState:
+def quick_step(nodes: NodeFeatures, state: ResponseState, record: Told) -> ResponseState:
     """θ stays; one Kalman step on d_i of the sources of a new round."""
     state = with_sources(state, record.sources)
     data = load(nodes, state.context, state.seen, (record,))
@@ -82,6 +82,6 @@ def absorb(nodes: NodeFeatures, state: ResponseState, keep_rows: int) -> Respons
         offset_precisions=offset_precisions,
         offset_naturals=offset_naturals,
         taste_precision=prior.taste_precision + at.taste_curvature,
-        taste_natural=prior.taste_natural + at.taste_curvature * point.taste + at.taste_slope,
+        taste_natural=prior.taste_natural + at.taste_curvature * point.taste_weight + at.taste_slope,
     )
     return replace(state, log=log, prior=prior)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tensorucb.learner.response._context import Context
 from tensorucb.learner.response._nodes import NodeFeatures
 
-__all__ = ["Data", "Round", "Sums", "load", "make_round", "sums", "with_round"]
+__all__ = ["Data", "Sums", "Told", "load", "make_told", "sums", "with_told"]
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -19,8 +19,10 @@ I32 = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
-class Round:
-    """What was told about one context: pull q is ``sources[q]``, seen on ``targets[offsets[q]:offsets[q + 1]]``.
+class Told:
+    """All that was told about one context, in one round or several.
+
+    Pull q is ``sources[q]``, seen on ``targets[offsets[q]:offsets[q + 1]]``.
 
     Attributes
     ----------
@@ -39,8 +41,8 @@ class Round:
     trials: F64
 
 
-def make_round(own: F64, sources: I64, targets: I32, outcomes: F64, trials: F64 | None = None) -> Round:
-    """A round from rows in any order; an edge seen twice becomes one row with two trials."""
+def make_told(own: F64, sources: I64, targets: I32, outcomes: F64, trials: F64 | None = None) -> Told:
+    """What a round told, from rows in any order; an edge seen twice becomes one row with two trials."""
     order = np.lexsort((targets, sources))
     sources, targets = sources[order], targets[order]
     new = np.ones(order.size, dtype=np.bool_)
@@ -48,7 +50,7 @@ def make_round(own: F64, sources: I64, targets: I32, outcomes: F64, trials: F64 
     rows = np.flatnonzero(new)
     counts = np.ones(order.size) if trials is None else trials[order]
     distinct, first = np.unique(sources[rows], return_index=True)
-    return Round(
+    return Told(
         own,
         distinct.astype(np.int64),
         np.append(first, rows.size).astype(np.int64),
@@ -58,7 +60,7 @@ def make_round(own: F64, sources: I64, targets: I32, outcomes: F64, trials: F64 
     )
 
 
-def with_round(log: tuple[Round, ...], record: Round) -> tuple[Round, ...]:
+def with_told(log: tuple[Told, ...], record: Told) -> tuple[Told, ...]:
     """The log with one more round, which joins an earlier one of the same context."""
     for place, old in enumerate(log):
         if np.array_equal(old.own, record.own):
@@ -67,7 +69,7 @@ def with_round(log: tuple[Round, ...], record: Round) -> tuple[Round, ...]:
             targets = np.concatenate([r.targets for r in both])
             outcomes = np.concatenate([r.outcomes for r in both])
             trials = np.concatenate([r.trials for r in both])
-            merged = make_round(old.own, sources, targets, outcomes, trials)
+            merged = make_told(old.own, sources, targets, outcomes, trials)
             return (*log[:place], merged, *log[place + 1 :])
     return (*log, record)
 
@@ -78,7 +80,7 @@ class Data:
 
     Attributes
     ----------
-    ptr, target, outcome, trials, taste
+    ptr, target_number, outcome, trials, liking
         Where each pull's rows begin, and the rows; targets are numbered among ``observed``.
     place
         Place of each pull's source among the sources seen.
@@ -91,10 +93,10 @@ class Data:
     """
 
     ptr: I64
-    target: I32
+    target_number: I32
     outcome: F64
     trials: F64
-    taste: F64
+    liking: F64
     place: I64
     observed: I64
     X: F64
@@ -102,9 +104,9 @@ class Data:
     T: F64
 
 
-def load(nodes: NodeFeatures, context: Context, seen: I64, rounds: Sequence[Round]) -> Data:
+def load(nodes: NodeFeatures, context: Context, seen: I64, rounds: Sequence[Told]) -> Data:
     """Rounds as one set of rows; ``seen`` must hold all their sources."""
-    from tensorucb.learner.response._kernels import row_taste
+    from tensorucb.learner.response._kernels import row_likings
 
     own = np.array([r.own for r in rounds])
     sources = np.concatenate([r.sources for r in rounds])
@@ -114,24 +116,24 @@ def load(nodes: NodeFeatures, context: Context, seen: I64, rounds: Sequence[Roun
     met = np.zeros(nodes.n, dtype=np.bool_)
     met[rows] = True
     observed = np.flatnonzero(met)
-    target = (np.cumsum(met, dtype=np.int32) - 1)[rows].astype(np.int32)
-    mix, taste = context.mixture(own), np.zeros(rows.size)
+    number = (np.cumsum(met, dtype=np.int32) - 1)[rows].astype(np.int32)
+    mix, liking = context.mixture(own), np.zeros(rows.size)
     if nodes.preference is not None:
-        row_taste(pull_round, ptr, target, nodes.preference[observed], mix, taste)
+        row_likings(pull_round, ptr, number, nodes.preference[observed], mix, liking)
     crossed = nodes.crossed(context.k, sources)
     products = (own[pull_round][:, :, None] * crossed[:, None, :]).reshape(sources.size, -1)
     source = nodes.pulls(sources, mix[pull_round])
     return Data(
         ptr=ptr,
-        target=target,
+        target_number=number,
         outcome=np.concatenate([r.outcomes for r in rounds]),
         trials=np.concatenate([r.trials for r in rounds]),
-        taste=taste,
+        liking=liking,
         place=np.searchsorted(seen, sources),
         observed=observed,
         X=np.hstack([source, context.features(own)[pull_round], products]),
         Z=np.hstack([np.ones((sources.size, 1)), own[pull_round]]),
-        T=nodes.target[observed],
+        T=nodes.as_target[observed],
     )
 
 
@@ -160,21 +162,21 @@ class Sums:
     taste_slope: float
 
 
-def sums(data: Data, pull_logits: F64, target_logits: F64, taste: float) -> Sums:
-    """The sums where row (q, j) has the logit ``pull_logits[q] + target_logits[j] + taste · m``."""
+def sums(data: Data, pull_logits: F64, target_logits: F64, taste_weight: float) -> Sums:
+    """The sums where row (q, j) has the logit ``pull_logits[q] + target_logits[j] + taste_weight · m``."""
     from tensorucb.learner.response._kernels import accumulate
 
     pull_curvature, pull_slope = np.zeros((2, data.place.size))
     target_curvature, target_slope = np.zeros((2, data.observed.size))
     value, curvature, slope = accumulate(
         data.ptr,
-        data.target,
+        data.target_number,
         data.outcome,
         data.trials,
-        data.taste,
+        data.liking,
         pull_logits,
         target_logits,
-        taste,
+        taste_weight,
         pull_curvature,
         pull_slope,
         target_curvature,

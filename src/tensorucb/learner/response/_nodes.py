@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb._columns import expected_credit, log_ratio, standardised, taste_beyond_activity
+
 __all__ = ["NodeFeatures", "node_features"]
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
-# Half-saturation of a log rate ratio: credits a user must have before it counts.
-_SMOOTHING = 2.0
 # A heavy tail must not let one feature of one user outweigh everything.
 _LARGEST = 8.0
 # Weights of features times context features: more features than fit are replaced by their leading axes.
@@ -26,9 +26,9 @@ class NodeFeatures:
 
     Attributes
     ----------
-    source
+    as_source
         ``(n, d_s)``: features, past influence, then zeros in the columns that depend on the product.
-    target
+    as_target
         ``(n, d_t)``: features and past influence.
     credit, exposure, influence
         ``(n, k)`` past credit, ``(n, k)`` credit to be expected, ``(n,)`` the log of their ratio; or None.
@@ -38,8 +38,8 @@ class NodeFeatures:
         ``(d, d)`` principal axes of the features, the widest first.
     """
 
-    source: F64
-    target: F64
+    as_source: F64
+    as_target: F64
     credit: F64 | None
     exposure: F64 | None
     influence: F64 | None
@@ -54,20 +54,20 @@ class NodeFeatures:
     @property
     def n(self) -> int:
         """Number of nodes."""
-        return int(self.source.shape[0])
+        return int(self.as_source.shape[0])
 
     def crossed(self, k: int, rows: I64 | slice = slice(None)) -> F64:
         """``(n, c)`` features that respond to each of k context features: all, or as many leading axes as can be."""
-        d, features = len(self.axes), self.target[rows]
+        d, features = len(self.axes), self.as_target[rows]
         width = min(d, max(1, _MOST_CROSSINGS // k))
         return features if width == d else features @ self.axes[:, :width]
 
     def sources(self, mix: F64) -> F64:
         """``(n, d_s)`` features of all sources for one product with mixture ``mix``."""
-        X = self.source.copy()
+        X = self.as_source.copy()
         column = X.shape[1] - self.slots
         if self.credit is not None and self.exposure is not None and self.influence is not None:
-            X[:, column] = _ratio(self.credit @ mix, self.exposure @ mix) - self.influence
+            X[:, column] = log_ratio(self.credit @ mix, self.exposure @ mix) - self.influence
             column += 1
         if self.preference is not None:
             X[:, column] = self.preference @ mix
@@ -75,19 +75,19 @@ class NodeFeatures:
 
     def pulls(self, sources: I64, mixes: F64) -> F64:
         """``(q, d_s)`` features of some sources, each for its own mixture."""
-        X = self.source[sources]
+        X = self.as_source[sources]
         column = X.shape[1] - self.slots
         if self.credit is not None and self.exposure is not None and self.influence is not None:
             credit = np.einsum("qk,qk->q", self.credit[sources], mixes)
             expected = np.einsum("qk,qk->q", self.exposure[sources], mixes)
-            X[:, column] = _ratio(credit, expected) - self.influence[sources]
+            X[:, column] = log_ratio(credit, expected) - self.influence[sources]
             column += 1
         if self.preference is not None:
             X[:, column] = np.einsum("qk,qk->q", self.preference[sources], mixes)
         return X
 
-    def taste(self, mix: F64) -> F64:
-        """m_j(z) of all targets."""
+    def liking(self, mix: F64) -> F64:
+        """m_j(z) of all targets: their past taste for this product, beyond their activity."""
         return np.zeros(self.n) if self.preference is None else self.preference @ mix
 
 
@@ -103,21 +103,20 @@ def node_features(users: F64, taste: F64 | None, credit: F64 | None, exposure: F
     credit, exposure
         ``(n, k)`` responses credited to a user as a source, and chances to earn them, by topic; or both None.
     """
-    columns, influence, expected, preference = [_standard(users)], None, None, None
+    columns, influence, expected, preference = [users], None, None, None
     if taste is not None:
-        activity, liking = np.log1p(taste.sum(axis=1)), np.log1p(taste)
-        columns.append(_standard(activity[:, None]))
-        preference = liking - activity[:, None] * (liking.mean(axis=0) / max(float(activity.mean()), 1e-9))
+        columns.append(np.log1p(taste.sum(axis=1, keepdims=True)))
+        preference = taste_beyond_activity(taste)
     if credit is not None and exposure is not None:
-        expected = exposure * (float(credit.sum()) / max(float(exposure.sum()), 1e-9))
-        influence = _ratio(credit.sum(axis=1), expected.sum(axis=1))
-        columns.append(_standard(influence[:, None]))
-    X = _distinct(np.hstack(columns))
+        expected = expected_credit(credit, exposure)
+        influence = log_ratio(credit.sum(axis=1), expected.sum(axis=1))
+        columns.append(influence[:, None])
+    X = _distinct(np.clip(standardised(np.hstack(columns)), -_LARGEST, _LARGEST))
     axes = np.linalg.eigh(X.T @ X)[1][:, ::-1]
     slots = np.zeros((len(users), (taste is not None) + (influence is not None)))
     return NodeFeatures(
-        source=np.hstack([X, slots]),
-        target=X,
+        as_source=np.hstack([X, slots]),
+        as_target=X,
         credit=None if influence is None else credit,
         exposure=expected,
         influence=influence,
@@ -132,20 +131,3 @@ def _distinct(X: F64) -> F64:
     norms = np.sqrt(np.diag(products))
     repeated = (np.triu(np.abs(products), 1) > (1.0 - 1e-6) * np.outer(norms, norms)).any(axis=1)
     return X[:, X.any(axis=0) & ~repeated]
-
-
-def _ratio(credit: F64, expected: F64) -> F64:
-    ratio: F64 = np.log((credit + _SMOOTHING) / (expected + _SMOOTHING))
-    return ratio
-
-
-def _standard(values: F64) -> F64:
-    """Columns with mean 0 and deviation 1, constant ones 0, whatever their scale."""
-    # The largest entry first, so that squares neither overflow nor vanish.
-    peak = np.abs(values).max(axis=0, initial=0.0)
-    scaled = values / np.where(peak > 0.0, peak, 1.0)
-    centred = scaled - scaled.mean(axis=0)
-    deviation = centred.std(axis=0)
-    varies = deviation > 1e-12
-    standard: F64 = np.where(varies, centred / np.where(varies, deviation, 1.0), 0.0)
-    return np.clip(standard, -_LARGEST, _LARGEST)

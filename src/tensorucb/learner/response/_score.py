@@ -49,7 +49,7 @@ def score(
     alpha, beta, M = np.split(point.weights, [X.shape[1], X.shape[1] + features.size])
     a = X @ alpha + features @ beta + crossed @ (own @ M.reshape(own.size, crossed.shape[1]))
     a[state.seen] += point.effects @ z
-    b = nodes.target @ point.target_weights + point.targets + point.taste * nodes.taste(mix)
+    b = nodes.as_target @ point.target_weights + point.targets + point.taste_weight * nodes.liking(mix)
     p = np.empty(targets.size)
 
     def run(start: int, stop: int) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.learner.response._context import Context, context_of
-from tensorucb.learner.response._log import Round
+from tensorucb.learner.response._log import Told
 from tensorucb.learner.response._nodes import NodeFeatures
 from tensorucb.learner.response._settings import ResponseSettings
 
@@ -31,15 +31,15 @@ class Point:
         ``(sources seen, 1 + k)``: d_i, each source's own effect and own response to each mode's features.
     target_weights, targets
         ``(d_t,)`` and ``(n,)``: γ and b_j.
-    taste
-        g.
+    taste_weight
+        g, the weight of a target's liking m_j(x).
     """
 
     weights: F64
     effects: F64
     target_weights: F64
     targets: F64
-    taste: float
+    taste_weight: float
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class ResponseState:
     effect_covariances, gains
         Of each source seen: V, the covariance of d_i given θ, and K, how d_i follows θ: ``(1 + k, P)``.
     log
-        What is kept for refits, one `Round` per distinct context.
+        What is kept for refits, one `Told` per distinct context.
     rounds, next_fit
         Rounds learned, and the round of the next refit.
     """
@@ -108,7 +108,7 @@ class ResponseState:
     weight_covariance: F64
     effect_covariances: F64
     gains: F64
-    log: tuple[Round, ...] = ()
+    log: tuple[Told, ...] = ()
     rounds: int = 0
     next_fit: int = 1
 
@@ -124,7 +124,7 @@ def weight_groups(settings: ResponseSettings, nodes: NodeFeatures, context: Cont
         *((size, settings.context_variance) for size in context.sizes),
         *((width, settings.joint_variance) for width in context.widths),
     ]
-    groups.insert(0, (nodes.source.shape[1], settings.source_variance))
+    groups.insert(0, (nodes.as_source.shape[1], settings.source_variance))
     groups += [(size * c, settings.response_variance) for size in context.sizes]
     sizes, variances = zip(*groups, strict=True)
     return np.repeat(np.arange(len(sizes)), sizes), np.array(variances)
@@ -134,7 +134,7 @@ def start(settings: ResponseSettings, nodes: NodeFeatures, vectors: tuple[F64, .
     """The state before the first round; ``vectors``: the first context, whose sizes and scale it takes."""
     context = context_of(vectors, settings.rank)
     groups, variances = weight_groups(settings, nodes, context)
-    d, P, k, n = nodes.source.shape[1], groups.size, context.k, nodes.n
+    d, P, k, n = nodes.as_source.shape[1], groups.size, context.k, nodes.n
     means = np.zeros(P)
     means[d] = settings.base_logit
     if nodes.influence is not None:
@@ -142,7 +142,7 @@ def start(settings: ResponseSettings, nodes: NodeFeatures, vectors: tuple[F64, .
         means[column - 1] = settings.trust * nodes.influence.std()
         means[column] = settings.trust
     own = np.append(settings.own_variance, np.full(k, settings.own_response_variance))
-    d_t = nodes.target.shape[1]
+    d_t = nodes.as_target.shape[1]
     prior = Prior(
         means=means,
         groups=groups,

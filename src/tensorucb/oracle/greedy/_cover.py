@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.oracle._constraints import Problem
+from tensorucb.oracle._constraints import SeedProblem
 from tensorucb.oracle.greedy._kernels import (
     direct_take,
     frequent_nodes,
@@ -69,7 +69,7 @@ def _reduce(collection: Collection, allowed: NDArray[np.uint8], wanted: int) -> 
 
 
 def greedy_cover(
-    collection: Collection, problem: Problem, sentinels: NDArray[np.int64], *, noisy: bool = False
+    collection: Collection, problem: SeedProblem, sentinels: NDArray[np.int64], *, noisy: bool = False
 ) -> Cover:
     """Greedy on the stored sets; marked nodes (forced ones, ``sentinels``) cover ``collection.base`` sets already.
 
@@ -83,7 +83,7 @@ def greedy_cover(
     return _unpriced(collection, problem, rest, noisy)
 
 
-def _unpriced(collection: Collection, problem: Problem, rest: Problem, noisy: bool) -> Cover:
+def _unpriced(collection: Collection, problem: SeedProblem, rest: SeedProblem, noisy: bool) -> Cover:
     wanted = max(1024, 32 * problem.picks) if problem.groups is None else problem.n
     graph, p = collection.sampler.graph, collection.sampler.probabilities
     left_worth = problem.direct_worth()
@@ -97,8 +97,8 @@ def _unpriced(collection: Collection, problem: Problem, rest: Problem, noisy: bo
             room = rest.room.copy()
         marginal, worth = view.marginal.copy(), left_worth.copy()
         chosen, gains, left, bound, exact = pick(
-            *view.index, marginal, view.floor, rest.picks, problem.picks, group, room, noisy,
-            view.nodes, graph.out_offsets, graph.targets, p, worth,
+            view.index, marginal, view.floor, rest.picks, problem.picks, group, room, noisy,
+            view.nodes, (graph.out_offsets, graph.targets, p), worth,
         )  # fmt: skip
         if exact or view.floor == 0:
             break
@@ -109,7 +109,7 @@ def _unpriced(collection: Collection, problem: Problem, rest: Problem, noisy: bo
     return Cover(view.nodes[chosen], gains, covered, left, min(collection.sets, collection.base + int(bound)))
 
 
-def _priced(collection: Collection, problem: Problem, rest: Problem) -> Cover:
+def _priced(collection: Collection, problem: SeedProblem, rest: SeedProblem) -> Cover:
     view = _reduce(collection, rest.allowed, problem.n)
     runs = _by_weight(view, rest) if problem.groups is None else _by_density(view, rest)
     chosen, gains, marginal = max(runs, key=lambda run: int(run[1].sum()))
@@ -119,7 +119,7 @@ def _priced(collection: Collection, problem: Problem, rest: Problem) -> Cover:
 _Run = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
 
-def _by_weight(view: _Reduced, problem: Problem) -> list[_Run]:
+def _by_weight(view: _Reduced, problem: SeedProblem) -> list[_Run]:
     """Chosen candidates, their gains and all marginals afterwards: from nothing, and from the best single one."""
     assert problem.costs is not None
     cost, weight = problem.costs[view.nodes], problem.weights[view.nodes]
@@ -128,11 +128,11 @@ def _by_weight(view: _Reduced, problem: Problem) -> list[_Run]:
     starts = [-1] if affordable.size == 0 else [-1, int(affordable[np.argmax(view.marginal[affordable])])]
     for first in starts:
         marginal = view.marginal.copy()
-        runs.append((*pick_priced(*view.index, marginal, cost, weight, problem.budget, problem.picks, first), marginal))
+        runs.append((*pick_priced(view.index, marginal, cost, weight, problem.budget, problem.picks, first), marginal))
     return runs
 
 
-def _by_density(view: _Reduced, problem: Problem) -> list[_Run]:
+def _by_density(view: _Reduced, problem: SeedProblem) -> list[_Run]:
     """The same for a budget with quotas: once for each least density."""
     assert problem.costs is not None
     assert problem.groups is not None
@@ -140,14 +140,14 @@ def _by_density(view: _Reduced, problem: Problem) -> list[_Run]:
     runs = []
     for density in problem.thresholds(view.nodes, view.marginal):
         marginal, room = view.marginal.copy(), problem.room.copy()
-        picked = pick_dense(*view.index, marginal, cost, problem.budget, problem.picks, group, room, density)
+        picked = pick_dense(view.index, marginal, cost, problem.budget, problem.picks, group, room, density)
         runs.append((*picked, marginal))
     return runs
 
 
 def _bounded(  # the least of the bounds before the first and after the last pick
     collection: Collection,
-    problem: Problem,
+    problem: SeedProblem,
     view: _Reduced,
     marginal: NDArray[np.int64],
     chosen: NDArray[np.int64],

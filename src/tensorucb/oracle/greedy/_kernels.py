@@ -1,8 +1,15 @@
 """Greedy maximum coverage over RR sets, and the direct objective's marginals.
 
-Glossary: a *candidate* is a node that may still be picked, numbered ``0 .. c``; ``marginal[c]`` the sets that
-it would newly cover; ``floor`` an upper bound of the marginal of every node that is no candidate;
-``worth[j]`` the value of ``j`` times the probability that no seed activates it directly.
+Glossary
+    c            a candidate: a node that may still be picked, by its number; ``nodes[c]`` is its row
+    i, j         a set, and a place in its row of ``reduced``
+    index        ``(offsets, reduced, rows, starts, sets)``: the candidates of each of ``rows`` sets, and the sets of
+                 each candidate, both in compressed rows
+    marginal[c]  the sets that c would newly cover
+    floor        an upper bound of the marginal of every node that is no candidate
+    group, room  ``group[level, c]``: a group of c on each level; ``room``: how many more each group may have
+    network      ``(out_offsets, targets, p)``
+    worth[j]     the value of node j times the probability that no seed activates it directly
 
 Sampling noise: a candidate that newly covers ``g`` sets does so with a standard error of ``√g``. Candidates within one
 standard error of the best, or within ``NOISE`` sets of it where that is more, are not told apart by the samples: 16
@@ -189,23 +196,7 @@ def _fits(c, group, room):  # type: ignore[no-untyped-def]
 
 @numba.njit(**KERNEL)
 def pick(  # type: ignore[no-untyped-def]
-    offsets,
-    reduced,
-    rows,
-    starts,
-    sets,
-    marginal,
-    floor,
-    picks,
-    bound_picks,
-    group,
-    room,
-    noisy,
-    nodes,
-    out_offsets,
-    targets,
-    p,
-    worth,
+    index, marginal, floor, picks, bound_picks, group, room, noisy, nodes, network, worth
 ):
     """Greedy: ``picks`` candidates within the ``room`` (consumed) of all ``group[:, c]`` (if any), and their gains.
 
@@ -214,6 +205,8 @@ def pick(  # type: ignore[no-untyped-def]
     estimate of the most that the picks then left out would cover; the least prefix bound, for ``bound_picks`` nodes
     more than a prefix; whether every pick was made in view of the best of all nodes, not only of the candidates.
     """
+    offsets, reduced, rows, starts, sets = index
+    out_offsets, targets, p = network
     covered = np.zeros(rows, np.uint8)
     chosen = np.empty(picks, np.int64)
     gains = np.zeros(picks, np.int64)
@@ -263,8 +256,9 @@ def pick(  # type: ignore[no-untyped-def]
 
 
 @numba.njit(**KERNEL)
-def pick_priced(offsets, reduced, rows, starts, sets, marginal, cost, weight, budget, picks, first):  # type: ignore[no-untyped-def]
+def pick_priced(index, marginal, cost, weight, budget, picks, first):  # type: ignore[no-untyped-def]
     """Greedy by marginal per weight among what the budget still buys, after the candidate ``first`` (none if -1)."""
+    offsets, reduced, rows, starts, sets = index
     covered = np.zeros(rows, np.uint8)
     chosen = np.empty(picks, np.int64)
     gains = np.zeros(picks, np.int64)
@@ -294,14 +288,13 @@ def _lower(density, last):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(**KERNEL)
-def pick_dense(  # type: ignore[no-untyped-def]
-    offsets, reduced, rows, starts, sets, marginal, cost, budget, picks, group, room, density
-):
+def pick_dense(index, marginal, cost, budget, picks, group, room, density):  # type: ignore[no-untyped-def]
     """Greedy by marginal among what budget and room allow and what covers at least ``density`` sets for its cost.
 
     When none is left the density falls, to a 64th and then to 0. Of equal candidates the cheaper one. ``room`` is
     consumed.
     """
+    offsets, reduced, rows, starts, sets = index
     covered = np.zeros(rows, np.uint8)
     chosen = np.empty(picks, np.int64)
     gains = np.zeros(picks, np.int64)
@@ -332,10 +325,9 @@ def pick_dense(  # type: ignore[no-untyped-def]
 
 
 @numba.njit(**KERNEL)
-def direct_dense(  # type: ignore[no-untyped-def]
-    nodes, gain, cost, budget, picks, group, room, density, out_offsets, targets, p, worth
-):
+def direct_dense(nodes, gain, cost, budget, picks, group, room, density, network, worth):  # type: ignore[no-untyped-def]
     """:func:`pick_dense` for direct gains: an old ``gain[c]`` is an upper bound, so only the best one is renewed."""
+    out_offsets, targets, p = network
     chosen = np.empty(picks, np.int64)
     gains = np.zeros(picks)
     age = np.zeros(nodes.size, np.int64)

@@ -2,12 +2,18 @@
 
 An RR set of a root ``v`` holds every node that reaches ``v`` over live edges, so the walk follows in-edges backwards.
 
-Glossary: ``p`` edge probabilities in the graph's order; ``bits`` their bit patterns; ``peak[v]`` a byte that
-stands for an upper bound ``tops[peak[v]]`` of the probabilities into ``v``, at most an eighth too large; ``needs`` the
-bound in units of 1/256, eight times in a word, 0 where it is too large for that; ``inverses`` is ``1 / log(1 - top)``;
-nodes of an in-degree above ``reaches`` are skipped over geometrically; ``state[u]`` is free, marked (a walk that meets
-``u`` stops there) or next to a marked node, which reaches ``u`` with probability ``chance[u]``; in the current set or
-not.
+Glossary
+    v, u        a node of the set whose in-edges are decided, and the source of one of them
+    e, i        numbers of in-edges (sorted by target)
+    p, bits     edge probabilities in the graph's order, and their bit patterns
+    peak[v]     a byte c that stands for ``tops[c]``, an upper bound of the probabilities into v, at most an eighth too
+                large
+    needs[c]    the bound in units of 1/256, eight times in a word; 0 where it is too large for that
+    inverses    1 / log(1 - top)
+    reaches[c]  nodes of a larger in-degree are skipped over geometrically
+    state[u]    free, marked (a walk that meets u stops there) or next to a marked node, which reaches u with
+                probability ``chance[u]``; in the current set or not
+    s, r        the state of a set's random stream, and 64 random bits drawn from it
 
 Resolution: three ways decide an edge, by its target's bound. Below 0.5, eight edges share a draw: a byte each,
 and 53 more bits for an edge whose byte lets it hope. From 0.5 on, two edges share a draw of 32 bits each, so
@@ -152,45 +158,100 @@ def _nearest(v, in_offsets, in_edges, in_sources, p, state, chance, draw):  # ty
 
 
 @numba.njit(**KERNEL)
-def sample_sets(  # type: ignore[no-untyped-def]
-    in_offsets,
-    in_edges,
-    in_sources,
-    p,
-    peak,
-    tops,
-    needs,
-    inverses,
-    reaches,
-    cumulative,
-    key,
-    first,
-    count,
-    state,
-    chance,
-    credit,
-    hits,
-    store,
-    limit,
-    horizon,
-):
+def sample_sets(network, tables, marks, cumulative, key, first, count, store, limit, horizon):  # type: ignore[no-untyped-def]
     """RR sets ``first .. first + count``: the members and lengths of those that meet no marked node.
 
     ``hits[credit[u]]`` counts the sets that stopped at the marked node ``u``. With ``store`` false only hits
     are counted. Sampling ends before the set whose members would exceed ``limit``. A walk expands at most
     ``horizon`` nodes. Edges from marked nodes are decided as soon as a node joins the set, before any other edge into
-    it, which spares the walk the rest; they are passed over later. ``p`` is in in-edge order if ``in_edges`` is empty.
-    Returns members, lengths, the number of sets done, and the number of nodes expanded.
+    it, which spares the walk the rest; they are passed over later. ``cumulative`` (empty for equal ones) are the sums
+    of the values by which roots are drawn. Returns members, lengths, the number of sets done, and of nodes expanded.
+
+    The steps are closures, since numba counts references to arrays that are passed to functions, which would take
+    longer than the steps themselves. Each takes and returns ``size``, the end of the set, and ``s``, the state of
+    its random stream; ``ends`` says that a marked node was met, by way of the last member.
     """
-    n = in_offsets.size - 1
+    in_offsets, in_edges, in_sources, p, peak = network
+    tops, needs, inverses, reaches = tables
+    state, chance, credit, hits = marks
     scattered = in_edges.size > 0
-    capacity = n + 1024
-    members = np.empty(capacity, np.int32)
+    n = in_offsets.size - 1
+    members = np.empty(n + 1024, np.int32)
     lengths = np.empty(count if store else 0, np.int32)
-    size = 0
-    kept = 0
-    work = 0
-    done = 0
+
+    def join(u, size, s):  # type: ignore[no-untyped-def]
+        """Add ``u`` to the set, unless it is there."""
+        was, ends = state[u], False
+        if was == _FREE:
+            state[u] = _IN
+            members[size] = u
+            size += 1
+        elif was == _NEXT:
+            state[u] = _NEXT | _IN
+            members[size] = u
+            size += 1
+            ends = unit(mix64(s)) < chance[u]
+            s += GOLDEN
+        return size, s, ends
+
+    def toss_eight(e, stop, need, size, s):  # type: ignore[no-untyped-def]
+        """In-edges ``e .. stop``, eight at a draw."""
+        ends = False
+        while e < stop and not ends:
+            r = mix64(s)
+            s += GOLDEN
+            # The sign of each byte that is less than its share of ``need``, for the edges there are.
+            hopes = ~((r | _SIGNS) - need) & ~r & _SIGNS
+            if e + 8 > stop:
+                hopes &= (np.uint64(1) << (np.uint64(stop - e) << _S3)) - np.uint64(1)
+            while hopes != _NONE and not ends:
+                sign = hopes & (~hopes + np.uint64(1))
+                hopes ^= sign
+                place = ((sign >> _S7) * _PLACE) >> _S56
+                x = (r >> (place << _S3)) & _BYTE
+                fine = mix64(s)
+                s += GOLDEN
+                i = e + np.int64(place)
+                if (np.float64(x) + unit(fine)) * _STEP8 < p[in_edges[i] if scattered else i]:
+                    size, s, ends = join(in_sources[i], size, s)
+            e += 8
+        return size, s, ends
+
+    def toss_two(e, stop, size, s):  # type: ignore[no-untyped-def]
+        """In-edges ``e .. stop``, two at a draw."""
+        ends = False
+        while e < stop and not ends:
+            r = mix64(s)
+            s += GOLDEN
+            if np.float64(r & _LOW) * _STEP32 < p[in_edges[e] if scattered else e]:
+                size, s, ends = join(in_sources[e], size, s)
+            e += 1
+            if e < stop and not ends and np.float64(r >> _S32) * _STEP32 < p[in_edges[e] if scattered else e]:
+                size, s, ends = join(in_sources[e], size, s)
+            e += 1
+        return size, s, ends
+
+    def leap(e, stop, top, inverse, size, s):  # type: ignore[no-untyped-def]
+        """In-edges ``e .. stop``, most of them skipped over geometrically."""
+        ends, position, last = False, np.float64(e) - 1.0, np.float64(stop)
+        while not ends:
+            # log of a number in (0, 1]: never of zero.
+            skip = math.log(1.0 - unit(mix64(s))) * inverse
+            s += GOLDEN
+            # Before the floor, a 64-bit whole number: what a larger skip becomes differs between CPUs.
+            if skip >= last - position:
+                break
+            position += 1.0 + math.floor(skip)
+            if position >= last:
+                break
+            i = np.int64(position)
+            r = mix64(s)
+            s += GOLDEN
+            if unit(r) * top < p[in_edges[i] if scattered else i]:
+                size, s, ends = join(in_sources[i], size, s)
+        return size, s, ends
+
+    size = kept = work = done = 0
     while done < count:
         s = stream(key, first + done)
         root = _root(mix64(s), n, cumulative)
@@ -199,139 +260,28 @@ def sample_sets(  # type: ignore[no-untyped-def]
             hits[credit[root]] += 1
             done += 1
             continue
-        start = size
-        if size + n > capacity:
-            capacity = max(2 * capacity, size + n)
-            grown = np.empty(capacity, np.int32)
+        if size + n > members.size:
+            grown = np.empty(max(2 * members.size, size + n), np.int32)
             grown[:size] = members[:size]
             members = grown
-        cursor = start
-        members[size] = root
-        size += 1
-        met = np.int64(-1)
-        if state[root] == _NEXT:
-            fate = mix64(s)
-            s += GOLDEN
-            if unit(fate) < chance[root]:
-                met = root
-        state[root] |= _IN
-        end = start + horizon
-        while cursor < size and cursor < end and met < 0:
+        start = cursor = size
+        size, s, ends = join(root, size, s)
+        while cursor < size and cursor < start + horizon and not ends:
             v = members[cursor]
             cursor += 1
-            e = in_offsets[v]
-            stop = in_offsets[v + 1]
-            c = peak[v]
-            if stop - e <= reaches[c] and needs[c] != _NONE:
-                need = needs[c]
-                while e < stop:
-                    r = mix64(s)
-                    s += GOLDEN
-                    # The sign of each byte that is less than its share of ``need``, for the edges there are.
-                    hopes = ~((r | _SIGNS) - need) & ~r & _SIGNS
-                    if e + 8 > stop:
-                        hopes &= (np.uint64(1) << (np.uint64(stop - e) << _S3)) - np.uint64(1)
-                    while hopes != _NONE:
-                        sign = hopes & (~hopes + np.uint64(1))
-                        hopes ^= sign
-                        place = ((sign >> _S7) * _PLACE) >> _S56
-                        x = (r >> (place << _S3)) & _BYTE
-                        fine = mix64(s)
-                        s += GOLDEN
-                        i = e + np.int64(place)
-                        if (np.float64(x) + unit(fine)) * _STEP8 < p[in_edges[i] if scattered else i]:
-                            u = in_sources[i]
-                            if state[u] == _FREE:
-                                state[u] = _IN
-                                members[size] = u
-                                size += 1
-                            elif state[u] == _NEXT:
-                                state[u] = _NEXT | _IN
-                                members[size] = u
-                                size += 1
-                                fate = mix64(s)
-                                s += GOLDEN
-                                if unit(fate) < chance[u]:
-                                    met = np.int64(u)
-                                    break
-                    if met >= 0:
-                        break
-                    e += 8
-            elif needs[c] == _NONE:
-                while e < stop:
-                    r = mix64(s)
-                    s += GOLDEN
-                    if np.float64(r & _LOW) * _STEP32 < p[in_edges[e] if scattered else e]:
-                        u = in_sources[e]
-                        if state[u] == _FREE:
-                            state[u] = _IN
-                            members[size] = u
-                            size += 1
-                        elif state[u] == _NEXT:
-                            state[u] = _NEXT | _IN
-                            members[size] = u
-                            size += 1
-                            fate = mix64(s)
-                            s += GOLDEN
-                            if unit(fate) < chance[u]:
-                                met = np.int64(u)
-                                break
-                    e += 1
-                    if e < stop and np.float64(r >> _S32) * _STEP32 < p[in_edges[e] if scattered else e]:
-                        u = in_sources[e]
-                        if state[u] == _FREE:
-                            state[u] = _IN
-                            members[size] = u
-                            size += 1
-                        elif state[u] == _NEXT:
-                            state[u] = _NEXT | _IN
-                            members[size] = u
-                            size += 1
-                            fate = mix64(s)
-                            s += GOLDEN
-                            if unit(fate) < chance[u]:
-                                met = np.int64(u)
-                                break
-                    e += 1
+            e, stop, c = in_offsets[v], in_offsets[v + 1], peak[v]
+            if needs[c] == _NONE:
+                size, s, ends = toss_two(e, stop, size, s)
+            elif stop - e <= reaches[c]:
+                size, s, ends = toss_eight(e, stop, needs[c], size, s)
             else:
-                top = tops[c]
-                inverse = inverses[c]
-                position = np.float64(e) - 1.0
-                last = np.float64(stop)
-                while True:
-                    r = mix64(s)
-                    s += GOLDEN
-                    # log of a number in (0, 1]: never of zero.
-                    skip = math.log(1.0 - unit(r)) * inverse
-                    # Before the floor, a 64-bit whole number: what a larger skip becomes differs between CPUs.
-                    if skip >= last - position:
-                        break
-                    position += 1.0 + math.floor(skip)
-                    if position >= last:
-                        break
-                    e = np.int64(position)
-                    r = mix64(s)
-                    s += GOLDEN
-                    if unit(r) * top < p[in_edges[e] if scattered else e]:
-                        u = in_sources[e]
-                        if state[u] == _FREE:
-                            state[u] = _IN
-                            members[size] = u
-                            size += 1
-                        elif state[u] == _NEXT:
-                            state[u] = _NEXT | _IN
-                            members[size] = u
-                            size += 1
-                            fate = mix64(s)
-                            s += GOLDEN
-                            if unit(fate) < chance[u]:
-                                met = np.int64(u)
-                                break
+                size, s, ends = leap(e, stop, tops[c], inverses[c], size, s)
         for j in range(start, size):
             state[members[j]] &= _OUT
         work += cursor - start
-        if met >= 0:
-            hits[credit[_nearest(met, in_offsets, in_edges, in_sources, p, state, chance, mix64(s))]] += 1
+        if ends:
+            nearest = _nearest(members[size - 1], in_offsets, in_edges, in_sources, p, state, chance, mix64(s))
+            hits[credit[nearest]] += 1
             size = start
         elif not store:
             size = start

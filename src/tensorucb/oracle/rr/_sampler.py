@@ -144,31 +144,16 @@ class Sampler:
     ) -> Batch:
         """Sets ``first .. first + count``, up to the one whose members would bring the stored ones past ``limit``."""
         free = list(self._states)
-        n = self.graph.n_nodes
+        graph, reach = self.graph, self.graph.n_nodes if horizon is None else horizon
+        network = (graph.in_offsets, self._order, graph.in_sources, self._p, self._peaks[0])
 
         def run(start: int, stop: int, room: int = limit) -> tuple[int, int, NDArray[np.int64], tuple[object, ...]]:
             state = free.pop()
             hits = np.zeros(max(1, self._marked.size), dtype=np.int64)
             try:
-                out = sample_sets(
-                    self.graph.in_offsets,
-                    self._order,
-                    self.graph.in_sources,
-                    self._p,
-                    self._peaks[0],
-                    *self._tables,
-                    self._cumulative,
-                    key,
-                    start,
-                    stop - start,
-                    state,
-                    self._chance,
-                    self._credit,
-                    hits,
-                    store,
-                    room,
-                    n if horizon is None else horizon,
-                )
+                marks = (state, self._chance, self._credit, hits)
+                count = stop - start
+                out = sample_sets(network, self._tables, marks, self._cumulative, key, start, count, store, room, reach)
             finally:
                 free.append(state)
             return start, stop, hits, out

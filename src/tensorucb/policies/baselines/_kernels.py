@@ -106,7 +106,7 @@ def add_product_bounds(sources, targets, left, right, P, c, out):  # type: ignor
 
 @numba.njit(**KERNEL)
 def reached_sums(starts, offsets, heads, row_of, n_nodes, features, sums):  # type: ignore[no-untyped-def]
-    """Sum the features of everyone whom each start reaches over live edges, itself included.
+    """Sum the features of everyone that each start reaches over live edges, itself included.
 
     Live edges are compressed rows: those of ``starts[a]`` are ``heads[offsets[a]:offsets[a + 1]]``; ``row_of[v]`` is
     v's position in ``starts`` or -1.

@@ -1,1 +1,0 @@
-"""The posterior that is joint over ranks."""
