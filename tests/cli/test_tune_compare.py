@@ -48,6 +48,15 @@ def test_tune_names_an_unknown_policy(data, capsys):
     assert "no policy 'Linucb'" in capsys.readouterr().err
 
 
+def test_compare_with_some_policies_only(data, tmp_path, capsys):
+    sizes = ("--rounds", "3", "--runs", "1", "--validation-rounds", "1", "--json", "--out", str(tmp_path))
+    assert not run("compare", "--data", str(data), "--policy", "HighDegree", "--policy", "CUCB", *sizes)
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert {row["policy"] for row in rows} == {"TensorUCB", "HighDegree", "CUCB", "product-blind oracle"}
+    assert run("compare", "--data", str(data), "--policy", "Cucb", "--out", str(tmp_path)) == 1
+    assert "no policy 'Cucb'" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_compare_prints_a_row_for_everybody(data, tmp_path, capsys):
     sizes = ("--rounds", "12", "--runs", "2", "--validation-rounds", "2", "--json", "--out", str(tmp_path))

@@ -31,9 +31,13 @@ from tensorucb.cli._network import (
 from tensorucb.cli._options import MANY, Json, Seed
 from tensorucb.cli._output import check_output_directory, emit_json, print_table, say, shown
 from tensorucb.cli._progress import Progress
+from tensorucb.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from tensorucb.experiments import Environment, WorldSettings
+    from tensorucb.policies import Policy
 
 __all__ = ["compare"]
 
@@ -53,6 +57,10 @@ def compare(
             "yet another network, and intervals are over networks.",
         ),
     ] = 1,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this policy, beside TensorUCB; may be given several times. By default all take part."),
+    ] = None,
     min_actions: MinActions = 0,
     truth_prior: TruthPrior = None,
     cold_start: Annotated[
@@ -104,7 +112,7 @@ def compare(
         )
         comparison = experiments.Comparison(
             environment,
-            experiments.strategy_contestants() if strategies else experiments.contestants(),
+            _wanted(experiments.strategy_contestants() if strategies else experiments.contestants(), policy),
             out,
             **size,
             seed=seed,
@@ -127,6 +135,14 @@ def compare(
             experiments.write_rows(out / "decisions.csv", rows)
             plots.save_figure(plots.regret_curves(experiment), out, "decisions")
     _report(rows, described, json=json, out=out)
+
+
+def _wanted(known: Mapping[str, Policy], names: Sequence[str] | None) -> dict[str, Policy]:
+    """Ours and the policies named; all of them if none is."""
+    unknown = [name for name in names or () if name not in known]
+    if unknown:
+        raise InputError(f"there is no policy {unknown[0]!r} to compare. Known: {', '.join(known)}.")
+    return {label: policy for label, policy in known.items() if not names or label in ("TensorUCB", *names)}
 
 
 def _further(
