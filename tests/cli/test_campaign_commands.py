@@ -232,7 +232,7 @@ def test_tables_for_people(folder):
         (("create", "x", "--edges", "edges.csv", "--policy", "Guess"), 1, "must be one of"),
         (("create", "x", "--edges", "edges.csv", "--policy", "LinUCB", "--settings", "{"), 1, "JSON"),
         (("create", "x", "--edges", "edges.csv", "--policy", "LinUCB", "--settings", "[1]"), 1, "JSON object"),
-        (("create", "x", "--edges", "edges.csv", "--policy", "DriftAlarm"), 1, "must be one of COIN"),
+        (("create", "x", "--edges", "edges.csv", "--policy", "DriftAlarm"), 1, "must be one of TensorUCB"),
         (("create", "x", "--edges", "products.csv"), 1, "no column"),
         (("status", "--storage", "sqlite:///none.db"), 1, "no store"),
         (("export", "spring", "--out", "edges.csv"), 1, "'edges.csv' is a file"),
