@@ -6,11 +6,8 @@ Features and learner both need these, and neither may import the other.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-__all__ = ["expected_credit", "log_ratio", "standardised", "taste_beyond_activity"]
-
-F64 = NDArray[np.float64]
+from tensorucb.arrays import F64
 
 # Credits a user must have earned before the ratio to what was expected counts by half.
 _SMOOTHING = 2.0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import I64
 from tensorucb.campaign._catalogue import check_sizes, strategy_names
 from tensorucb.campaign._choice import Choice, choose_users, of_sources
 from tensorucb.campaign._constraints import Constraints, constrain
@@ -25,7 +26,6 @@ from tensorucb.store._protocol import CampaignRecord, RoundRecord
 if TYPE_CHECKING:
     from tensorucb.campaign._campaign import Campaign
 
-Rows = NDArray[np.int64]
 
 _ATTEMPTS = 8
 
@@ -186,7 +186,7 @@ def propose(handle: Handle, world: World, request: Request, past: Past, now: flo
     held = _hold_out(rules, rows, request.holdout, rng)
     tried, label = world.rows(past.contacted), product_label(request.context.to_payload()["vectors"])
 
-    def outlook(contacted: Rows, given: Rows) -> Outlook:
+    def outlook(contacted: I64, given: I64) -> Outlook:
         p = of_sources(world.graph, choice.means, given)
         return foresee(world.graph, p, contacted, request.objective, past, tried, label, rng)
 
@@ -203,7 +203,7 @@ def propose(handle: Handle, world: World, request: Request, past: Past, now: flo
     return Proposal(number, now, payload, collect_evidence(world, rules, choice, shown))
 
 
-def _of_others(shadow: Rows, strategies: tuple[int, ...] | None, places: Rows) -> tuple[Rows, Rows]:
+def _of_others(shadow: I64, strategies: tuple[int, ...] | None, places: I64) -> tuple[I64, I64]:
     """Who was contacted by others, and for each user of the network the strategy they got or would get."""
     if np.unique(shadow).size < shadow.size:
         raise InputError("shadow names a user twice; name each once.")
@@ -214,7 +214,7 @@ def _of_others(shadow: Rows, strategies: tuple[int, ...] | None, places: Rows) -
 
 
 def _payload(
-    world: World, request: Request, rules: Constraints, choice: Choice, held: Rows, contacted: Rows, given: Rows
+    world: World, request: Request, rules: Constraints, choice: Choice, held: I64, contacted: I64, given: I64
 ) -> dict[str, Any]:
     """What the log keeps of a round: all that replay, reports and forgetting need, by users' keys."""
     payload: dict[str, Any] = {
@@ -245,7 +245,7 @@ def _payload(
     return payload
 
 
-def _gains(world: World, rows: Rows, held: Rows, outlook: Outlook) -> NDArray[np.float64]:
+def _gains(world: World, rows: I64, held: I64, outlook: Outlook) -> NDArray[np.float64]:
     """What each chosen user adds to the expected number; of those held out, the direct responses they would add."""
     if not held.size:
         return outlook.gains
@@ -259,7 +259,7 @@ def _gains(world: World, rows: Rows, held: Rows, outlook: Outlook) -> NDArray[np
     return gains
 
 
-def _hold_out(rules: Constraints, rows: Rows, share: float, rng: np.random.Generator) -> Rows:
+def _hold_out(rules: Constraints, rows: I64, share: float, rng: np.random.Generator) -> I64:
     """That share of the chosen users, at random; those in must_include are always contacted."""
     free = rows[~np.isin(rows, rules.must_include)]
     count = min(round(share * rows.size), free.size, rows.size - 1)

@@ -7,17 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tensorucb.arrays import F64, I64
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._world import World, as_id_array, seal, unseal
 from tensorucb.checks import check_array, check_id, check_mapping, check_sequence, plain, shown
 from tensorucb.errors import InputError, ShapeError, UnknownIdError
 from tensorucb.policies import Product
 from tensorucb.policies._inputs import as_modes
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 PLURAL = {"product": "products", "strategy": "strategies"}
 """What a catalogue holds, by kind: the name of its blob, and the end of the method that adds to it."""
@@ -39,8 +37,8 @@ class Catalogue:
 
     kind: str
     ids: tuple[int | str, ...] = ()
-    features: Floats | None = None
-    costs: Floats = field(default_factory=lambda: np.empty(0))
+    features: F64 | None = None
+    costs: F64 = field(default_factory=lambda: np.empty(0))
 
     def index(self, entry: int | str) -> int:
         """The place of an entry."""
@@ -51,11 +49,11 @@ class Catalogue:
             )
         return self.ids.index(entry)
 
-    def vector(self, entry: int | str) -> Floats:
+    def vector(self, entry: int | str) -> F64:
         """Features of an entry."""
         at = self.index(entry)
         assert self.features is not None
-        vector: Floats = self.features[at]
+        vector: F64 = self.features[at]
         return vector
 
     def some(self, entries: list[int | str]) -> Catalogue:
@@ -82,7 +80,7 @@ class Catalogue:
         ids = (*self.ids, *(fresh[i] for i in new))
         return Catalogue(self.kind, ids, np.concatenate(rows), np.concatenate([self.costs, prices[new]]))
 
-    def _check_same(self, entry: int | str, features: Floats, cost: float) -> None:
+    def _check_same(self, entry: int | str, features: F64, cost: float) -> None:
         if entry not in self.ids:
             return
         same = np.array_equal(self.vector(entry), features)
@@ -122,7 +120,7 @@ class Context:
 
     product: int | str | None
     strategy: int | str | None
-    vectors: tuple[Floats, ...]
+    vectors: tuple[F64, ...]
     cost: float = 0.0
 
     def to_payload(self) -> dict[str, Any]:
@@ -158,7 +156,7 @@ def read_context(given: Any, products: Catalogue, strategies: Catalogue) -> Cont
     return context if strategy is None else with_strategy(context, strategy, strategies)
 
 
-def _vector(part: Any) -> Floats:
+def _vector(part: Any) -> F64:
     return check_array("a part of the product", part, ("d",), hint="Each part is an id or a vector of features.")
 
 
@@ -226,7 +224,7 @@ def read_shadow(given: Any, offered: Catalogue | None) -> tuple[Any, tuple[int, 
     return list(named), tuple(offered.index(strategy) for strategy in named.values())
 
 
-def contexts(vectors: Sequence[Floats], features: Floats | None) -> list[Product]:
+def contexts(vectors: Sequence[F64], features: F64 | None) -> list[Product]:
     """The context of each strategy, as policies take it; without strategies one. The strategy always stands second."""
     first, *rest = vectors
     modes = [[first, *rest]] if features is None else [[first, row, *rest] for row in features]
@@ -240,7 +238,7 @@ def contexts_of(payload: Mapping[str, Any]) -> list[Product]:
     return contexts(vectors, None if offered is None else np.array(offered["vectors"], dtype=np.float64))
 
 
-def strategies_of(world: World, payload: Mapping[str, Any]) -> Rows:
+def strategies_of(world: World, payload: Mapping[str, Any]) -> I64:
     """For each user the place of the strategy they were contacted with; 0 for all others."""
     places = np.zeros(world.graph.n_nodes, dtype=np.int64)
     offered = payload.get("strategies")

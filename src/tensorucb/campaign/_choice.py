@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.campaign._catalogue import contexts
 from tensorucb.campaign._constraints import CANDIDATES, Constraints, check_choice
 from tensorucb.campaign._reach import untouched
@@ -28,19 +28,17 @@ from tensorucb.policies.beliefs import Beliefs, expected_probabilities
 from tensorucb.rng import stream_key
 from tensorucb.threads import thread_count
 
-Rows = NDArray[np.int64]
-Floats = NDArray[np.float64]
 _MEMORY = 2.0**31  # bytes for samples of cascades
 
 
-def of_sources(graph: Graph, values: Floats, strategies: Rows) -> Floats:
+def of_sources(graph: Graph, values: F64, strategies: I64) -> F64:
     """Of (strategies, edges) values the one of each edge for its source's strategy; (edges,) values as they are."""
     if values.ndim == 1:
         return values
     return np.asarray(values[0] if len(values) == 1 else values[strategies[graph.sources], np.arange(graph.n_edges)])
 
 
-def best_strategies(graph: Graph, values: Floats, costs: Floats) -> Rows:
+def best_strategies(graph: Graph, values: F64, costs: F64) -> I64:
     """For each user the strategy with most responses by (strategies, edges) values; ties go to the cheaper one."""
     order = np.argsort(costs, kind="stable")
     sums = np.array([np.bincount(graph.sources, weights=values[s], minlength=graph.n_nodes) for s in order])
@@ -59,28 +57,28 @@ class Scores:
         beliefs = getattr(policy, "beliefs", None)
         self._both: list[Beliefs] | None = [beliefs(product) for product in products] if callable(beliefs) else None
 
-    def choose(self, place: int, k: int, oracle: RoundOracle) -> Rows:
+    def choose(self, place: int, k: int, oracle: RoundOracle) -> I64:
         """The users that the policy chooses in one context."""
         if self._both is not None:
             return oracle(self._both[place].optimistic, k)
         return np.asarray(self.policy.choose(self._products[place], k, oracle), dtype=np.int64)
 
     @cached_property
-    def means(self) -> Floats:
+    def means(self) -> F64:
         """(strategies, edges) expected probabilities, without exploration."""
         if self._both is not None:
             return _stacked([both.mean for both in self._both])
         return _stacked([expected_probabilities(self.policy, product) for product in self._products])
 
     @cached_property
-    def optimistic(self) -> Floats:
+    def optimistic(self) -> F64:
         """(strategies, edges) probabilities to choose by, exploration included."""
         if self._both is not None:
             return _stacked([both.optimistic for both in self._both])
         return _stacked([np.asarray(self.policy.score(product), dtype=np.float64) for product in self._products])
 
 
-def _stacked(rows: list[Floats]) -> Floats:
+def _stacked(rows: list[F64]) -> F64:
     return rows[0][None] if len(rows) == 1 else np.stack(rows)
 
 
@@ -99,17 +97,17 @@ class RoundOracle:
     request: Request
     rng: np.random.Generator
     strategy: int = 0
-    pairs: Floats | None = None
-    candidates: Rows | None = field(init=False)
+    pairs: F64 | None = None
+    candidates: I64 | None = field(init=False)
     selection: Selection | None = field(init=False, default=None)
-    scores: Floats | None = field(init=False, default=None)
+    scores: F64 | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.candidates = self.rules.allowed if self.rules.reasons.any() else None
 
     def __call__(
-        self, probabilities: Floats, k: int, *, candidates: Rows | None = None, must_include: Rows | None = None
-    ) -> Rows:
+        self, probabilities: F64, k: int, *, candidates: I64 | None = None, must_include: I64 | None = None
+    ) -> I64:
         """The chosen rows, in the order of choice."""
         rules = self.rules
         forced = rules.must_include if must_include is None else np.union1d(rules.must_include, must_include)
@@ -123,7 +121,7 @@ class RoundOracle:
         self.selection = self._select(k, np.flatnonzero(reasons), forced)
         return self.selection.rows
 
-    def _select(self, k: int, barred: Rows, forced: Rows) -> Selection:
+    def _select(self, k: int, barred: I64, forced: I64) -> Selection:
         costs, scores = self.rules.costs(), self.scores
         if self.pairs is not None:
             return self._select_pairs(self.pairs, k, costs, barred, forced)
@@ -147,7 +145,7 @@ class RoundOracle:
         sampler = Sampler(graph, thread_count(None))
         return cascade(sampler, p, problem, settings, "opim", stream_key(self.rng))
 
-    def _select_pairs(self, scores: Floats, k: int, costs: Floats | None, barred: Rows, forced: Rows) -> PairSelection:
+    def _select_pairs(self, scores: F64, k: int, costs: F64 | None, barred: I64, forced: I64) -> PairSelection:
         graph, rules, request = self.world.graph, self.rules, self.request
         ids = graph.ids
         wanted: dict[str, Any] = {"objective": request.objective, "epsilon": request.epsilon}
@@ -168,7 +166,7 @@ class RoundOracle:
         return found if rules.budget is None else _while_it_pays(graph, scores, found, forced.size)
 
 
-def _while_it_pays(graph: Graph, scores: Floats, found: PairSelection, forced: int) -> PairSelection:
+def _while_it_pays(graph: Graph, scores: F64, found: PairSelection, forced: int) -> PairSelection:
     """The first of the chosen users, as many as bring the most responses of users who are not contacted themselves.
 
     A budget may be large enough to contact those who would have responded: more users, and fewer responses.
@@ -218,13 +216,13 @@ class Choice:
         Whether each user has a strategy of their own.
     """
 
-    rows: Rows
-    strategies: Rows
+    rows: I64
+    strategies: I64
     policy: str
     rule: str
-    optimistic: Floats | None
-    means: Floats
-    places: Rows
+    optimistic: F64 | None
+    means: F64
+    places: I64
     per_user: bool = False
 
 
@@ -267,7 +265,7 @@ def _count(rules: Constraints, request: Request) -> int:
     return k
 
 
-def _all_the_same(scores: Scores, oracle: RoundOracle, k: int) -> tuple[Rows, Rows, float]:
+def _all_the_same(scores: Scores, oracle: RoundOracle, k: int) -> tuple[I64, I64, float]:
     """The choice in one context, and its value to the policy, exploration included."""
     world, rules = oracle.world, oracle.rules
     rows = scores.choose(oracle.strategy, k, oracle)
@@ -284,14 +282,14 @@ def _all_the_same(scores: Scores, oracle: RoundOracle, k: int) -> tuple[Rows, Ro
 
 def _best_for_all(
     scores: Scores, world: World, rules: Constraints, request: Request, k: int, rng: np.random.Generator
-) -> tuple[RoundOracle, Rows, Rows]:
+) -> tuple[RoundOracle, I64, I64]:
     """One strategy for everybody: the one whose choice of users has the largest value; ties go to the cheaper one.
 
     A strategy with which the constraints cannot be kept, such as one beyond the budget, is left out.
     """
     # The same random numbers for all, so that strategies which the policy does not tell apart have the same value.
     seed = int(rng.integers(2**63))
-    found: list[tuple[float, float, tuple[RoundOracle, Rows, Rows]]] = []
+    found: list[tuple[float, float, tuple[RoundOracle, I64, I64]]] = []
     refused: InputError | StateError | None = None
     for place, surcharge in enumerate(rules.surcharges.tolist()):
         oracle = RoundOracle(world, rules, request, np.random.default_rng(seed), place)
@@ -306,7 +304,7 @@ def _best_for_all(
     return max(found, key=lambda entry: entry[:2])[2]
 
 
-def _each_their_own(scores: Scores, oracle: RoundOracle, k: int) -> tuple[Rows, Rows]:
+def _each_their_own(scores: Scores, oracle: RoundOracle, k: int) -> tuple[I64, I64]:
     """The best strategy for each user, chosen together with the users.
 
     Users that the policy picks without the oracle get the strategy with most responses by the policy's scores.

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._request import Request
 from tensorucb.campaign._world import World
 from tensorucb.checks import shown
 from tensorucb.errors import InputError, StateError
 
-Rows = NDArray[np.int64]
-Floats = NDArray[np.float64]
 OPT_OUT, COOLDOWN, CANDIDATES = 1, 2, 3
 
 
@@ -29,7 +28,7 @@ class Constraints:
     reasons
         For each row 0 if the user may be chosen, else `OPT_OUT`, `COOLDOWN` or `CANDIDATES`.
     must_include
-        Rows that have to be among the seeds.
+        I64 that have to be among the seeds.
     prices, surcharges
         What contacting each user costs, and what each strategy adds to that (one 0 without strategies). ``prices`` is
         None if nothing has a cost.
@@ -38,23 +37,23 @@ class Constraints:
     """
 
     reasons: NDArray[np.int8]
-    must_include: Rows
-    prices: Floats | None
-    surcharges: Floats
+    must_include: I64
+    prices: F64 | None
+    surcharges: F64
     budget: float | None
     groups: NDArray[Any] | None
     quotas: Mapping[Any, int] | int | None
 
     @property
-    def allowed(self) -> Rows:
+    def allowed(self) -> I64:
         """Rows that may be chosen."""
         return np.flatnonzero(self.reasons == 0)
 
-    def costs(self) -> Floats | None:
+    def costs(self) -> F64 | None:
         """(strategies, users) what each contact costs, if there is a budget to keep."""
         return None if self.budget is None or self.prices is None else self.prices + self.surcharges[:, None]
 
-    def spent(self, rows: Rows, strategies: Rows) -> float | None:
+    def spent(self, rows: I64, strategies: I64) -> float | None:
         """What contacting these users costs, each with its strategy; None if nothing has a cost."""
         return None if self.prices is None else float((self.prices[rows] + self.surcharges[strategies]).sum())
 
@@ -88,7 +87,7 @@ def constrain(world: World, ledger: Ledger, request: Request, now: float) -> Con
     return Constraints(reasons, forced, prices, surcharges, request.budget, groups, request.quotas)
 
 
-def _rested(world: World, ledger: Ledger, since: float) -> Rows:
+def _rested(world: World, ledger: Ledger, since: float) -> I64:
     """Rows of users contacted after that moment, in rounds that were not cancelled."""
     keys = [
         key
@@ -99,7 +98,7 @@ def _rested(world: World, ledger: Ledger, since: float) -> Rows:
     return world.rows(np.unique(np.array(keys, dtype=np.int64)))
 
 
-def _check_forced(world: World, reasons: NDArray[np.int8], forced: Rows) -> None:
+def _check_forced(world: World, reasons: NDArray[np.int8], forced: I64) -> None:
     why = {OPT_OUT: "is excluded", COOLDOWN: "was contacted within the cooldown", CANDIDATES: "is not a candidate"}
     for row in forced.tolist():
         if reasons[row]:
@@ -109,7 +108,7 @@ def _check_forced(world: World, reasons: NDArray[np.int8], forced: Rows) -> None
             )
 
 
-def check_choice(name: str, world: World, rules: Constraints, rows: Rows, strategies: Rows, k: int) -> None:
+def check_choice(name: str, world: World, rules: Constraints, rows: I64, strategies: I64, k: int) -> None:
     """Refuse a choice that breaks a constraint: better no round than the wrong people contacted."""
     advice = f"{name} picks seeds on its own; use a policy that chooses through the oracle, or drop the constraint."
     if np.unique(rows).size < rows.size or rows.size > k or (rules.budget is None and rows.size < k):
@@ -130,7 +129,7 @@ def check_choice(name: str, world: World, rules: Constraints, rows: Rows, strate
             raise StateError(f"{name} chose {used} users of group {label!r}, over its quota of {quota}. {advice}")
 
 
-def group_use(rules: Constraints, rows: Rows) -> dict[Any, tuple[int, int]]:
+def group_use(rules: Constraints, rows: I64) -> dict[Any, tuple[int, int]]:
     """Of each group with a quota: seeds chosen, and the quota."""
     if rules.groups is None or rules.quotas is None:
         return {}

@@ -8,12 +8,11 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_choice
 from tensorucb.graph import Graph
 
 CreditRule = Literal["any", "last", "shared"]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def check_credit(rule: str) -> str:
@@ -24,13 +23,13 @@ def check_credit(rule: str) -> str:
 def credits(
     rule: str,
     graph: Graph,
-    edges: Ints,
-    users: Ints,
-    times: Floats,
+    edges: I64,
+    users: I64,
+    times: F64,
     opened: float,
     window: float | None,
-    probabilities: Callable[[], Floats],
-) -> Floats:
+    probabilities: Callable[[], F64],
+) -> F64:
     """The outcome of each of ``edges`` as far as node events tell.
 
     An edge i → j is eligible if i was contacted (``edges`` are the out-edges of those) and j acted between ``opened``
@@ -71,7 +70,7 @@ def credits(
     return credit
 
 
-def _shares(targets: NDArray[np.int32], p: Floats, n: int) -> Floats:
+def _shares(targets: NDArray[np.int32], p: F64, n: int) -> F64:
     survive = np.ones(n)
     np.multiply.at(survive, targets, 1.0 - p)
     count = np.bincount(targets, minlength=n)
@@ -82,9 +81,7 @@ def _shares(targets: NDArray[np.int32], p: Floats, n: int) -> Floats:
     return np.asarray(np.minimum(shares, 1.0))
 
 
-def _last(
-    graph: Graph, edges: Ints, hit: Ints, first: Floats, users: Ints, times: Floats, opened: float
-) -> NDArray[np.int64]:
+def _last(graph: Graph, edges: I64, hit: I64, first: F64, users: I64, times: F64, opened: float) -> NDArray[np.int64]:
     """Positions in ``edges`` of the one edge of each acting user whose source acted last."""
     sources, targets = graph.sources[edges[hit]], graph.targets[edges[hit]]
     order = np.lexsort((times, users))

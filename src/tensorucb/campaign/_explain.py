@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import F64
 from tensorucb.campaign._choice import Choice, of_sources
 from tensorucb.campaign._constraints import CANDIDATES, COOLDOWN, OPT_OUT, Constraints, group_use
 from tensorucb.campaign._reach import Outlook, untouched
 from tensorucb.campaign._world import World, seal, unseal
 from tensorucb.graph import Graph
 from tensorucb.store._protocol import RoundRecord
-
-Floats = NDArray[np.float64]
 
 _RANKED = 1000
 _FOLLOWERS = 5
@@ -187,13 +186,13 @@ def collect_evidence(world: World, rules: Constraints, choice: Choice, outlook: 
     return Evidence(settings, arrays)
 
 
-def _added(graph: Graph, probabilities: Floats, free: Floats) -> Floats:
+def _added(graph: Graph, probabilities: F64, free: F64) -> F64:
     """For each user the sum over followers of the probability that they respond, and have not done so otherwise."""
     weights = probabilities * free[graph.targets]
     return np.bincount(graph.sources, weights=weights, minlength=graph.n_nodes).astype(np.float64)
 
 
-def _offers(graph: Graph, outlook: Outlook, means: Floats, rows: NDArray[np.int64]) -> Floats:
+def _offers(graph: Graph, outlook: Outlook, means: F64, rows: NDArray[np.int64]) -> F64:
     """(users, strategies) expected responses if each of ``rows`` alone were contacted with each strategy."""
     edges = graph.out_edges(rows)
     found = [

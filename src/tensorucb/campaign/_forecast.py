@@ -27,11 +27,9 @@ from dataclasses import dataclass
 from itertools import product as pairs
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tensorucb.arrays import F64
 from tensorucb.threads import single_threaded_blas
-
-Floats = NDArray[np.float64]
 
 _MEANS = np.array([2.4, 0.7, 0.0, 1.0])  # of b: forecasts tend to be too large, and large ones more so
 _DEVIATIONS = np.array([1.0, 0.4, 0.5, 0.3])
@@ -85,8 +83,8 @@ class Predictive:
         The largest possible number.
     """
 
-    weights: Floats
-    counts: Floats
+    weights: F64
+    counts: F64
     audience: int
 
     @property
@@ -98,7 +96,7 @@ class Predictive:
         """The central interval that holds the number with probability ``level`` or a little more."""
         return self._quantile((1.0 - level) / 2.0), self._quantile((1.0 + level) / 2.0)
 
-    def quantiles(self, parts: int) -> Floats:
+    def quantiles(self, parts: int) -> F64:
         """Expected counts in the middle of each of ``parts`` equally probable parts."""
         order = np.argsort(self.counts, kind="stable")
         share = np.cumsum(self.weights[order])
@@ -159,16 +157,16 @@ class _Fit:
     covariance of a product's rounds is diag(R) + l lᵀ, inverted by the formula of Sherman and Morrison.
     """
 
-    log_evidence: Floats
-    means: Floats  # (g, d)
-    covariances: Floats  # (g, d, d)
+    log_evidence: F64
+    means: F64  # (g, d)
+    covariances: F64  # (g, d, d)
     products: list[str]
-    loads: Floats  # (g, p): Σ l²/R
-    features: Floats  # (g, p, d): Σ l x/R
-    targets: Floats  # (g, p): Σ l z/R
+    loads: F64  # (g, p): Σ l²/R
+    features: F64  # (g, p, d): Σ l x/R
+    targets: F64  # (g, p): Σ l z/R
 
     @classmethod
-    def of(cls, past: Sequence[Outcome], sigma: Floats, kappa: Floats) -> _Fit:
+    def of(cls, past: Sequence[Outcome], sigma: F64, kappa: F64) -> _Fit:
         X = np.array([outcome.forecast.features() for outcome in past])
         y = np.array([outcome.responders for outcome in past], dtype=np.float64)
         products, group = np.unique([outcome.product for outcome in past], return_inverse=True)
@@ -193,7 +191,7 @@ class _Fit:
         volume = (power * np.log(variance)).sum(axis=1) + np.log1p(loads).sum(axis=1) + np.linalg.slogdet(P)[1]
         return cls(-0.5 * (fit + volume), means, covariances, products.tolist(), loads, features, targets)
 
-    def predict(self, f: Floats, product: str, s2: Floats) -> tuple[Floats, Floats]:
+    def predict(self, f: F64, product: str, s2: F64) -> tuple[F64, F64]:
         """Mean and variance of log(y + 1/2); the popularity of a product that was there before is partly known."""
         if product not in self.products:
             return self.means @ f, np.einsum("i,gij,j->g", f, self.covariances, f) + s2

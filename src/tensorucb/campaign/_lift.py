@@ -18,12 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import F64
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.errors import StateError
 from tensorucb.graph import Graph
 from tensorucb.store._protocol import RoundRecord
-
-Floats = NDArray[np.float64]
 
 _LEVEL = 0.9
 # An exact test needs no more draws than this; more would only make the ends of the interval smoother.
@@ -83,8 +82,8 @@ class Lift:
 class Draw:
     """One round: for each user who was drawn for an arm, the followers who count, and those of them who acted."""
 
-    followers: Floats
-    responders: Floats
+    followers: F64
+    responders: F64
     held_out: NDArray[np.bool_]
 
 
@@ -143,7 +142,7 @@ def compare_arms(rounds: Sequence[Draw], rng: np.random.Generator, *, level: flo
     )
 
 
-def _by_arm(values: Floats, draw: Draw) -> tuple[float, float]:
+def _by_arm(values: F64, draw: Draw) -> tuple[float, float]:
     return float(values[~draw.held_out].sum()), float(values[draw.held_out].sum())
 
 
@@ -172,7 +171,7 @@ def _interval(rounds: Sequence[Draw], found: float, rng: np.random.Generator, le
     return ends[0], ends[1]
 
 
-def _terms(draw: Draw) -> tuple[Floats, Floats]:
+def _terms(draw: Draw) -> tuple[F64, F64]:
     """What each user adds to the five sums of the statistic if held out, and what the round adds anyway.
 
     Notation: user s has m followers, and a of them acted; r = Σa / Σm over both arms, w = the contacted users' share of
@@ -191,7 +190,7 @@ def _terms(draw: Draw) -> tuple[Floats, Floats]:
     return np.column_stack([-e, -f, (n - 2 * n_held) / n * squares]), constant
 
 
-def _statistic(sums: Floats, effect: float) -> Floats:
+def _statistic(sums: F64, effect: float) -> F64:
     """The difference that is left after an effect, in units of its deviation; 0 where nothing varies."""
     left = sums[..., 0] - effect * sums[..., 1]
     variance = sums[..., 2] - 2.0 * effect * sums[..., 3] + effect**2 * sums[..., 4]

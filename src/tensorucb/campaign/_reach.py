@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.campaign._forecast import Forecast, Outcome, Predictive, adapted_level, predict
 from tensorucb.campaign._told import responders
 from tensorucb.diffusion import simulate_gains
@@ -19,8 +20,6 @@ from tensorucb.store._protocol import RoundRecord
 if TYPE_CHECKING:
     from tensorucb.campaign._handle import View
 
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 _RUNS = 1000
 _PARTS = 10
@@ -90,11 +89,11 @@ class Outlook:
 
     reach: Reach
     forecast: Forecast | None
-    probabilities: Floats
-    gains: Floats
+    probabilities: F64
+    gains: F64
     factor: float = 1.0
 
-    def corrected(self, probabilities: Floats) -> Floats:
+    def corrected(self, probabilities: F64) -> F64:
         """Other probabilities of the policy with the same correction."""
         return _corrected(probabilities, self.factor)
 
@@ -104,7 +103,7 @@ class Past:
     """The last rounds: outcomes of those with a forecast, oldest first, and keys of the users contacted in any."""
 
     outcomes: tuple[Outcome, ...] = ()
-    contacted: Rows = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    contacted: I64 = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
 
 class TrackRecord:
@@ -146,11 +145,11 @@ class _Audience:
     """Edges from the contacted users to others, sorted by the follower, with their odds."""
 
     sources: NDArray[np.int32]
-    odds: Floats
+    odds: F64
     starts: NDArray[np.intp]
 
     @classmethod
-    def of(cls, graph: Graph, probabilities: Floats, rows: Rows) -> _Audience:
+    def of(cls, graph: Graph, probabilities: F64, rows: I64) -> _Audience:
         contacted = np.zeros(graph.n_nodes, dtype=np.bool_)
         contacted[rows] = True
         edges = graph.out_edges(np.sort(rows))
@@ -175,18 +174,18 @@ class _Audience:
         wanted = min(max(count, 1e-9 * self.size), (1.0 - 1e-9) * self.size)
         return float(np.exp(brentq(lambda log: self.expected(np.exp(log)) - wanted, -60.0, 60.0, xtol=1e-12)))
 
-    def forecast(self, tried: Rows) -> Forecast:
+    def forecast(self, tried: I64) -> Forecast:
         p = self.odds / (1.0 + self.odds)
         new = p[~np.isin(self.sources, tried)]
         return Forecast(self.expected(1.0), self.size, float(new.sum() / p.sum()))
 
 
-def _odds(p: Floats) -> Floats:
+def _odds(p: F64) -> F64:
     p = np.clip(p, _LEAST, _MOST)
     return np.asarray(p / (1.0 - p))
 
 
-def _corrected(probabilities: Floats, factor: float) -> Floats:
+def _corrected(probabilities: F64, factor: float) -> F64:
     odds = _odds(probabilities)
     odds *= factor
     return np.asarray(odds / (1.0 + odds))
@@ -194,11 +193,11 @@ def _corrected(probabilities: Floats, factor: float) -> Floats:
 
 def foresee(
     graph: Graph,
-    probabilities: Floats,
-    rows: Rows,
+    probabilities: F64,
+    rows: I64,
     objective: str,
     past: Past,
-    tried: Rows,
+    tried: I64,
     product: str,
     rng: np.random.Generator,
 ) -> Outlook:
@@ -236,8 +235,8 @@ def _reach(mean: float, low: float, high: float, objective: str) -> Reach:
 
 
 def _cascades(
-    graph: Graph, probabilities: Floats, rows: Rows, audience: _Audience, belief: Predictive, rng: np.random.Generator
-) -> Floats:
+    graph: Graph, probabilities: F64, rows: I64, audience: _Audience, belief: Predictive, rng: np.random.Generator
+) -> F64:
     """(runs, seeds) users that each seed adds in simulated cascades, a tenth of them for each tenth of the belief."""
     parts = [
         simulate_gains(graph, _corrected(probabilities, audience.factor(count)), rows, _RUNS // _PARTS, rng)
@@ -246,7 +245,7 @@ def _cascades(
     return np.concatenate(parts)
 
 
-def untouched(graph: Graph, probabilities: Floats, rows: Rows) -> Floats:
+def untouched(graph: Graph, probabilities: F64, rows: I64) -> F64:
     """For each user the probability of not responding to ``rows``; 0 for these themselves, who are contacted."""
     survive = np.ones(graph.n_nodes)
     edges = graph.out_edges(rows)
@@ -255,7 +254,7 @@ def untouched(graph: Graph, probabilities: Floats, rows: Rows) -> Floats:
     return survive
 
 
-def direct_gains(graph: Graph, probabilities: Floats, rows: Rows) -> Floats:
+def direct_gains(graph: Graph, probabilities: F64, rows: I64) -> F64:
     """Expected responders that each seed adds to those before it, in the given order; no seed is a responder."""
     survive, gains = np.ones(graph.n_nodes), np.empty(rows.size)
     survive[rows] = 0.0

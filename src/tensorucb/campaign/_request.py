@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import I64
 from tensorucb.campaign._catalogue import Catalogue, Context, read_context, read_shadow, read_strategies
 from tensorucb.campaign._credit import check_credit
 from tensorucb.campaign._world import World, as_id_array
@@ -30,8 +31,6 @@ from tensorucb.graph._arguments import check_values
 from tensorucb.moments import check_moment, check_seconds
 from tensorucb.store._protocol import RoundRecord
 
-Rows = NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class Request:
@@ -45,16 +44,16 @@ class Request:
     strategies: Catalogue | None
     per_user: bool
     k: int | None
-    exclude: Rows | None
-    candidates: Rows | None
-    must_include: Rows | None
+    exclude: I64 | None
+    candidates: I64 | None
+    must_include: I64 | None
     cooldown: float | None
     costs: NDArray[np.float64] | None
     budget: float | None
     groups: NDArray[Any] | None
     quotas: Mapping[Any, int] | int | None
     holdout: float
-    shadow: Rows | None
+    shadow: I64 | None
     shadow_strategies: tuple[int, ...] | None
     window: float | None
     deadline: float | None
@@ -189,7 +188,7 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
 
 
-def _keys(world: World, rows: Rows | None) -> list[int] | None:
+def _keys(world: World, rows: I64 | None) -> list[int] | None:
     return None if rows is None else np.unique(world.keys[rows]).tolist()
 
 

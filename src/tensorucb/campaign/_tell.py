@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._responses import Batch, EdgeBatch, NodeBatch, read_responses
 from tensorucb.campaign._told import Told
@@ -17,8 +18,6 @@ from tensorucb.campaign._world import World
 from tensorucb.errors import InputError, StateError
 from tensorucb.store._protocol import EdgeResponses, NodeEvents, RoundRecord
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 _Content = tuple[int, str, int, int | None, float | None, float | None]
 _LOGGED = 1000
 
@@ -103,10 +102,10 @@ class Resolved:
     """A checked batch in graph rows and edge numbers, valid for one revision of the world."""
 
     revision: int
-    sources: Ints
-    targets: Ints
-    edges: Ints
-    users: Ints
+    sources: I64
+    targets: I64
+    edges: I64
+    users: I64
 
 
 def resolve(world: World, record: RoundRecord, batch: Batch) -> Resolved:
@@ -147,7 +146,7 @@ def tell(handle: Handle, round_id: str, responses: Any) -> TellReport:
 
 
 def _append(
-    view: View, sorting: _Sorting, batch: Batch, resolved: Resolved, new_edges: Ints, new_nodes: Ints, now: float
+    view: View, sorting: _Sorting, batch: Batch, resolved: Resolved, new_edges: I64, new_nodes: I64, now: float
 ) -> tuple[TellReport, int]:
     """Write the rows that are new, and log it; the report, and the number of the event (0 if nothing is new)."""
     session, record, keys = view.session, sorting.record, sorting.world.keys
@@ -183,7 +182,7 @@ def _append(
     return TellReport(accepted, sorting.duplicates, tuple(sorting.contradictions), late, outside), seq
 
 
-def _checked_edges(world: World, record: RoundRecord, edges: EdgeBatch) -> tuple[Ints, Ints, Ints]:
+def _checked_edges(world: World, record: RoundRecord, edges: EdgeBatch) -> tuple[I64, I64, I64]:
     """Graph rows of both ends, and edge numbers."""
     graph = world.graph
     s, t = world.known(edges.sources, edges.rows, "source"), world.known(edges.targets, edges.rows, "target")
@@ -200,7 +199,7 @@ def _checked_edges(world: World, record: RoundRecord, edges: EdgeBatch) -> tuple
 
 
 def _by_event_id(
-    sorting: _Sorting, rows: Ints, event_ids: Sequence[str | None], contents: Sequence[_Content]
+    sorting: _Sorting, rows: I64, event_ids: Sequence[str | None], contents: Sequence[_Content]
 ) -> NDArray[np.bool_]:
     """Which rows are not settled by their event id alone."""
     fresh = np.ones(rows.size, dtype=np.bool_)
@@ -238,7 +237,7 @@ def _moment(time: float) -> float | None:
     return None if math.isnan(time) else time
 
 
-def _new_edges(sorting: _Sorting, batch: EdgeBatch, resolved: Resolved, told: Told) -> Ints:
+def _new_edges(sorting: _Sorting, batch: EdgeBatch, resolved: Resolved, told: Told) -> I64:
     """Places of the edge responses that are neither duplicates nor contradictions."""
     world, keys = sorting.world, sorting.world.keys
     s, t = resolved.sources, resolved.targets
@@ -262,7 +261,7 @@ def _new_edges(sorting: _Sorting, batch: EdgeBatch, resolved: Resolved, told: To
     return at[first]
 
 
-def _standing(edges: Ints, outcomes: Floats, told: Told) -> tuple[Floats, NDArray[np.bool_]]:
+def _standing(edges: I64, outcomes: F64, told: Told) -> tuple[F64, NDArray[np.bool_]]:
     """For each row the outcome that stands for its edge, and whether the row is the one that sets it."""
     if edges.size == 0:
         return outcomes, np.zeros(0, dtype=np.bool_)
@@ -276,7 +275,7 @@ def _standing(edges: Ints, outcomes: Floats, told: Told) -> tuple[Floats, NDArra
     return standing, first
 
 
-def _new_nodes(sorting: _Sorting, batch: NodeBatch, resolved: Resolved, told: Told) -> Ints:
+def _new_nodes(sorting: _Sorting, batch: NodeBatch, resolved: Resolved, told: Told) -> I64:
     """Places of the node events that are new; the same user at the same moment is the same event."""
     fresh = np.ones(resolved.users.size, dtype=np.bool_)
     moments = list(zip(resolved.users.tolist(), batch.times.tolist(), strict=True))

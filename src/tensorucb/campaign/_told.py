@@ -8,12 +8,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.campaign._credit import credits
 from tensorucb.campaign._world import World
 from tensorucb.store._protocol import EdgeResponses, NodeEvents, RoundRecord, Session
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 
 class Told:
@@ -24,10 +22,10 @@ class Told:
     edges, outcomes
         Numbers of the edges of which an outcome was told, each once, and the outcomes.
     users, times
-        Rows of the users who acted, and when.
+        I64 of the users who acted, and when.
     """
 
-    def __init__(self, edges: Rows, outcomes: Floats, users: Rows, times: Floats, n_edges: int) -> None:
+    def __init__(self, edges: I64, outcomes: F64, users: I64, times: F64, n_edges: int) -> None:
         self.edges, self.outcomes, self.users, self.times = edges, outcomes, users, times
         self._n_edges = n_edges
 
@@ -50,12 +48,12 @@ class Told:
         """Who (by row) acted when."""
         return set(zip(self.users.tolist(), self.times.tolist(), strict=True))
 
-    def add_edges(self, edges: Rows, outcomes: Floats) -> None:
+    def add_edges(self, edges: I64, outcomes: F64) -> None:
         """Take in more outcomes, once they are durable."""
         self.standing[edges] = outcomes.astype(np.int8)
         self.edges, self.outcomes = np.concatenate([self.edges, edges]), np.concatenate([self.outcomes, outcomes])
 
-    def add_actions(self, users: Rows, times: Floats) -> None:
+    def add_actions(self, users: I64, times: F64) -> None:
         """Take in more actions, once they are durable."""
         self.actions.update(zip(users.tolist(), times.tolist(), strict=True))
         self.users, self.times = np.concatenate([self.users, users]), np.concatenate([self.times, times])
@@ -67,7 +65,7 @@ class Told:
         return np.asarray((self.times >= record.opened) & (self.times <= end))
 
 
-def _numbered(world: World, told: EdgeResponses) -> tuple[Rows, Floats]:
+def _numbered(world: World, told: EdgeResponses) -> tuple[I64, F64]:
     if told.sources.size == 0:
         return np.empty(0, dtype=np.int64), np.empty(0)
     known = np.isin(told.sources, world.keys) & np.isin(told.targets, world.keys)
@@ -75,11 +73,11 @@ def _numbered(world: World, told: EdgeResponses) -> tuple[Rows, Floats]:
     return edges[edges >= 0], told.outcomes[known][edges >= 0]
 
 
-def _times(world: World, acted: NodeEvents) -> Floats:
+def _times(world: World, acted: NodeEvents) -> F64:
     return acted.times[np.isin(acted.users, world.keys)] if acted.users.size else acted.times
 
 
-def learned(world: World, record: RoundRecord, told: Told, probabilities: Callable[[], Floats]) -> tuple[Rows, Floats]:
+def learned(world: World, record: RoundRecord, told: Told, probabilities: Callable[[], F64]) -> tuple[I64, F64]:
     """Edges and outcomes that a closed round teaches, in graph order.
 
     All out-edges of the contacted users, silence being 0; of an imported round only the edges that were told. What

@@ -21,8 +21,6 @@ from tensorucb.cli._options import HELP
 from tensorucb.cli._output import error_text, one_line, safe_streams, say
 from tensorucb.errors import TensorUCBError
 
-__all__ = ["COMMANDS", "app", "load_command", "run"]
-
 _AGAIN = "Run the same command again"
 _NOTHING = f"Nothing was written. {_AGAIN} to start over."
 _RUNS = f"{_AGAIN}: it goes on, the finished runs are kept in the directory of --out."

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorucb.cli._options import Json, typed
+from tensorucb.cli._options import typed
 from tensorucb.cli._progress import Progress
 from tensorucb.errors import FileFormatError
 
 if TYPE_CHECKING:
     from tensorucb.campaign import Ask, Campaign
-
-__all__ = ["STORAGE", "Json", "Name", "Storage", "ask_document", "campaign_at", "fields", "read_table"]
 
 Name = Annotated[str, typer.Argument(help="The campaign's name.", metavar="NAME", show_default=False)]
 Storage = Annotated[

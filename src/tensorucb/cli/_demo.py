@@ -7,8 +7,6 @@ import numpy as np
 from tensorucb.experiments import Environment, SeedReason, WorldSettings, explain_seeds
 from tensorucb.policies import Policy
 
-__all__ = ["demo_environment", "demo_policies", "explained_round"]
-
 
 def demo_environment(seed: int, *, quick: bool = False) -> Environment:
     """A generated network of a size that fits into a minute; the direct objective, the seeds' out-edges observed."""

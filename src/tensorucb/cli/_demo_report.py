@@ -11,8 +11,6 @@ from tensorucb.cli._results import reason_cells, result_cells
 from tensorucb.experiments import Environment, Experiment, SeedReason
 from tensorucb.plots import Code, Figure, Numbers, Report, Section, Table, Text
 
-__all__ = ["write_report"]
-
 _HOW = """\
 Each round one product arrives and every policy names its seeds. Who then responds is decided by one coin per edge, \
 and the coin of an edge in a round is the same for all policies, so that differences between them are not luck.

@@ -16,8 +16,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-__all__ = ["listening", "was_pressed"]
-
 _pressed: float | None = None  # when
 _AGAIN = 0.05  # seconds until a dropped KeyboardInterrupt is raised again
 _PATIENCE = 1.0  # seconds in which a command may clean up before another Ctrl-C ends it at once

@@ -17,27 +17,6 @@ if TYPE_CHECKING:
     from tensorucb.experiments import Environment, WorldSettings
     from tensorucb.graph import Graph
 
-__all__ = [
-    "Data",
-    "Feedback",
-    "Generator",
-    "LoadedNetwork",
-    "MinActions",
-    "Objective",
-    "Preparation",
-    "ProductEffect",
-    "RoundFeedback",
-    "RoundObjective",
-    "Scale",
-    "Strategies",
-    "StrategyEffect",
-    "Synthetic",
-    "SyntheticNetwork",
-    "TruthPrior",
-    "load_network",
-    "parse_truth_prior",
-]
-
 _DAY = 86_400.0
 
 

@@ -15,8 +15,6 @@ from tensorucb.errors import FileFormatError, InputError
 if TYPE_CHECKING:
     from tensorucb.graph import Graph
 
-__all__ = ["HELP", "MANY", "Json", "Seed", "Threads", "finite", "listed_ids", "one_id", "typed"]
-
 HELP = {"help_option_names": ["-h", "--help"]}
 MANY = 1_000_000_000  # more rounds, runs or dimensions than anybody can wait for
 _THREADS = 1_024

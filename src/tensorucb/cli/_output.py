@@ -19,21 +19,6 @@ from typing import Any, TextIO
 
 from tensorucb.errors import InputError
 
-__all__ = [
-    "ask_yes",
-    "check_output_directory",
-    "check_output_file",
-    "emit_json",
-    "error_text",
-    "on_terminal",
-    "one_line",
-    "print_table",
-    "safe_streams",
-    "say",
-    "shown",
-    "terminal_width",
-]
-
 _LONGEST_VALUE, _LONGEST_MESSAGE = 160, 1_000
 _PADDED = 80  # a pipe's columns are aligned up to this width; longer cells stand whole, out of line
 _NARROWEST = 9  # no text column of a terminal gets less

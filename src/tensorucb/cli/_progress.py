@@ -12,8 +12,6 @@ from typing import Any, Self
 
 from tensorucb.cli._output import on_terminal, one_line, say, terminal_width
 
-__all__ = ["Progress"]
-
 _DRAWN, _PRINTED = 0.2, 10.0  # seconds between two lines in a terminal, and elsewhere
 _PATIENCE = 0.5  # what is done sooner draws nothing
 _BAR = 30

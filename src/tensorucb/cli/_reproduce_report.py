@@ -11,8 +11,6 @@ from tensorucb.cli._results import result_cells
 from tensorucb.experiments import Bound, Effort, Environment, Experiment, PaperResults, Tuning, network_statistics
 from tensorucb.plots import Block, Code, Figure, Report, Section, Table, Text
 
-__all__ = ["draw", "save_report"]
-
 Charts = Mapping[str, Any]
 
 

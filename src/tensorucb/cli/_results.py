@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tensorucb.experiments import SeedReason
 
-__all__ = ["reason_cells", "result_cells"]
-
 
 def result_cells(rows: Sequence[Mapping[str, Any]], to: str = "–") -> list[tuple[str, ...]]:
     """Policy, users reached, regret, its interval, late regret and milliseconds, from `Experiment.table`."""

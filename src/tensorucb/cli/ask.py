@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorucb.cli._campaign import STORAGE, Json, Name, Storage, ask_document, campaign_at, fields
-from tensorucb.cli._options import finite, listed_ids, typed
+from tensorucb.cli._campaign import STORAGE, Name, Storage, ask_document, campaign_at, fields
+from tensorucb.cli._options import Json, finite, listed_ids, typed
 from tensorucb.cli._output import emit_json, print_table, say, shown
 from tensorucb.errors import InputError
 

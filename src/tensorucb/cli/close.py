@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from tensorucb.cli._campaign import STORAGE, Json, Name, Storage, ask_document, campaign_at
+from tensorucb.cli._campaign import STORAGE, Name, Storage, ask_document, campaign_at
+from tensorucb.cli._options import Json
 from tensorucb.cli._output import emit_json, say, shown
 
 __all__ = ["close"]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorucb.cli._campaign import STORAGE, Json, Name, Storage, fields, read_table
-from tensorucb.cli._options import MANY, Seed, finite, typed
+from tensorucb.cli._campaign import STORAGE, Name, Storage, fields, read_table
+from tensorucb.cli._options import MANY, Json, Seed, finite, typed
 from tensorucb.cli._output import emit_json, say, shown
 from tensorucb.cli._progress import Progress
 from tensorucb.errors import InputError

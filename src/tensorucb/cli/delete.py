@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tensorucb.cli._campaign import STORAGE, Json, Name, Storage
+from tensorucb.cli._campaign import STORAGE, Name, Storage
+from tensorucb.cli._options import Json
 from tensorucb.cli._output import emit_json, say, shown
 from tensorucb.errors import StateError
 

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tensorucb.cli._campaign import STORAGE, Json, Name, Storage, campaign_at
+from tensorucb.cli._campaign import STORAGE, Name, Storage, campaign_at
+from tensorucb.cli._options import Json
 from tensorucb.cli._output import check_output_directory, emit_json, say, shown
 
 __all__ = ["export"]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tensorucb.cli._campaign import STORAGE, Json, Name, Storage, campaign_at, fields
-from tensorucb.cli._options import one_id
+from tensorucb.cli._campaign import STORAGE, Name, Storage, campaign_at, fields
+from tensorucb.cli._options import Json, one_id
 from tensorucb.cli._output import ask_yes, emit_json, say, shown
 from tensorucb.errors import StateError
 

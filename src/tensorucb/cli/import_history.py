@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorucb.cli._campaign import STORAGE, Json, Name, Storage, campaign_at, fields, read_table
+from tensorucb.cli._campaign import STORAGE, Name, Storage, campaign_at, fields, read_table
+from tensorucb.cli._options import Json
 from tensorucb.cli._output import emit_json, say
 
 if TYPE_CHECKING:

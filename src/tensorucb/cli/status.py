@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tensorucb.cli._campaign import STORAGE, Json, Storage, ask_document, campaign_at, fields
-from tensorucb.cli._options import one_id
+from tensorucb.cli._campaign import STORAGE, Storage, ask_document, campaign_at, fields
+from tensorucb.cli._options import Json, one_id
 from tensorucb.cli._output import emit_json, print_table, say, shown
 
 if TYPE_CHECKING:

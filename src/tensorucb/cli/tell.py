@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tensorucb.cli._campaign import STORAGE, Json, Name, Storage, campaign_at, fields
+from tensorucb.cli._campaign import STORAGE, Name, Storage, campaign_at, fields
+from tensorucb.cli._options import Json
 from tensorucb.cli._output import emit_json, say, shown
 from tensorucb.errors import FileFormatError, InputError
 

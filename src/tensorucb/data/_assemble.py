@@ -14,8 +14,6 @@ from tensorucb.data._text import Table
 from tensorucb.errors import FileFormatError
 from tensorucb.graph import Graph
 
-__all__ = ["assemble"]
-
 
 def _set_aside(frame: pl.DataFrame, keep: pl.Series, reason: str) -> tuple[pl.DataFrame, LeftOut]:
     gone = frame["line"].filter(~keep)

@@ -16,8 +16,6 @@ from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.moments import check_seconds
 
-__all__ = ["Dataset", "checksum"]
-
 
 @dataclass(frozen=True, eq=False)
 class Dataset:

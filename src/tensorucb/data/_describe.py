@@ -14,8 +14,6 @@ from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.moments import check_seconds
 
-__all__ = ["Description", "count_activations", "describe"]
-
 _CHEAP = 50_000_000
 
 

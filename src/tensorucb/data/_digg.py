@@ -18,8 +18,6 @@ from tensorucb.data._assemble import assemble
 from tensorucb.data._dataset import Dataset
 from tensorucb.data._text import Column, read_text
 
-__all__ = ["read_digg"]
-
 
 def read_digg(votes: Path, friends: Path, *, name: str = "digg", strict: bool = False) -> Dataset:
     """Digg 2009 from its two original files, plain or gzipped.

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from tensorucb.graph import Graph
 
-__all__ = ["correlated", "edge_topics", "strategy_effects", "tastes_of", "user_features"]
-
 _CLIP = 2.5
 
 

@@ -22,8 +22,6 @@ from tensorucb.data._dataset import Dataset
 from tensorucb.data._text import Column, Table, first_line, read_text
 from tensorucb.errors import FileFormatError
 
-__all__ = ["SEVEN_DAYS", "read_flixster"]
-
 SEVEN_DAYS = 7 * 86_400.0
 _RATING_COLUMNS = ["userid", "movieid", "rating", "date"]
 

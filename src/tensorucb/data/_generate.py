@@ -13,8 +13,6 @@ from tensorucb.rng import RngLike, as_generator
 if TYPE_CHECKING:
     from tensorucb.data.sandbox import Sandbox
 
-__all__ = ["GENERATORS", "generate_dataset"]
-
 GENERATORS: dict[str, str] = {
     "digg_like": "the size of the paper's Digg: 2,843 users, 75,895 edges, 1,000 stories",
     "flixster_like": "the size of the paper's Flixster: 29,384 users, 371,722 edges, 100 movies",

@@ -14,8 +14,6 @@ from tensorucb.errors import ShapeError
 from tensorucb.graph._ids import id_column, string_array
 from tensorucb.moments import check_times
 
-__all__ = ["ActionLog"]
-
 
 @dataclass(frozen=True, eq=False)
 class ActionLog:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["community_members", "draw_edges", "skewed_degrees"]
-
 _LEVELS = (0.0, 0.5, 0.9, 0.99, 1.0)
 _RANDOM_PASSES = 12
 

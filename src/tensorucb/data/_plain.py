@@ -20,8 +20,6 @@ from tensorucb.files import FORMULA
 from tensorucb.moments import check_seconds
 from tensorucb.tables import read_table
 
-__all__ = ["GUARDED", "META", "read_plain"]
-
 META = "dataset.json"
 GUARDED = "formulas_guarded"
 _LINKS = {"source": "id", "target": "id"}

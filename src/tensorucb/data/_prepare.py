@@ -15,8 +15,6 @@ from tensorucb.graph import Graph
 from tensorucb.moments import check_seconds
 from tensorucb.rng import RngLike, as_generator
 
-__all__ = ["prepare"]
-
 
 def _subgraph(graph: Graph, keep: NDArray[np.bool_], drop_isolated: bool) -> tuple[Graph, NDArray[np.int64]]:
     """The graph among the users kept, and each old row's new one (-1 for those gone)."""

@@ -13,8 +13,6 @@ from tensorucb.data._plain import META, read_plain
 from tensorucb.data._text import first_line
 from tensorucb.errors import FileFormatError, InputError
 
-__all__ = ["read_dataset"]
-
 _FORMS = (
     "edges.csv and actions.csv (also .csv.gz, .parquet), digg_friends.csv and digg_votes1.csv, "
     "links.txt and Ratings.timed.txt, or edges.csv and nodes.csv of Flixster"

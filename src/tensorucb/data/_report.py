@@ -7,8 +7,6 @@ from typing import Any
 
 from tensorucb.errors import FileFormatError
 
-__all__ = ["FileReport", "LeftOut", "Report"]
-
 FIRST_LINES = 5
 
 

@@ -19,8 +19,6 @@ from tensorucb.checks import shown
 from tensorucb.data._report import FIRST_LINES, FileReport, LeftOut, refuse
 from tensorucb.errors import FileFormatError
 
-__all__ = ["Column", "Table", "first_line", "read_text"]
-
 _PIECE = 1 << 21
 _DATES = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d")
 _MISFIT = "wrong number of fields"

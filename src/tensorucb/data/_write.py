@@ -16,8 +16,6 @@ from tensorucb.data._plain import GUARDED, META
 from tensorucb.errors import InputError
 from tensorucb.files import FORMULA, atomic_write
 
-__all__ = ["write_dataset"]
-
 
 def _write(frame: pl.DataFrame, path: Path) -> Path:
     with atomic_write(path) as file:

@@ -13,8 +13,6 @@ from tensorucb.graph._arguments import check_graph, check_probabilities, check_s
 from tensorucb.rng import RngLike, as_generator, stream_key
 from tensorucb.threads import map_chunks, thread_count
 
-__all__ = ["Cascade", "simulate_cascade", "simulate_cascades", "simulate_gains"]
-
 _SMALLEST_CHUNK = 16
 MOST_RUNS = 10_000_000
 

@@ -8,8 +8,6 @@ from tensorucb.diffusion._cascades import worth
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph, check_probabilities, check_seeds
 
-__all__ = ["direct_spread"]
-
 
 def direct_spread(graph: Graph, probabilities: ArrayLike, rows: ArrayLike, values: ArrayLike | None = None) -> float:
     """Exact expected value of the seeds and of those they activate themselves.

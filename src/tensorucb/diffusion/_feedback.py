@@ -12,8 +12,6 @@ from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph, check_probabilities, check_seeds
 from tensorucb.rng import RngLike, as_generator, stream_key
 
-__all__ = ["observe"]
-
 
 def observe(
     graph: Graph,

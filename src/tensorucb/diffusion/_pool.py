@@ -15,8 +15,6 @@ from tensorucb.graph._arguments import check_graph, check_probabilities, check_s
 from tensorucb.rng import RngLike, as_generator, stream_key
 from tensorucb.threads import map_chunks, thread_count
 
-__all__ = ["LiveEdgePool"]
-
 _MOST_BITS = 1 << 37
 
 

@@ -14,8 +14,6 @@ from tensorucb.diffusion._cascades import simulate_cascades
 from tensorucb.graph import Graph
 from tensorucb.rng import RngLike, as_generator
 
-__all__ = ["Spread", "spread", "summarise"]
-
 Interval = Literal["normal", "bootstrap"]
 _RESAMPLES = 1000
 

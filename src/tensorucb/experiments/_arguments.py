@@ -11,8 +11,6 @@ from tensorucb.experiments._environment import Environment
 from tensorucb.policies import Policy
 from tensorucb.policies._base import check_policy_object
 
-__all__ = ["check_environment", "check_policies", "check_report", "check_rounds", "check_seed"]
-
 
 def check_environment(environment: Any) -> Environment:
     """An `Environment`."""

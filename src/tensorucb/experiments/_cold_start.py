@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_share
 from tensorucb.experiments._arguments import check_environment, check_policies, check_rounds, check_seed
 from tensorucb.experiments._environment import Environment
@@ -16,10 +16,6 @@ from tensorucb.experiments._regret import scaled_regret
 from tensorucb.experiments._summary import mean_interval
 from tensorucb.policies import Oracle, Policy
 
-__all__ = ["Arrival", "arrival_table", "cold_start"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 _NEW, _BEFORE, _AFTER, _POLICY, _ORACLE = 51, 52, 53, 54, 55
 
 
@@ -27,19 +23,19 @@ _NEW, _BEFORE, _AFTER, _POLICY, _ORACLE = 51, 52, 53, 54, 55
 class Arrival:
     """One policy's regret in the rounds after the newcomers' arrival, (runs, rounds), and how many it seeded."""
 
-    regret: Floats
-    newcomers_seeded: Floats
+    regret: F64
+    newcomers_seeded: F64
 
 
 class _Restricted:
     """An oracle that may choose among some rows only."""
 
-    def __init__(self, oracle: Oracle, candidates: Ints) -> None:
+    def __init__(self, oracle: Oracle, candidates: I64) -> None:
         self._oracle, self.candidates = oracle, candidates
 
     def __call__(
-        self, probabilities: Floats, k: int, *, candidates: Ints | None = None, must_include: Ints | None = None
-    ) -> Ints:
+        self, probabilities: F64, k: int, *, candidates: I64 | None = None, must_include: I64 | None = None
+    ) -> I64:
         allowed = self.candidates if candidates is None else np.intersect1d(self.candidates, candidates)
         return self._oracle(probabilities, k, candidates=allowed, must_include=must_include)
 
@@ -100,7 +96,7 @@ def arrival_table(found: Mapping[str, Arrival]) -> list[dict[str, Any]]:
 
 def _play(
     environment: Environment, policy: Policy, share: float, before: int, after: int, run: int, seed: int
-) -> tuple[Floats, Floats]:
+) -> tuple[F64, F64]:
     rng = np.random.default_rng([seed, _NEW, run])
     n, k = environment.graph.n_nodes, environment.settings.k
     new_user = rng.random(n) < share

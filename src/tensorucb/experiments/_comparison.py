@@ -12,8 +12,6 @@ from tensorucb.experiments._runner import Experiment, OnProgress, RunResult, run
 from tensorucb.experiments._tuning import Tuning, split_products, tune
 from tensorucb.policies import Grid, Policy, TensorUCB
 
-__all__ = ["Comparison", "ours_untouched"]
-
 
 @dataclass(frozen=True)
 class Comparison:

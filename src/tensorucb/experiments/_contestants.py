@@ -10,8 +10,6 @@ from tensorucb.experiments._tuning import with_arguments
 from tensorucb.policies import Policy
 from tensorucb.policies.registry import REGISTRY, make_policy
 
-__all__ = ["OURS", "contestants", "paper_policies", "strategy_contestants"]
-
 OURS = "TensorUCB"
 # Table 3 of the paper, ours, and simple ones that the paper leaves out.
 _PAPER = (

@@ -20,8 +20,6 @@ from tensorucb.features import FeatureKind
 if TYPE_CHECKING:
     from tensorucb.data import Dataset
 
-__all__ = ["FEATURES", "environment_from_dataset"]
-
 FEATURES: tuple[FeatureKind, ...] = ("eigenmap", "degree")
 _HOLD_OUT_EVERY = 5
 

@@ -11,8 +11,6 @@ from tensorucb.experiments._contestants import OURS
 from tensorucb.experiments._runner import Experiment
 from tensorucb.experiments._summary import Interval, mean_interval
 
-__all__ = ["decision_table"]
-
 _LAST = 20
 _CHECKPOINTS = (10, 30, 100, 200)
 

@@ -10,8 +10,9 @@ from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tensorucb.arrays import F64, I64
 from tensorucb.checks import (
     check_array,
     check_callable,
@@ -33,10 +34,6 @@ if TYPE_CHECKING:
     from tensorucb.diffusion import LiveEdgePool
     from tensorucb.oracle import SeedOracle
 
-__all__ = ["Environment", "Optimum", "WorldSettings"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _PROBABILITY_BYTES = 512 * 2**20
 _POOL_BITS = 8 * 512 * 2**20
@@ -94,9 +91,9 @@ class Optimum:
     In a world with strategies, ``strategies`` holds the number of the best one for each of them.
     """
 
-    rows: Ints
+    rows: I64
     spread: float
-    strategies: Ints | None = None
+    strategies: I64 | None = None
 
 
 class Environment:
@@ -129,7 +126,7 @@ class Environment:
         graph: Graph,
         users: ArrayLike | None,
         products: ArrayLike,
-        probabilities: Callable[..., Floats],
+        probabilities: Callable[..., F64],
         *,
         strategies: ArrayLike | Sequence[ArrayLike] | None = None,
         settings: WorldSettings | None = None,
@@ -143,18 +140,18 @@ class Environment:
             self.settings = check_instance("settings", settings, WorldSettings, "WorldSettings")
         self.name = check_text("name", name)
         self.threads = None if threads is None else thread_count(threads)
-        self.products: Floats = check_array("products", products, ("P", "d3"), hint="One row per product.")
-        self.users: UserProfile | Floats | None = _check_users(graph, users)
-        self.strategies: tuple[Floats, ...] = _check_strategies(strategies, self.settings)
+        self.products: F64 = check_array("products", products, ("P", "d3"), hint="One row per product.")
+        self.users: UserProfile | F64 | None = _check_users(graph, users)
+        self.strategies: tuple[F64, ...] = _check_strategies(strategies, self.settings)
         if self.settings.k > graph.n_nodes:
             raise InputError(f"k = {self.settings.k} seeds cannot be chosen from {graph.n_nodes} users.")
-        everything: Ints = np.arange(self.products.shape[0])
-        self.product_rows: Ints = everything if product_rows is None else self._check_products(product_rows)
+        everything: I64 = np.arange(self.products.shape[0])
+        self.product_rows: I64 = everything if product_rows is None else self._check_products(product_rows)
         self._truth = check_callable("probabilities", probabilities, "a function of a product's number")
         held = max(2, _PROBABILITY_BYTES // (8 * max(1, graph.n_edges)))
         pools = max(2, _POOL_BITS // (self.settings.worlds * max(1, graph.n_edges)))
         # Instance-level caches, so that they die with the environment.
-        self.probabilities: Callable[..., Floats] = lru_cache(maxsize=int(held))(self._compute_probabilities)
+        self.probabilities: Callable[..., F64] = lru_cache(maxsize=int(held))(self._compute_probabilities)
         self.optimum: Callable[[int], Optimum] = lru_cache(maxsize=None)(self._compute_optimum)
         self._pool: Callable[[int], LiveEdgePool] = lru_cache(maxsize=int(pools))(self._compute_pool)
 
@@ -192,7 +189,7 @@ class Environment:
         """Number of strategies; 0 if the world has none."""
         return len(self.strategies[0]) if self.strategies else 0
 
-    def contexts(self, product: int) -> list[tuple[Floats, ...]]:
+    def contexts(self, product: int) -> list[tuple[F64, ...]]:
         """What a policy is told of this product with each strategy: the product's vector and those of the strategy."""
         vector = self.products[self._number(product)]
         return [(vector, *(mode[s] for mode in self.strategies)) for s in range(self.n_strategies)]
@@ -211,7 +208,7 @@ class Environment:
             rng=rng,
         )
 
-    def pair_oracle(self, probabilities: Floats, k: int) -> tuple[Ints, Ints]:
+    def pair_oracle(self, probabilities: F64, k: int) -> tuple[I64, I64]:
         """Users and the strategy of each, for ``(S, n_edges)`` probabilities; every policy is given the same one."""
         from tensorucb.oracle import select_pairs
 
@@ -240,7 +237,7 @@ class Environment:
         seed: int,
         run: int,
         round_number: int,
-    ) -> tuple[Ints, Floats]:
+    ) -> tuple[I64, F64]:
         """What the round shows: edge numbers and outcomes.
 
         The coin of an edge depends on (seed, run, round, edge) alone: policies that seed the same user in the same
@@ -291,13 +288,13 @@ class Environment:
     def _number(self, product: Any) -> int:
         return check_count("product", product, 0, self.products.shape[0] - 1)
 
-    def _check_products(self, products: ArrayLike) -> Ints:
+    def _check_products(self, products: ArrayLike) -> I64:
         rows = check_rows("product_rows", products, self.products.shape[0], hint="It names products.")
         if rows.size == 0:
             raise InputError("product_rows must name at least one product; got none.")
         return rows
 
-    def _played(self, product: int, seeds: Ints, strategies: ArrayLike | None) -> Floats:
+    def _played(self, product: int, seeds: I64, strategies: ArrayLike | None) -> F64:
         """The truth of a round: the out-edges of each seed have the probabilities of its strategy."""
         if not self.strategies:
             if strategies is not None:
@@ -314,7 +311,7 @@ class Environment:
             p[edges] = self.probabilities(product, strategy)[edges]
         return p
 
-    def _compute_probabilities(self, product: int, *strategy: int) -> Floats:
+    def _compute_probabilities(self, product: int, *strategy: int) -> F64:
         values = check_probabilities(self.graph, self._truth(product, *strategy)).copy()
         values.setflags(write=False)
         return values
@@ -352,7 +349,7 @@ class Environment:
         return LiveEdgePool(self.graph, self.probabilities(product), self.settings.worlds, rng, threads=self.threads)
 
 
-def _check_users(graph: Graph, users: ArrayLike | None) -> UserProfile | Floats | None:
+def _check_users(graph: Graph, users: ArrayLike | None) -> UserProfile | F64 | None:
     """One row per node: an array or a profile, or None."""
     if users is None:
         return None
@@ -366,12 +363,12 @@ def _check_users(graph: Graph, users: ArrayLike | None) -> UserProfile | Floats 
     return found
 
 
-def _check_strategies(strategies: Any, settings: WorldSettings) -> tuple[Floats, ...]:
+def _check_strategies(strategies: Any, settings: WorldSettings) -> tuple[F64, ...]:
     """One array per further mode of the context, each with one row per strategy."""
     if strategies is None:
         return ()
     several = isinstance(strategies, list | tuple) and all(isinstance(part, np.ndarray) for part in strategies)
-    found: list[Floats] = []
+    found: list[F64] = []
     for part in strategies if several and len(strategies) else [strategies]:
         rows: int | str = len(found[0]) if found else "S"
         found.append(check_array("strategies", part, (rows, "d4"), hint="One row per strategy."))

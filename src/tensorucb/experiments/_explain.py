@@ -17,8 +17,6 @@ from tensorucb.policies import Policy
 from tensorucb.policies._base import check_policy_object
 from tensorucb.policies.beliefs import expected_probabilities
 
-__all__ = ["Follower", "SeedReason", "explain_seeds"]
-
 
 @dataclass(frozen=True)
 class Follower:

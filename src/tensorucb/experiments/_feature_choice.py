@@ -12,8 +12,6 @@ from tensorucb.experiments._tuning import VALIDATION_RUN
 from tensorucb.features import UserProfile
 from tensorucb.policies import Policy
 
-__all__ = ["FeatureChoice", "choose_features", "feature_sets"]
-
 _PAST = ("taste", "credit", "exposure")
 
 

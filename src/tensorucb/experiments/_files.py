@@ -30,18 +30,6 @@ from tensorucb.experiments._tuning import Tuning
 from tensorucb.files import FORMULA, atomic_write, read_state, write_state
 from tensorucb.policies import Policy
 
-__all__ = [
-    "REGRET_COLUMNS",
-    "RunFiles",
-    "code_digest",
-    "write_csv",
-    "write_manifest",
-    "write_regret",
-    "write_rows",
-    "write_timings",
-    "write_validation",
-]
-
 REGRET_COLUMNS = ("policy", "run", "round", "product", "spread", "regret", "average_regret")
 _KIND = "experiment run"
 _NUMBER = re.compile(r"[+-]?[0-9.,]+(e[+-]?[0-9]+)?")

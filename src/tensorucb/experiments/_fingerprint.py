@@ -24,8 +24,6 @@ import numpy as np
 
 from tensorucb.policies import Policy
 
-__all__ = ["fingerprint"]
-
 _OWN = __name__.partition(".")[0]
 _LIBRARIES = tuple(str(Path(sysconfig.get_path(name)).resolve()) for name in ("purelib", "platlib", "stdlib"))
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import F64
 from tensorucb.checks import check_count
 from tensorucb.experiments._arguments import check_environment, check_seed
 from tensorucb.experiments._comparison import Comparison
@@ -21,19 +22,6 @@ from tensorucb.experiments._tuning import Tuning, with_arguments
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
 from tensorucb.policies import Grid, Policy
-
-__all__ = [
-    "Bound",
-    "Effort",
-    "PaperResults",
-    "needs_tuning",
-    "network_statistics",
-    "run_targets",
-    "sampled",
-    "write_results",
-]
-
-Floats = NDArray[np.float64]
 
 # The paper's table of network statistics; its text has 2,843 users for Digg.
 _PAPER_NETWORKS = {
@@ -92,10 +80,10 @@ class Bound:
 
     rounds: NDArray[np.int64]
     exploration: float
-    needed: Floats
-    at_used: Floats
-    at_needed: Floats
-    measured: Mapping[str, Floats]
+    needed: F64
+    at_used: F64
+    at_needed: F64
+    measured: Mapping[str, F64]
 
 
 @dataclass(frozen=True)

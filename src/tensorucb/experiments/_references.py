@@ -6,8 +6,9 @@ import hashlib
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tensorucb.arrays import F64, I64
 from tensorucb.errors import InputError
 from tensorucb.experiments._arguments import check_environment
 from tensorucb.experiments._contestants import OURS
@@ -18,11 +19,6 @@ from tensorucb.policies import Grid, Oracle, Policy, PolicyState, Product, Tenso
 from tensorucb.policies._inputs import as_modes
 from tensorucb.rng import RngLike
 
-__all__ = ["ProductBlind", "TruthWithStrategies", "best_strategy", "references"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 _PRODUCTS = 100
 
 
@@ -32,14 +28,14 @@ class _Reference:
     name: str
     tunable: ClassVar[Grid] = {}
 
-    def score(self, product: Product) -> Floats:
+    def score(self, product: Product) -> F64:
         """What is known of the truth."""
         raise NotImplementedError
 
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
         """Nothing to learn, nothing to start."""
 
-    def choose(self, product: Product, k: int, oracle: Oracle) -> Ints:
+    def choose(self, product: Product, k: int, oracle: Oracle) -> I64:
         """The oracle's seeds for `score`."""
         return oracle(self.score(product), k)
 
@@ -72,7 +68,7 @@ class ProductBlind(_Reference):
         """A digest of what it knows, so that kept runs are recognised."""
         return {"sha256": hashlib.sha256(self._mean.tobytes()).hexdigest()}
 
-    def score(self, product: Product) -> Floats:
+    def score(self, product: Product) -> F64:
         """The average truth, whatever the product."""
         return self._mean
 
@@ -90,7 +86,7 @@ class TruthWithStrategies(_Reference):
         """The fixed strategy; what the world is, kept runs know already."""
         return {"fixed": self.fixed}
 
-    def score(self, product: Product) -> Floats:
+    def score(self, product: Product) -> F64:
         """The truth of (product, strategy …), or of a product with the fixed strategy."""
         first, *modes = as_modes(product)
         strategy = self.fixed

@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from tensorucb.checks import check_array, check_count, check_number, check_numbers, check_share
 from tensorucb.errors import ShapeError
 
-__all__ = ["ETA", "average_regret", "exploration_condition", "regret_bound", "scaled_regret"]
-
 ETA = 1.0 - 1.0 / math.e - 0.1
 """The oracle's guarantee in the paper's experiments, η = 1 − 1/e − 0.1."""
 

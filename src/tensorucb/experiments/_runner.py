@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_choice, check_count, check_text, shown
 from tensorucb.errors import InputError
 from tensorucb.experiments._arguments import (
@@ -28,18 +28,6 @@ from tensorucb.experiments._summary import Interval, mean_interval
 from tensorucb.policies import Oracle, Policy
 from tensorucb.policies._base import check_policy_object
 
-__all__ = [
-    "Experiment",
-    "OnProgress",
-    "RunResult",
-    "policy_settings",
-    "product_sequence",
-    "run_experiment",
-    "run_policy",
-]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 OnProgress = Callable[[int, int, str], None]
 """``report(done, total, what)``: how far the work is."""
 
@@ -55,19 +43,19 @@ class RunResult:
 
     policy: str
     run: int
-    product: Ints
-    spread: Floats
-    optimum: Floats
-    seconds: Floats
+    product: I64
+    spread: F64
+    optimum: F64
+    seconds: F64
     eta: float = ETA
 
     @cached_property
-    def regret(self) -> Floats:
+    def regret(self) -> F64:
         """Scaled regret of each round."""
         return scaled_regret(self.optimum, self.spread, eta=self.eta)
 
     @cached_property
-    def average_regret(self) -> Floats:
+    def average_regret(self) -> F64:
         """Average scaled regret up to each round."""
         return average_regret(self.regret)
 
@@ -139,14 +127,14 @@ class _TimedOracle:
         self.seconds = 0.0
 
     def __call__(
-        self, probabilities: Floats, k: int, *, candidates: Ints | None = None, must_include: Ints | None = None
-    ) -> Ints:
+        self, probabilities: F64, k: int, *, candidates: I64 | None = None, must_include: I64 | None = None
+    ) -> I64:
         start = time.perf_counter()
-        rows: Ints = self._oracle(probabilities, k, candidates=candidates, must_include=must_include)
+        rows: I64 = self._oracle(probabilities, k, candidates=candidates, must_include=must_include)
         self.seconds += time.perf_counter() - start
         return rows
 
-    def pairs(self, probabilities: Floats, k: int) -> tuple[Ints, Ints]:
+    def pairs(self, probabilities: F64, k: int) -> tuple[I64, I64]:
         """Users with strategies."""
         start = time.perf_counter()
         found = self._environment.pair_oracle(probabilities, k)
@@ -154,7 +142,7 @@ class _TimedOracle:
         return found
 
 
-def product_sequence(environment: Environment, rounds: int, *, run: int, seed: int) -> Ints:
+def product_sequence(environment: Environment, rounds: int, *, run: int, seed: int) -> I64:
     """The products of a run, the same for every policy; a longer run begins with a shorter one's."""
     check_environment(environment)
     rounds, run, seed = check_rounds("rounds", rounds), check_seed("run", run), check_seed("seed", seed)
@@ -218,7 +206,7 @@ def run_policy(
 
 def _choose(
     policy: Policy, environment: Environment, product: int, oracle: _TimedOracle
-) -> tuple[Ints] | tuple[Ints, Ints]:
+) -> tuple[I64] | tuple[I64, I64]:
     """The seeds; and their strategies, in a world that has any."""
     k = environment.settings.k
     typed: Oracle = oracle
@@ -231,9 +219,9 @@ def _learn(
     policy: Policy,
     environment: Environment,
     product: int,
-    choice: tuple[Ints] | tuple[Ints, Ints],
-    edges: Ints,
-    outcomes: Floats,
+    choice: tuple[I64] | tuple[I64, I64],
+    edges: I64,
+    outcomes: F64,
 ) -> None:
     if isinstance(policy, StrategyPolicy) and len(choice) == 2:
         strategies = of_edges(environment.graph, *choice, edges)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_choice, check_count, check_flag
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
@@ -16,12 +17,8 @@ from tensorucb.policies import Grid, Oracle, Policy, PolicyState, Product
 from tensorucb.policies._base import check_policy_object
 from tensorucb.rng import RngLike, as_generator
 
-__all__ = ["StrategyPolicy"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Context = tuple[Floats, ...]
-PairOracle = Callable[[Floats, int], tuple[Ints, Ints]]
+Context = tuple[F64, ...]
+PairOracle = Callable[[F64, int], tuple[I64, I64]]
 
 _NOT_KEPT = "a StrategyPolicy is for experiments, which do not save what was learned. Save or restore its policy."
 
@@ -94,7 +91,7 @@ class StrategyPolicy:
         self._seed = int(as_generator(rng).integers(2**62))
         self.policy.bind(graph, users, np.random.default_rng(self._seed))
 
-    def choose_pairs(self, contexts: Sequence[Context], k: int, oracle: Oracle, pairs: PairOracle) -> tuple[Ints, Ints]:
+    def choose_pairs(self, contexts: Sequence[Context], k: int, oracle: Oracle, pairs: PairOracle) -> tuple[I64, I64]:
         """The rows of ``k`` seeds and the number of each one's strategy.
 
         Parameters
@@ -118,7 +115,7 @@ class StrategyPolicy:
         best = int(np.argmax(reached))
         return choices[best], np.full(choices[best].size, best)
 
-    def update_pairs(self, contexts: Sequence[Context], strategies: Ints, edges: Ints, outcomes: Floats) -> None:
+    def update_pairs(self, contexts: Sequence[Context], strategies: I64, edges: I64, outcomes: F64) -> None:
         """Learn one round; ``strategies`` holds the number of the strategy of each edge's source."""
         self._rounds += 1
         if self.way in ("turn", "fixed"):
@@ -143,11 +140,11 @@ class StrategyPolicy:
 
     # -- without a strategy: the policy itself --
 
-    def score(self, product: Product) -> Floats:
+    def score(self, product: Product) -> F64:
         """The policy's own scores."""
         return self.policy.score(product)
 
-    def choose(self, product: Product, k: int, oracle: Oracle) -> Ints:
+    def choose(self, product: Product, k: int, oracle: Oracle) -> I64:
         """The policy's own choice."""
         return self.policy.choose(product, k, oracle)
 
@@ -164,7 +161,7 @@ class StrategyPolicy:
         raise InputError(_NOT_KEPT)
 
 
-def of_edges(graph: Graph, rows: Ints, strategies: Ints, edges: Ints) -> Ints:
+def of_edges(graph: Graph, rows: I64, strategies: I64, edges: I64) -> I64:
     """The strategy of each edge's source, for seeds ``rows`` with ``strategies``."""
     known = np.full(graph.n_nodes, -1, dtype=np.int64)
     known[rows] = strategies

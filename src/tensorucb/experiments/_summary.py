@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from tensorucb.checks import check_numbers, check_share
 from tensorucb.errors import InputError
 
-__all__ = ["Interval", "mean_interval"]
-
 
 @dataclass(frozen=True)
 class Interval:

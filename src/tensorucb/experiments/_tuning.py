@@ -25,18 +25,6 @@ from tensorucb.experiments._runner import OnProgress, policy_settings, run_polic
 from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.policies import Grid, Policy
 
-__all__ = [
-    "VALIDATION_RUN",
-    "Trial",
-    "Tuning",
-    "check_labels",
-    "read_settings",
-    "split_products",
-    "tune",
-    "with_arguments",
-    "write_settings",
-]
-
 VALIDATION_RUN = 1_000_000
 """Number of the run whose products and coins settings are tried on; no experiment has that many."""
 

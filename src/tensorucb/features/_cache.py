@@ -16,8 +16,6 @@ from tensorucb.checks import check_callable, check_mapping, check_path, check_te
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.files import read_state, write_state
 
-__all__ = ["cached"]
-
 _KIND = "cached arrays"
 _log = logging.getLogger("tensorucb.features")
 

@@ -24,8 +24,6 @@ from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.threads import single_threaded_blas
 
-__all__ = ["Eigenmap", "eigengap", "eigenmap", "laplacian_eigenmap"]
-
 _DENSE = 400
 _MAX_DIM = 20
 _TOLERANCE = 1e-3

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_array, check_rows, check_sequence, shown
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.features._eigenmap import laplacian_eigenmap
@@ -18,11 +19,6 @@ from tensorucb.features._votes import VoteLog, item_numbers
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.moments import check_times
-
-__all__ = ["past_influence", "past_response", "user_profile"]
-
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
 
 _HALF = 0.5
 # Items a user must have been exposed to before the rate of following counts by half.

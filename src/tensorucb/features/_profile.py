@@ -10,12 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb._columns import expected_credit, log_ratio, standardised, taste_beyond_activity
+from tensorucb.arrays import F64
 from tensorucb.checks import LARGEST, check_array
 from tensorucb.errors import InputError, ShapeError
-
-__all__ = ["UserProfile"]
-
-F64 = NDArray[np.float64]
 
 _PARTS = ("features", "taste", "credit", "exposure", "coordinates")
 _HALF = 0.5

@@ -8,8 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 from tensorucb._columns import standardised
 from tensorucb.checks import check_array
 
-__all__ = ["standardise", "unit_rows"]
-
 
 def unit_rows(values: ArrayLike) -> NDArray[np.float64]:
     """Rows divided by their length; rows of zeros stay.

@@ -18,8 +18,6 @@ from tensorucb.features._votes import VoteLog, check_log, item_numbers
 from tensorucb.rng import RngLike, as_generator
 from tensorucb.threads import single_threaded_blas
 
-__all__ = ["TopicModel", "topic_mixtures"]
-
 
 def _bags(log: VoteLog, items: NDArray[np.int64], n_nodes: int) -> Any:
     """``(items, n_nodes)`` sparse matrix of 0 and 1: who acted on what."""

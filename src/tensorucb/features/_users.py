@@ -18,8 +18,6 @@ from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.rng import RngLike
 
-__all__ = ["FeatureKind", "activity_features", "degree_features", "taste_features", "user_features"]
-
 FeatureKind = Literal["eigenmap", "degree", "activity", "taste", "constant"]
 _FROM_LOG = ("activity", "taste")
 _HALF = 0.5

@@ -11,8 +11,6 @@ from tensorucb.checks import check_rows, check_share, shown
 from tensorucb.errors import InputError
 from tensorucb.rng import RngLike, as_generator
 
-__all__ = ["VoteLog", "held_out_items"]
-
 
 class VoteLog(Protocol):
     """Who acted on which item: `tensorucb.data.ActionLog`, or anything with these arrays."""

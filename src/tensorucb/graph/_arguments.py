@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from tensorucb.checks import check_array, check_instance, check_rows
 from tensorucb.graph._graph import Graph
 
-__all__ = ["check_graph", "check_probabilities", "check_seeds", "check_values"]
-
 
 def check_graph(graph: Any, name: str = "graph") -> Graph:
     """A `Graph`."""

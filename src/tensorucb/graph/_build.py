@@ -24,8 +24,6 @@ from tensorucb.graph._ids import (
 if TYPE_CHECKING:
     from tensorucb.graph._ids import Column
 
-__all__ = ["EdgeTable", "SelfLoops", "build_edges", "check_self_loops", "known_rows"]
-
 SelfLoops = Literal["error", "drop"]
 
 

@@ -17,16 +17,6 @@ from tensorucb.tables import table_columns
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = [
-    "frame_columns",
-    "igraph_columns",
-    "networkx_columns",
-    "scipy_columns",
-    "to_frame",
-    "to_networkx",
-    "to_scipy",
-]
-
 
 def column_names(source: Any, target: Any, attributes: Any) -> list[str]:
     """The names of the columns that hold the ids and the attributes, checked."""

@@ -20,8 +20,6 @@ from tensorucb.graph._ids import IdIndex, describe_rows, frozen, id_column
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Graph"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Graph:

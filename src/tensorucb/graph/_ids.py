@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Column = NDArray[np.int64] | pl.Series
 
-__all__ = ["IdIndex", "describe_rows", "distinct_ids", "frozen", "id_column", "kind_of", "string_array"]
-
 _SHOWN = 5
 _EXACT = 2.0**53
 _SMALL_TABLE = 1 << 20

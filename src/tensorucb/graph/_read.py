@@ -17,8 +17,6 @@ from tensorucb.tables import PARQUET, TEXT, read_table, suffix_of
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["read_columns", "reading"]
-
 
 def read_columns(
     path: str | os.PathLike[str],

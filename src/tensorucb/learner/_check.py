@@ -7,13 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import F64
 from tensorucb.checks import check_array, check_rows, check_sequence
 from tensorucb.errors import ShapeError
 from tensorucb.learner._settings import TensorSettings
-
-__all__ = ["check_features", "check_groups", "check_outcomes"]
-
-F64 = NDArray[np.float64]
 
 
 def check_features(settings: TensorSettings, features: Any) -> list[F64]:

@@ -25,12 +25,9 @@ from typing import Any
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
 from tensorucb._kernels import KERNEL
-
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
+from tensorucb.arrays import F64, I64
 
 # A covariance cannot hold variances below about 1e-16 of its largest. Blocks are checked from time to time, and at
 # once after a sample that is _STIFF: its information ωγ‖φ‖² exceeds the prior's by that factor.

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.arrays import F64
 from tensorucb.learner._check import check_features, check_groups
 from tensorucb.learner._settings import TensorSettings
 from tensorucb.learner._state import TensorState
 from tensorucb.rng import RngLike, as_generator
 
-__all__ = ["Draw", "bonus", "predict", "sample"]
-
-F64 = NDArray[np.float64]
 _ROWS = 8192
 
 

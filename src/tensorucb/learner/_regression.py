@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tensorucb.arrays import F64
 from tensorucb.checks import check_path, shown_path
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.files import read_state, write_state
@@ -18,9 +18,6 @@ from tensorucb.learner._state import TensorState, state_from_arrays, state_to_ar
 from tensorucb.learner._update import UpdateReport
 from tensorucb.rng import RngLike
 
-__all__ = ["TensorRegression"]
-
-F64 = NDArray[np.float64]
 _KIND = "tensor_regression"
 
 

@@ -11,8 +11,6 @@ import numpy as np
 from tensorucb.checks import check_choice, check_count, check_number, check_sequence, check_share, plain, shown
 from tensorucb.errors import InputError
 
-__all__ = ["TensorSettings", "as_entries"]
-
 _MOST_MODES = 64
 _MOST_FEATURES = 100_000
 _MOST_RANKS = 1000

@@ -9,14 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.arrays import F64
 from tensorucb.checks import check_array, check_sequence, shown
 from tensorucb.errors import FileFormatError, InputError, ShapeError
 from tensorucb.learner._settings import TensorSettings
 from tensorucb.rng import RngLike, as_generator
-
-__all__ = ["TensorState", "init", "state_from_arrays", "state_to_arrays"]
-
-F64 = NDArray[np.float64]
 
 # Standard deviation of random prior means.
 _RANDOM_SCALE = 0.3

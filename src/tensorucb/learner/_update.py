@@ -6,16 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tensorucb.arrays import F64
 from tensorucb.errors import InputError
 from tensorucb.learner._check import check_features, check_groups, check_outcomes
 from tensorucb.learner._settings import TensorSettings
 from tensorucb.learner._state import TensorState
-
-__all__ = ["UpdateReport", "update"]
-
-F64 = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import math
 
-from tensorucb.oracle._kernels import divergence, share_lower, share_upper
-
-__all__ = ["log_binomial", "sets_for_lower", "share_lower", "share_upper"]
+from tensorucb.oracle._kernels import divergence
 
 
 def sets_for_lower(share: float, wanted: float, a: float) -> float:

@@ -46,6 +46,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.arrays import I64
 from tensorucb.checks import check_count, check_number, shown
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.graph import Graph
@@ -53,9 +54,6 @@ from tensorucb.graph._arguments import check_values
 from tensorucb.graph._ids import id_column, string_array
 from tensorucb.oracle._bounds import log_binomial
 
-__all__ = ["SeedProblem", "make_problem"]
-
-Rows = NDArray[np.int64]
 QUOTAS = (0.5, "1/2")
 QUOTAS_AND_BUDGET = (0.2, "1/5")
 _DENSITY_STEP = 1.25
@@ -68,7 +66,7 @@ class SeedProblem:
 
     n: int
     allowed: NDArray[np.uint8]
-    forced: Rows
+    forced: I64
     picks: int
     factor: float
     rule: str
@@ -82,7 +80,7 @@ class SeedProblem:
     worth: NDArray[np.float64] | None = None
     own: NDArray[np.float64] | None = None
 
-    def best_sum(self, nodes: Rows, marginals: NDArray[Any]) -> float:
+    def best_sum(self, nodes: I64, marginals: NDArray[Any]) -> float:
         """The most that the marginals of an admissible set of ``nodes`` can add up to, or a bound on it."""
         if self.costs is None:
             return self._heaviest(nodes, marginals)
@@ -90,14 +88,14 @@ class SeedProblem:
         bound = min(money, self._heaviest(nodes, marginals))
         return bound if self.groups is None else min(bound, self._relaxed(nodes, marginals, price))
 
-    def _heaviest(self, nodes: Rows, marginals: NDArray[Any]) -> float:
+    def _heaviest(self, nodes: I64, marginals: NDArray[Any]) -> float:
         """The largest sum of marginals within the quotas and the number of picks."""
         if self.groups is None:
             return _largest(marginals, self.picks)
         order = np.argsort(-marginals, kind="stable")
         return float(marginals[self.first_in_room(nodes, order)[: self.picks]].sum())
 
-    def _relaxed(self, nodes: Rows, marginals: NDArray[Any], highest: float) -> float:
+    def _relaxed(self, nodes: I64, marginals: NDArray[Any], highest: float) -> float:
         """Quotas and budget together: the least bound over several prices of money, from 0 to ``highest``.
 
         Let a unit of cost have the price λ >= 0. An admissible set spends at most B, so its marginals add up to no
@@ -119,7 +117,7 @@ class SeedProblem:
                 highest = price
         return bound
 
-    def first_in_room(self, nodes: Rows, order: Rows) -> Rows:
+    def first_in_room(self, nodes: I64, order: I64) -> I64:
         """What greedy takes of ``order`` (positions in ``nodes``, the heaviest first) within the quotas.
 
         Level by level is exact for nested levels. Say that an admissible set holds an element which the narrowest level
@@ -132,7 +130,7 @@ class SeedProblem:
             order = _first_in_room(order, level[nodes[order]], self.room)
         return order
 
-    def thresholds(self, nodes: Rows, marginals: NDArray[Any]) -> list[float]:
+    def thresholds(self, nodes: I64, marginals: NDArray[Any]) -> list[float]:
         """Least densities to start from: 0, and a grid from the least that the factor asks for to the largest one."""
         assert self.groups is not None
         assert self.costs is not None
@@ -154,12 +152,12 @@ class SeedProblem:
         worth = self.values if self.worth is None else self.worth
         return np.ones(self.n) if worth is None else worth.copy()
 
-    def taken(self, rows: Rows) -> NDArray[np.int64]:
+    def taken(self, rows: I64) -> NDArray[np.int64]:
         """How many places of ``room`` the ``rows`` take."""
         assert self.groups is not None
         return np.bincount(self.groups[:, rows].ravel(), minlength=self.room.size)
 
-    def after(self, rows: Rows) -> SeedProblem:
+    def after(self, rows: I64) -> SeedProblem:
         """What is left to choose once ``rows`` (forced ones included) are taken."""
         allowed = self.allowed.copy()
         allowed[rows] = 0
@@ -192,7 +190,7 @@ def _largest(marginals: NDArray[Any], k: int) -> float:
     return float(top.sum())
 
 
-def _first_in_room(items: Rows, groups: NDArray[np.int64], room: NDArray[np.int64]) -> Rows:
+def _first_in_room(items: I64, groups: NDArray[np.int64], room: NDArray[np.int64]) -> I64:
     """The first items of each group, as many as the group has room for, in the order given."""
     by_group = np.argsort(groups, kind="stable")
     sizes = np.bincount(groups, minlength=room.size)
@@ -222,7 +220,7 @@ def _seed_number(k: object, optional: bool) -> int | None:
     return None if k is None and optional else check_count("k", k)
 
 
-def _allowed(graph: Graph, candidates: Rows | None, exclude: Rows | None, forced: Rows) -> NDArray[np.uint8]:
+def _allowed(graph: Graph, candidates: I64 | None, exclude: I64 | None, forced: I64) -> NDArray[np.uint8]:
     allowed = np.zeros(graph.n_nodes, dtype=np.uint8)
     allowed[slice(None) if candidates is None else candidates] = 1
     if exclude is not None:
@@ -243,9 +241,9 @@ def make_problem(
     graph: Graph,
     k: int | None,
     *,
-    candidates: Rows | None = None,
-    exclude: Rows | None = None,
-    must_include: Rows | None = None,
+    candidates: I64 | None = None,
+    exclude: I64 | None = None,
+    must_include: I64 | None = None,
     values: ArrayLike | None = None,
     costs: ArrayLike | None = None,
     budget: float | None = None,

@@ -17,8 +17,6 @@ from tensorucb.oracle.greedy._kernels import direct_dense, direct_gains, direct_
 from tensorucb.oracle.rr._kernels import count_invalid
 from tensorucb.oracle.rr._sampler import bad_probability
 
-__all__ = ["best_alternatives", "complete", "direct"]
-
 _ROUNDING = 1e-12
 
 

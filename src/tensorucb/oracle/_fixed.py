@@ -7,14 +7,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.oracle._bounds import share_lower, share_upper
 from tensorucb.oracle._constraints import SeedProblem
 from tensorucb.oracle._direct import complete
+from tensorucb.oracle._kernels import share_lower, share_upper
 from tensorucb.oracle._opim import Outcome, Settings, sampled_gains
 from tensorucb.oracle.greedy import greedy_cover
 from tensorucb.oracle.rr import Collection, Sampler
-
-__all__ = ["NONE", "finish", "least_share"]
 
 NONE = np.empty(0, dtype=np.int64)
 _HALVINGS = 20

@@ -50,14 +50,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.oracle._bounds import sets_for_lower, share_lower, share_upper
+from tensorucb.oracle._bounds import sets_for_lower
 from tensorucb.oracle._constraints import SeedProblem
 from tensorucb.oracle._direct import complete
+from tensorucb.oracle._kernels import share_lower, share_upper
 from tensorucb.oracle._pilot import choose_sentinels
 from tensorucb.oracle.greedy import Cover, greedy_cover
 from tensorucb.oracle.rr import Collection, Sampler
-
-__all__ = ["Outcome", "Settings", "opim", "sampled_gains"]
 
 _FIRST = 16
 _STEPS = 4  # of the grid, for each doubling

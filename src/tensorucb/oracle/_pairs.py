@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.arrays import I64
 from tensorucb.checks import check_array, check_choice, check_flag
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
@@ -22,10 +23,7 @@ from tensorucb.oracle.rr import Sampler
 from tensorucb.rng import RngLike, as_generator, stream_key
 from tensorucb.threads import thread_count
 
-__all__ = ["select_pairs"]
-
 Table = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 
 def select_pairs(
@@ -156,7 +154,7 @@ def _prices(graph: Graph, costs: ArrayLike | None, strategies: int) -> Table | N
     return check_array("costs", costs, (strategies, graph.n_nodes), low=0.0, hint=hint)
 
 
-def _rows_in_play(users: SeedProblem) -> Rows:
+def _rows_in_play(users: SeedProblem) -> I64:
     """Rows of the users who may or must be contacted."""
     in_play = users.allowed.astype(np.bool_)
     in_play[users.forced] = True
@@ -190,7 +188,7 @@ def _pair_problem(
     return _forced(_levels(problem, virtual, users, pairs), virtual, users.forced)
 
 
-def _levels(problem: SeedProblem, virtual: Virtual, users: SeedProblem, pairs: Rows) -> SeedProblem:
+def _levels(problem: SeedProblem, virtual: Virtual, users: SeedProblem, pairs: I64) -> SeedProblem:
     """The quotas of pairs: one per user if there is a choice, and those of the groups."""
     levels, rooms = [], []
     # What is free has no value for money, but it has a gain: quotas go by that.
@@ -209,7 +207,7 @@ def _levels(problem: SeedProblem, virtual: Virtual, users: SeedProblem, pairs: R
     return replace(problem, groups=groups, room=np.concatenate(rooms), factor=factor, rule=rule)
 
 
-def _forced(problem: SeedProblem, virtual: Virtual, forced: Rows) -> SeedProblem:
+def _forced(problem: SeedProblem, virtual: Virtual, forced: I64) -> SeedProblem:
     """The problem after the best pair of each user in ``forced`` was taken, in their order."""
     pairs = virtual.pairs(np.searchsorted(virtual.users, forced))
     chosen = best_alternatives(virtual.graph, virtual.p, problem, pairs)

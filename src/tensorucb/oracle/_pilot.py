@@ -9,8 +9,6 @@ from tensorucb.oracle._constraints import SeedProblem
 from tensorucb.oracle.greedy import greedy_cover
 from tensorucb.oracle.rr import Collection, Sampler
 
-__all__ = ["choose_sentinels"]
-
 # Walks of a first look, and of a second one that already stops at what the first found.
 LOOKS = (128, 512)
 HORIZON = 1000

@@ -23,8 +23,6 @@ from tensorucb.oracle.rr._sampler import check_probabilities
 from tensorucb.rng import RngLike, as_generator, stream_key
 from tensorucb.threads import thread_count
 
-__all__ = ["SeedOracle", "select_seeds"]
-
 Algorithm = Literal["opim", "tim", "imm"]
 Objective = Literal["cascade", "direct"]
 

@@ -21,8 +21,6 @@ from tensorucb.oracle._opim import Outcome, Settings
 from tensorucb.oracle.greedy import greedy_cover
 from tensorucb.oracle.rr import Collection, Sampler
 
-__all__ = ["tim"]
-
 
 def tim(sampler: Sampler, problem: SeedProblem, settings: Settings, keys: NDArray[np.uint64]) -> Outcome:
     """Choose seeds by TIM+."""

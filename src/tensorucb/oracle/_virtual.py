@@ -20,13 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import I64
 from tensorucb.graph import Graph
 from tensorucb.graph._ids import frozen
 from tensorucb.oracle._kernels import source_edges
-
-__all__ = ["Virtual", "make_virtual"]
-
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -38,23 +35,23 @@ class Virtual:
 
     graph: Graph
     p: NDArray[np.float64]
-    users: Rows
+    users: I64
     strategies: int
     first: int
     counters: int
 
-    def pairs(self, positions: Rows) -> Rows:
+    def pairs(self, positions: I64) -> I64:
         """Rows of all pairs of ``users[positions]``, as an array (positions, strategies)."""
         return self.first + positions[:, None] * self.strategies + np.arange(self.strategies)
 
-    def split(self, rows: Rows) -> tuple[Rows, Rows]:
+    def split(self, rows: I64) -> tuple[I64, I64]:
         """The users and the strategies of these pairs."""
         position, strategy = np.divmod(rows - self.first, self.strategies)
         return self.users[position], strategy
 
 
 def make_virtual(
-    graph: Graph, p: NDArray[np.float64], users: Rows, spread: NDArray[np.float64] | None, count_seeds: bool
+    graph: Graph, p: NDArray[np.float64], users: I64, spread: NDArray[np.float64] | None, count_seeds: bool
 ) -> Virtual:
     """Pairs of ``users`` and the rows of ``p``: with ``spread`` for the cascade, without it for direct activations."""
     n, strategies = graph.n_nodes, p.shape[0]

@@ -8,8 +8,6 @@ from typing import Any
 from tensorucb.files import atomic_write
 from tensorucb.plots._theme import Mode, theme
 
-__all__ = ["save_figure", "specification"]
-
 
 def specification(chart: Any, *, mode: Mode = "light", responsive: bool = False) -> dict[str, Any]:
     """The figure as a Vega-Lite document with the house theme; ``responsive`` fits it to its container."""

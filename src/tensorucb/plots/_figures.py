@@ -14,8 +14,6 @@ from tensorucb.experiments import Experiment, Interval
 from tensorucb.plots._lines import HEIGHT, LONGEST_TITLE, WIDTH, line_chart, log_ticks
 from tensorucb.plots._theme import colours, sequential
 
-__all__ = ["bound_chart", "degree_distribution", "final_regret", "runtime_over_size", "seed_reasons"]
-
 
 def final_regret(experiment: Experiment, *, last: int | None = None, title: str = "") -> Any:
     """Average scaled regret of each policy as bars, best on top, with the 90 % interval over runs."""

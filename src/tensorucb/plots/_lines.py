@@ -12,8 +12,6 @@ from tensorucb.errors import InputError
 from tensorucb.experiments import Experiment, Interval
 from tensorucb.plots._theme import colours, dashes, sequential
 
-__all__ = ["line_chart", "rank_curves", "regret_curves"]
-
 WIDTH, HEIGHT = 640, 360
 LONGEST_TITLE = 2000
 _LABEL_GAP = 17  # pixels between the labels at the ends of neighbouring lines

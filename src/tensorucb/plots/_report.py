@@ -14,8 +14,6 @@ from tensorucb.files import atomic_write
 from tensorucb.plots._export import specification
 from tensorucb.plots._theme import theme
 
-__all__ = ["Block", "Code", "Figure", "Numbers", "Report", "Section", "Table", "Text"]
-
 
 @dataclass(frozen=True)
 class Text:

@@ -7,8 +7,6 @@ from typing import Any, Literal
 
 from tensorucb.checks import check_choice
 
-__all__ = ["Mode", "colours", "dashes", "sequential", "theme"]
-
 Mode = Literal["light", "dark"]
 
 FONT = "Inter, 'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', sans-serif"

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.checks import array_of, check_callable, check_count, check_instance, check_mapping, check_rows, shown
 from tensorucb.errors import InputError, ShapeError, StateError
 from tensorucb.graph import Graph
@@ -23,10 +24,6 @@ from tensorucb.graph._arguments import check_graph
 from tensorucb.policies._inputs import as_modes, as_observations, as_users
 from tensorucb.rng import RngLike, as_generator, stream_key
 
-__all__ = ["BasePolicy", "Oracle", "Policy", "PolicyState", "Product"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Product = ArrayLike | Sequence[ArrayLike]
 """A product's features; or one vector each for the product and whatever else describes a round: strategy, season …
 
@@ -56,12 +53,12 @@ class Oracle(Protocol):
 
     def __call__(
         self,
-        probabilities: Floats,
+        probabilities: F64,
         k: int,
         *,
-        candidates: Ints | None = None,
-        must_include: Ints | None = None,
-    ) -> Ints:
+        candidates: I64 | None = None,
+        must_include: I64 | None = None,
+    ) -> I64:
         """The chosen rows, in the order of choice."""
         ...
 
@@ -75,10 +72,10 @@ class Policy(Protocol):
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
         """Start again on this graph, with (n, d) user features (or None) and a seed."""
 
-    def score(self, product: Product) -> Floats:
+    def score(self, product: Product) -> F64:
         """The believed probability of every edge for this product, exploration included, in [0, 1]."""
 
-    def choose(self, product: Product, k: int, oracle: Oracle) -> Ints:
+    def choose(self, product: Product, k: int, oracle: Oracle) -> I64:
         """The rows of ``k`` seeds."""
 
     def update(self, product: Product, edges: ArrayLike, outcomes: ArrayLike) -> None:
@@ -133,7 +130,7 @@ class BasePolicy:
     tunable: ClassVar[Grid] = {"exploration": EXPLORATIONS}
 
     _graph: Graph | None = None
-    _users: Floats | None = None
+    _users: F64 | None = None
     _key: int = 0
     _rounds: int = 0
     _dims: tuple[int, ...] | None = None
@@ -145,13 +142,13 @@ class BasePolicy:
         """The arrays at the start; ``dims``: the product's dimensions, None before the first update."""
         return {}
 
-    def _score(self, modes: tuple[Floats, ...]) -> Floats:
+    def _score(self, modes: tuple[F64, ...]) -> F64:
         raise NotImplementedError
 
-    def _choose(self, modes: tuple[Floats, ...], k: int, oracle: Oracle) -> Ints:
+    def _choose(self, modes: tuple[F64, ...], k: int, oracle: Oracle) -> I64:
         return oracle(self._score(modes), k)
 
-    def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
+    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
         raise NotImplementedError
 
     def _saved(self) -> Mapping[str, NDArray[Any]]:
@@ -174,11 +171,11 @@ class BasePolicy:
         self._dims = None
         self._arrays = self._initial(None)
 
-    def score(self, product: Product) -> Floats:
+    def score(self, product: Product) -> F64:
         """The believed probability of every edge for this product, exploration included, in [0, 1]."""
         return self._score(self._modes(product))
 
-    def choose(self, product: Product, k: int, oracle: Oracle) -> Ints:
+    def choose(self, product: Product, k: int, oracle: Oracle) -> I64:
         """The rows of ``k`` seeds; by default the oracle's for `score`."""
         modes = self._modes(product)
         count = check_count("k", k, 1, self.graph.n_nodes)
@@ -252,7 +249,7 @@ class BasePolicy:
         return self._graph
 
     @property
-    def users(self) -> Floats:
+    def users(self) -> F64:
         """The user features given to `bind`."""
         if self._users is None:
             raise StateError(f"{self.name} has no user features. Call bind(graph, users, rng) with them first.")
@@ -262,7 +259,7 @@ class BasePolicy:
         """The constructor's arguments by name."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
-    def _modes(self, product: Product) -> tuple[Floats, ...]:
+    def _modes(self, product: Product) -> tuple[F64, ...]:
         _ = self.graph
         modes = as_modes(product)
         dims = tuple(mode.size for mode in modes)
@@ -273,12 +270,12 @@ class BasePolicy:
             )
         return modes
 
-    def _generator(self, purpose: str, modes: tuple[Floats, ...] = ()) -> np.random.Generator:
+    def _generator(self, purpose: str, modes: tuple[F64, ...] = ()) -> np.random.Generator:
         """A generator set by the seed, the rounds told, the purpose and (if given) the product alone."""
         words = [zlib.crc32(purpose.encode()), *(zlib.crc32(mode.tobytes()) for mode in modes)]
         return np.random.default_rng([self._key, self._rounds, *words])
 
-    def _allowed(self, oracle: Oracle, k: int) -> Ints:
+    def _allowed(self, oracle: Oracle, k: int) -> I64:
         """The rows from which this oracle may choose, at least ``k``."""
         candidates = getattr(oracle, "candidates", None)
         if candidates is None:

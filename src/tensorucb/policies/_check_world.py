@@ -8,24 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.graph import Graph
-
-__all__ = ["TopK", "World", "make_world"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class TopK:
     """A deterministic oracle: the k rows of largest expected direct reach ``Σ_j p_ij``, ties by row."""
 
-    def __init__(self, graph: Graph, candidates: Ints | None = None) -> None:
+    def __init__(self, graph: Graph, candidates: I64 | None = None) -> None:
         self.graph = graph
         self.candidates = candidates
 
     def __call__(
-        self, probabilities: Floats, k: int, *, candidates: Ints | None = None, must_include: Ints | None = None
-    ) -> Ints:
+        self, probabilities: F64, k: int, *, candidates: I64 | None = None, must_include: I64 | None = None
+    ) -> I64:
         """The chosen rows, those that must be included first."""
         allowed = self.candidates if candidates is None else candidates
         reach = np.bincount(self.graph.sources, weights=probabilities, minlength=self.graph.n_nodes)
@@ -40,13 +36,13 @@ class World:
 
     graph: Graph
     baited_graph: Graph
-    users: Floats
-    products: Floats
-    truth: Floats
+    users: F64
+    products: F64
+    truth: F64
     modes: int
     k: int
     seed: int
-    last_feedback: dict[int, tuple[Ints, Floats]] = field(default_factory=dict)
+    last_feedback: dict[int, tuple[I64, F64]] = field(default_factory=dict)
 
     @property
     def n_products(self) -> int:
@@ -58,13 +54,13 @@ class World:
         vector = self.products[t % self.n_products]
         return vector if self.modes == 1 else [vector, *([self.products[t % 2]] * (self.modes - 1))]
 
-    def _outcomes(self, t: int, edges: Ints) -> Floats:
+    def _outcomes(self, t: int, edges: I64) -> F64:
         # One coin per edge and round, so that equal seeds get equal outcomes.
         coins = np.random.default_rng([self.seed, t]).random(self.graph.n_edges)
         live: NDArray[np.bool_] = coins < self.truth[t % self.n_products]
         return live[edges].astype(np.float64)
 
-    def feedback(self, t: int, seeds: Ints) -> tuple[Ints, Floats]:
+    def feedback(self, t: int, seeds: I64) -> tuple[I64, F64]:
         """Out-edges of the seeds in the order of the seeds, and their coins."""
         offsets = self.graph.out_offsets
         edges = np.concatenate([np.arange(offsets[s], offsets[s + 1]) for s in seeds]).astype(np.int64)
@@ -73,7 +69,7 @@ class World:
         self.last_feedback[t] = edges, outcomes
         return edges, outcomes
 
-    def whole_feedback(self, t: int) -> tuple[Ints, Floats]:
+    def whole_feedback(self, t: int) -> tuple[I64, F64]:
         """The coins of all edges."""
         edges = np.arange(self.graph.n_edges, dtype=np.int64)
         return edges, self._outcomes(t, edges)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tensorucb.arrays import F64
 from tensorucb.checks import check_flag
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
-from tensorucb.policies._base import BasePolicy, Floats, Product
+from tensorucb.policies._base import BasePolicy, Product
 from tensorucb.rng import RngLike
-
-__all__ = ["FeaturePolicy"]
 
 
 class FeaturePolicy(BasePolicy):
@@ -40,15 +39,15 @@ class FeaturePolicy(BasePolicy):
         """Number of columns that depend on the product."""
         return 0 if self._profile is None else (self._profile.taste is not None) + (self._profile.credit is not None)
 
-    def _matched(self, modes: tuple[Floats, ...]) -> Floats:
+    def _matched(self, modes: tuple[F64, ...]) -> F64:
         """``(n, m)`` columns about this product; m = 0 without a profile."""
         return np.zeros((self.graph.n_nodes, 0)) if self._profile is None else self._profile.matched(modes[0])
 
-    def _nodes(self, modes: tuple[Floats, ...]) -> Floats:
+    def _nodes(self, modes: tuple[F64, ...]) -> F64:
         """``(n, d + m)``: the users' columns, then those about this product."""
         return self.users if self._profile is None else np.hstack([self.users, self._matched(modes)])
 
-    def _modes(self, product: Product) -> tuple[Floats, ...]:
+    def _modes(self, product: Product) -> tuple[F64, ...]:
         modes = super()._modes(product)
         if self._profile is not None:
             # Refuses a product with another number of topics before anything is learned.

@@ -11,8 +11,6 @@ from tensorucb.checks import check_array, check_rows
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.graph import Graph
 
-__all__ = ["as_modes", "as_observations", "as_users"]
-
 _VECTOR = "a product must be a vector (d,), or a sequence of vectors for several modes."
 
 

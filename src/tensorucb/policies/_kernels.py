@@ -16,12 +16,9 @@ from typing import Any
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
 from tensorucb._kernels import KERNEL
-
-F64 = NDArray[np.float64]
-I32 = NDArray[np.int32]
+from tensorucb.arrays import F64, I32
 
 
 @numba.njit(inline="always", **KERNEL)

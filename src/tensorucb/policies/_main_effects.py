@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.graph import Graph
 from tensorucb.threads import single_threaded_blas
 
-__all__ = ["edge_rows", "moments"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-
-def edge_rows(graph: Graph, nodes: Floats, context: Floats, edges: Ints) -> Floats:
+def edge_rows(graph: Graph, nodes: F64, context: F64, edges: I64) -> F64:
     """``(len(edges), 2d + c)``: x of some edges, for (n, d) ``nodes`` and the (c,) part that all edges share."""
     shared = np.broadcast_to(context, (edges.size, context.size))
     return np.hstack([nodes[graph.sources[edges]], nodes[graph.targets[edges]], shared])
 
 
-def moments(graph: Graph, nodes: Floats, context: Floats, theta: Floats, P: Floats) -> tuple[Floats, Floats]:
+def moments(graph: Graph, nodes: F64, context: F64, theta: F64, P: F64) -> tuple[F64, F64]:
     """``x·θ`` and ``xᵀPx`` of every edge, from parts per node and one dot product per edge."""
     from tensorucb.policies.baselines._kernels import edge_dots
 
@@ -38,6 +33,6 @@ def moments(graph: Graph, nodes: Floats, context: Floats, theta: Floats, P: Floa
     return mean, np.maximum(variance, 0.0)
 
 
-def _node_variance(nodes: Floats, own: Floats, with_context: Floats) -> Floats:
+def _node_variance(nodes: F64, own: F64, with_context: F64) -> F64:
     """What one end of an edge adds to xᵀPx, alone and with the context."""
     return np.asarray(((nodes @ own) * nodes).sum(axis=1) + nodes @ (2.0 * with_context))

@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb import learner
+from tensorucb.arrays import F64, I64
 from tensorucb.graph import Graph
 from tensorucb.learner import Draw, TensorSettings, TensorState
-from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Floats, Grid, Ints, Product
+from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Grid, Product
 from tensorucb.rng import RngLike
 from tensorucb.threads import map_chunks, single_threaded_blas, thread_count
-
-__all__ = ["FixedPointWarning", "TensorPolicy"]
 
 _CHUNK = 1 << 16
 # The same words each time, so that Python shows them once.
@@ -47,11 +46,11 @@ class TensorPolicy(BasePolicy):
 
     # -- what a subclass writes --
 
-    def _prepared(self, users: Floats) -> Floats:
+    def _prepared(self, users: F64) -> F64:
         """``(n, d)`` features of users as the model takes them."""
         return users
 
-    def _mode(self, rows: Floats) -> Floats:
+    def _mode(self, rows: F64) -> F64:
         """Rows of product features as the model takes them."""
         return rows
 
@@ -71,11 +70,11 @@ class TensorPolicy(BasePolicy):
         self._features = np.ascontiguousarray(self._prepared(self.users))
         self._cached: tuple[dict[str, NDArray[Any]], TensorState] | None = None
 
-    def mean(self, product: Product) -> Floats:
+    def mean(self, product: Product) -> F64:
         """The believed probability of every edge, without exploration."""
         return self._edge_scores(self._modes(product), 0.0, None)
 
-    def latent(self, product: Product) -> tuple[Floats, Floats]:
+    def latent(self, product: Product) -> tuple[F64, F64]:
         """Mean and variance of every edge's score u, before the projection and without observation noise."""
         modes = self._modes(product)
         model = self._settled(modes)
@@ -83,7 +82,7 @@ class TensorPolicy(BasePolicy):
         mean, variance = learner.predict(model, self._knowledge(model), features, groups)
         return mean, variance - (model.noise_variance if model.likelihood == "gaussian" else 0.0)
 
-    def _settled(self, modes: tuple[Floats, ...]) -> TensorSettings:
+    def _settled(self, modes: tuple[F64, ...]) -> TensorSettings:
         return self._model(tuple(mode.size for mode in modes))
 
     def _start(self, model: TensorSettings) -> TensorState:
@@ -101,15 +100,15 @@ class TensorPolicy(BasePolicy):
         return self._cached[1]
 
     def _samples(
-        self, modes: tuple[Floats, ...], edges: Ints, model: TensorSettings
-    ) -> tuple[list[Floats], tuple[Any, Any] | None]:
+        self, modes: tuple[F64, ...], edges: I64, model: TensorSettings
+    ) -> tuple[list[F64], tuple[Any, Any] | None]:
         """Features of some edges, one array per mode, and their members of the groups of intercepts."""
         sources, targets = self.graph.sources[edges], self.graph.targets[edges]
         shared = [self._mode(np.tile(mode, (edges.size, 1))) for mode in modes]
         groups = (sources, targets) if model.intercepts else None
         return [self._features[sources], self._features[targets], *shared], groups
 
-    def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
+    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
         model = self._settled(modes)
         features, groups = self._samples(modes, edges, model)
         state, report = learner.update(model, self._knowledge(model), features, outcomes, groups)
@@ -118,10 +117,10 @@ class TensorPolicy(BasePolicy):
         self._arrays = learner.state_to_arrays(state)
         self._cached = (self._arrays, state)
 
-    def _score(self, modes: tuple[Floats, ...]) -> Floats:
+    def _score(self, modes: tuple[F64, ...]) -> F64:
         return self._edge_scores(modes, self.exploration, None)
 
-    def _edge_scores(self, modes: tuple[Floats, ...], c: float, draw: Draw | None) -> Floats:
+    def _edge_scores(self, modes: tuple[F64, ...], c: float, draw: Draw | None) -> F64:
         """proj(u + c·bonus) of every edge (Eq. CB_ij), or the projected scores of one drawn W."""
         state = self._knowledge(self._settled(modes))
         vectors = [self._mode(mode[None])[0] for mode in modes]
@@ -130,10 +129,10 @@ class TensorPolicy(BasePolicy):
             return _by_edge(self.graph, source, target, c, self.projection == "sigmoid")
 
 
-_Parts = tuple[tuple[Floats, ...], tuple[Floats, ...]]
+_Parts = tuple[tuple[F64, ...], tuple[F64, ...]]
 
 
-def _by_node(X: Floats, vectors: list[Floats], state: TensorState, c: float, draw: Draw | None) -> _Parts:
+def _by_node(X: F64, vectors: list[F64], state: TensorState, c: float, draw: Draw | None) -> _Parts:
     """Everything per node once, so that an edge costs O(R); see the glossary of the kernels for the letters."""
     means = state.means if draw is None else draw.means
     intercepts = state.intercept_means if draw is None else draw.intercepts
@@ -155,7 +154,7 @@ def _by_node(X: Floats, vectors: list[Floats], state: TensorState, c: float, dra
     return (A * product, P, abs(A * product), offsets[0]), (B, target_roots, offsets[1])
 
 
-def _forms(X: Floats, state: TensorState) -> tuple[Floats, Floats]:
+def _forms(X: F64, state: TensorState) -> tuple[F64, F64]:
     """XᵀΣX of every node and rank, in modes 1 and 2: (n, R) each."""
     from tensorucb.policies._kernels import quadratic_forms
 
@@ -173,7 +172,7 @@ def _forms(X: Floats, state: TensorState) -> tuple[Floats, Floats]:
     return first, second
 
 
-def _by_edge(graph: Graph, source: tuple[Floats, ...], target: tuple[Floats, ...], c: float, sigmoid: bool) -> Floats:
+def _by_edge(graph: Graph, source: tuple[F64, ...], target: tuple[F64, ...], c: float, sigmoid: bool) -> F64:
     from tensorucb.policies._kernels import score_edges
 
     out = np.empty(graph.n_edges)

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_callable, check_count
 from tensorucb.errors import TensorUCBError
 from tensorucb.files import pack_state, unpack_state
-from tensorucb.policies._base import Floats, Ints, Policy, PolicyState
+from tensorucb.policies._base import Policy, PolicyState
 from tensorucb.policies._check_world import TopK, World, make_world
 from tensorucb.policies.beliefs import expected_probabilities
 
@@ -98,7 +99,7 @@ def _bound(factory: Factory, world: World) -> Policy:
     return policy
 
 
-def _scored(policy: Policy, world: World, product: Any) -> Floats:
+def _scored(policy: Policy, world: World, product: Any) -> F64:
     scores = policy.score(product)
     fits = isinstance(scores, np.ndarray) and scores.shape == (world.graph.n_edges,)
     _require(fits, policy, f"score must give one number per edge; got {getattr(scores, 'shape', type(scores))}.")
@@ -109,7 +110,7 @@ def _scored(policy: Policy, world: World, product: Any) -> Floats:
     return scores
 
 
-def _chosen(policy: Policy, world: World, product: Any, oracle: TopK) -> Ints:
+def _chosen(policy: Policy, world: World, product: Any, oracle: TopK) -> I64:
     seeds = np.asarray(policy.choose(product, world.k, oracle))
     _require(np.issubdtype(seeds.dtype, np.integer), policy, f"seeds must be rows; got dtype {seeds.dtype}.")
     distinct = seeds.shape == (world.k,) and np.unique(seeds).size == world.k
@@ -119,13 +120,13 @@ def _chosen(policy: Policy, world: World, product: Any, oracle: TopK) -> Ints:
     return seeds.astype(np.int64)
 
 
-def _ask(policy: Policy, world: World, t: int) -> tuple[Floats, Ints]:
+def _ask(policy: Policy, world: World, t: int) -> tuple[F64, I64]:
     """What the policy answers in round ``t``, told nothing about it."""
     product = world.product(t)
     return _scored(policy, world, product), _chosen(policy, world, product, TopK(world.graph))
 
 
-def _play(policy: Policy, world: World, rounds: range) -> list[tuple[Floats, Ints]]:
+def _play(policy: Policy, world: World, rounds: range) -> list[tuple[F64, I64]]:
     """Rounds of the campaign; what the policy answered in each."""
     answers = []
     for t in rounds:
@@ -135,7 +136,7 @@ def _play(policy: Policy, world: World, rounds: range) -> list[tuple[Floats, Int
     return answers
 
 
-def _same_answers(one: list[tuple[Floats, Ints]], two: list[tuple[Floats, Ints]]) -> bool:
+def _same_answers(one: list[tuple[F64, I64]], two: list[tuple[F64, I64]]) -> bool:
     return all(np.array_equal(a, c) and np.array_equal(b, d) for (a, b), (c, d) in zip(one, two, strict=True))
 
 

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_choice, check_number
-from tensorucb.policies._base import BasePolicy, Floats, Grid, Ints, Oracle
+from tensorucb.policies._base import BasePolicy, Grid, Oracle
 
 __all__ = ["COIN"]
 
@@ -51,24 +52,24 @@ class COIN(BasePolicy):
         shape = (dims[0], self.graph.n_edges)
         return {"successes": np.zeros(shape), "trials": np.zeros(shape, dtype=np.int32)}
 
-    def _counts(self, modes: tuple[Floats, ...]) -> tuple[Floats, NDArray[np.int32]]:
+    def _counts(self, modes: tuple[F64, ...]) -> tuple[F64, NDArray[np.int32]]:
         """``n`` and ``N`` of the product's cell."""
         if not self._arrays:
             return np.zeros(self.graph.n_edges), np.zeros(self.graph.n_edges, dtype=np.int32)
         cell = int(np.argmax(modes[0]))
         return self._arrays["successes"][cell], self._arrays["trials"][cell]
 
-    def _score(self, modes: tuple[Floats, ...]) -> Floats:
+    def _score(self, modes: tuple[F64, ...]) -> F64:
         successes, trials = self._counts(modes)
         return successes / np.maximum(trials, 1)
 
-    def _under_explored(self, modes: tuple[Floats, ...]) -> Ints:
+    def _under_explored(self, modes: tuple[F64, ...]) -> I64:
         """Rows of users with an out-edge tried fewer than D(t) times."""
         control = self.exploration * (self._rounds + 1) ** _POWER
         short = self._counts(modes)[1] < control
         return np.flatnonzero(np.bincount(self.graph.sources[short], minlength=self.graph.n_nodes))
 
-    def _choose(self, modes: tuple[Floats, ...], k: int, oracle: Oracle) -> Ints:
+    def _choose(self, modes: tuple[F64, ...], k: int, oracle: Oracle) -> I64:
         allowed = self._allowed(oracle, k)
         under = np.intersect1d(self._under_explored(modes), allowed)
         if under.size >= k:
@@ -76,14 +77,14 @@ class COIN(BasePolicy):
         others = np.setdiff1d(allowed, under)
         return np.concatenate([under, oracle(self._score(modes), k - under.size, candidates=others)])
 
-    def _explore(self, modes: tuple[Floats, ...], k: int, oracle: Oracle, under: Ints) -> Ints:
+    def _explore(self, modes: tuple[F64, ...], k: int, oracle: Oracle, under: I64) -> I64:
         if self.variant == "plus":
             return oracle(self._score(modes), k, candidates=under)
         if self.variant == "hd":
             return under[np.argsort(-self.graph.out_degree[under], kind="stable")[:k]]
         return np.asarray(self._generator("explore", modes).choice(under, size=k, replace=False))
 
-    def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
+    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
         cell = int(np.argmax(modes[0]))
         np.add.at(self._arrays["trials"][cell], edges, 1)
         np.add.at(self._arrays["successes"][cell], edges, outcomes)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_number
-from tensorucb.policies._base import BasePolicy, Floats, Ints
+from tensorucb.policies._base import BasePolicy
 
 __all__ = ["CUCB"]
 
@@ -34,7 +35,7 @@ class CUCB(BasePolicy):
         edges = self.graph.n_edges
         return {"successes": np.zeros(edges), "trials": np.zeros(edges, dtype=np.int64)}
 
-    def _score(self, modes: tuple[Floats, ...]) -> Floats:
+    def _score(self, modes: tuple[F64, ...]) -> F64:
         tried = np.flatnonzero(self._arrays["trials"])
         trials = self._arrays["trials"][tried]
         width = np.sqrt(1.5 * math.log(self._rounds + 1) / trials)
@@ -42,6 +43,6 @@ class CUCB(BasePolicy):
         scores[tried] = np.minimum(1.0, self._arrays["successes"][tried] / trials + self.exploration * width)
         return scores
 
-    def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
+    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
         np.add.at(self._arrays["trials"], edges, 1)
         np.add.at(self._arrays["successes"], edges, outcomes)

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_number
-from tensorucb.policies._base import EXPLORATIONS, Floats, Grid, Ints
+from tensorucb.policies._base import EXPLORATIONS, Grid
 from tensorucb.policies._feature_policy import FeaturePolicy
 
 __all__ = ["DILinUCB"]
@@ -58,7 +59,7 @@ class DILinUCB(FeaturePolicy):
         inverse = np.broadcast_to(np.eye(dim) * self.prior_variance, (nodes, dim, dim))
         return {"theta": np.zeros((nodes, dim)), "inverse": inverse.copy()}
 
-    def _score(self, modes: tuple[Floats, ...]) -> Floats:
+    def _score(self, modes: tuple[F64, ...]) -> F64:
         from tensorucb.policies.baselines._kernels import add_node_bounds, edge_dots
 
         graph, nodes = self.graph, self._nodes(modes)
@@ -69,7 +70,7 @@ class DILinUCB(FeaturePolicy):
         add_node_bounds(by_source, graph.sources, graph.targets, nodes, inverse, self.exploration, scores)
         return np.clip(scores, 0.0, 1.0, out=scores)
 
-    def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
+    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
         from tensorucb.policies.baselines._kernels import learn_by_source
 
         graph, precision = self.graph, 1.0 / self.noise_variance

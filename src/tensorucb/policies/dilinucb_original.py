@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_count, check_number
 from tensorucb.graph import Graph
-from tensorucb.policies._base import BasePolicy, Floats, Ints, Oracle
+from tensorucb.policies._base import BasePolicy, Oracle
 from tensorucb.rng import RngLike
 from tensorucb.threads import single_threaded_blas
 
@@ -80,13 +81,13 @@ class DILinUCBOriginal(BasePolicy):
     def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
         return {"counts": np.zeros(self.graph.n_nodes, dtype=np.int64), "reached": np.zeros(self.users.shape)}
 
-    def _posterior(self, rows: Ints | slice) -> tuple[Floats, Floats]:
+    def _posterior(self, rows: I64 | slice) -> tuple[F64, F64]:
         """Coefficients and variances of these sources in the eigenbasis, both (rows, d)."""
         counts = self._arrays["counts"][rows, None]
         variances = 1.0 / (1.0 / self.prior_variance + counts * (self._spectrum / self.noise_variance))
         return self._arrays["reached"][rows] @ self._basis * variances / self.noise_variance, variances
 
-    def _score(self, modes: tuple[Floats, ...]) -> Floats:
+    def _score(self, modes: tuple[F64, ...]) -> F64:
         from tensorucb.policies.baselines._kernels import edge_dots
 
         graph = self.graph
@@ -98,16 +99,16 @@ class DILinUCBOriginal(BasePolicy):
         scores += self.exploration * np.sqrt(np.maximum(variance, 0.0))
         return np.clip(scores, 0.0, 1.0, out=scores)
 
-    def _choose(self, modes: tuple[Floats, ...], k: int, oracle: Oracle) -> Ints:
+    def _choose(self, modes: tuple[F64, ...], k: int, oracle: Oracle) -> I64:
         from tensorucb.policies.baselines._kernels import greedy_maximum
 
         with single_threaded_blas():
             candidates = self._shortlist(self._allowed(oracle, k), max(k, self.candidates))
             reach = self._reachability(candidates)
-        chosen: Ints = greedy_maximum(reach, k)
+        chosen: I64 = greedy_maximum(reach, k)
         return candidates[chosen]
 
-    def _shortlist(self, allowed: Ints, size: int) -> Ints:
+    def _shortlist(self, allowed: I64, size: int) -> I64:
         """The ``size`` allowed users of largest optimistic reach, without the clip."""
         theta, _ = self._posterior(allowed)
         counts, which = np.unique(self._arrays["counts"][allowed], return_inverse=True)
@@ -117,11 +118,11 @@ class DILinUCBOriginal(BasePolicy):
         degree = self.graph.out_degree[allowed]
         return allowed[np.lexsort((allowed, -degree, -reach, degree == 0))[:size]]
 
-    def _reachability(self, candidates: Ints) -> Floats:
+    def _reachability(self, candidates: I64) -> F64:
         """``q_uv`` of the candidates and the targets."""
         theta, variances = self._posterior(candidates)
         targets = self._rotated[self._targets]
-        reach: Floats = variances @ (targets**2).T
+        reach: F64 = variances @ (targets**2).T
         np.sqrt(reach, out=reach)
         reach *= self.exploration
         reach += theta @ targets.T
@@ -131,7 +132,7 @@ class DILinUCBOriginal(BasePolicy):
         reach[inside, position[inside]] = 1.0
         return reach
 
-    def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
+    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
         from tensorucb.policies.baselines._kernels import reached_sums
 
         graph, n = self.graph, self.graph.n_nodes

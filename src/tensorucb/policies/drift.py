@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_count, check_number
 from tensorucb.errors import InputError, ShapeError, StateError
 from tensorucb.graph import Graph
@@ -20,8 +21,6 @@ from tensorucb.rng import RngLike, as_generator, stream_key
 
 __all__ = ["DriftAlarm", "DriftState", "ForgetOnDrift"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 # Hazard ratios of new to old misfits that the alarm bets on: misfits that grow by about a factor of 2, 5 or 20.
 _BETS: tuple[float, ...] = (0.5, 0.2, 0.05)
@@ -115,7 +114,7 @@ class DriftAlarm:
         self.state = DriftState()
 
 
-def _log_ratios(misfits: Floats) -> tuple[Ints, Floats]:
+def _log_ratios(misfits: F64) -> tuple[I64, F64]:
     """Possible times of change, and the log of the evidence for each.
 
     In ascending order, with a old and b new misfits still to come, the next one is new with probability
@@ -136,9 +135,9 @@ def _log_ratios(misfits: Floats) -> tuple[Ints, Floats]:
 class _Told:
     """A round that the policy was told."""
 
-    modes: tuple[Floats, ...]
-    edges: Ints
-    outcomes: Floats
+    modes: tuple[F64, ...]
+    edges: I64
+    outcomes: F64
 
     @property
     def product(self) -> Any:
@@ -222,11 +221,11 @@ class ForgetOnDrift:
         self._bound = graph, users
         self._clear(int(stream_key(generator)))
 
-    def score(self, product: Product) -> Floats:
+    def score(self, product: Product) -> F64:
         """The wrapped policy's."""
         return self.policy.score(product)
 
-    def choose(self, product: Product, k: int, oracle: Oracle) -> Ints:
+    def choose(self, product: Product, k: int, oracle: Oracle) -> I64:
         """The wrapped policy's."""
         return self.policy.choose(product, k, oracle)
 
@@ -332,7 +331,7 @@ class ForgetOnDrift:
         self._alarm.state = drift
 
 
-def _strong(p: Floats) -> NDArray[np.bool_]:
+def _strong(p: F64) -> NDArray[np.bool_]:
     """The most probable edges, down to half of the expected responses."""
     order = np.argsort(-p, kind="stable")
     strong = np.zeros(p.size, dtype=np.bool_)

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_choice, check_number, check_share
-from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Floats, Grid, Ints, Product
+from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Grid, Product
 
 __all__ = ["GammaCounts"]
 
@@ -58,20 +59,20 @@ class GammaCounts(BasePolicy):
         n = self.graph.n_nodes
         return {"shape": np.full(n, self.base_rate * self.prior_trials), "trials": np.full(n, self.prior_trials)}
 
-    def mean(self, product: Product) -> Floats:
+    def mean(self, product: Product) -> F64:
         """The believed probability of every edge, without exploration."""
         self._modes(product)
         return self._of_edges(self._arrays["shape"] / self._arrays["trials"])
 
-    def _of_edges(self, rates: Floats) -> Floats:
+    def _of_edges(self, rates: F64) -> F64:
         return np.asarray(np.minimum(rates, 1.0)[self.graph.sources])
 
-    def _score(self, modes: tuple[Floats, ...]) -> Floats:
+    def _score(self, modes: tuple[F64, ...]) -> F64:
         shape, trials, c = self._arrays["shape"], self._arrays["trials"], self.exploration
         if self.exploration_kind == "thompson" and c > 0.0:
             return self._of_edges(self._generator("score").gamma(shape / c) * c / trials)
         return self._of_edges((shape + c * np.sqrt(shape)) / trials)
 
-    def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
+    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
         np.add.at(self._arrays["shape"], self.graph.sources[edges], outcomes)
         np.add.at(self._arrays["trials"], self.graph.sources[edges], 1.0)

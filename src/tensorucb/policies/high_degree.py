@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorucb.policies._base import Floats, Ints, Oracle
+from tensorucb.arrays import F64, I64
+from tensorucb.policies._base import Oracle
 from tensorucb.policies._pooled import PooledRatePolicy
 
 __all__ = ["HighDegree"]
@@ -15,6 +16,6 @@ class HighDegree(PooledRatePolicy):
 
     name = "HighDegree"
 
-    def _choose(self, modes: tuple[Floats, ...], k: int, oracle: Oracle) -> Ints:
+    def _choose(self, modes: tuple[F64, ...], k: int, oracle: Oracle) -> I64:
         rows = self._allowed(oracle, k)
         return rows[np.argsort(-self.graph.out_degree[rows], kind="stable")[:k]]

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_choice, check_count, check_number, check_share
-from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Floats, Grid, Ints
+from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Grid
 
 __all__ = ["IMFB"]
 
@@ -75,7 +76,7 @@ class IMFB(BasePolicy):
         inverse = np.broadcast_to(np.eye(self.dim) / self.ridge, (shape[0], self.dim, self.dim))
         return {"theta": draw(), "beta": draw(), "A_inverse": inverse.copy(), "C_inverse": inverse.copy()}
 
-    def _score(self, modes: tuple[Floats, ...]) -> Floats:
+    def _score(self, modes: tuple[F64, ...]) -> F64:
         from tensorucb.policies.baselines._kernels import add_node_bounds, edge_dots
 
         graph, arrays = self.graph, self._arrays
@@ -89,7 +90,7 @@ class IMFB(BasePolicy):
         scores += self.warmup * self.decay ** (self._rounds + 1)
         return np.clip(scores, 0.0, 1.0, out=scores)
 
-    def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
+    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
         from tensorucb.policies.baselines._kernels import learn_factors
 
         graph, arrays = self.graph, self._arrays

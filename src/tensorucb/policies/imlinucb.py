@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_number
 from tensorucb.policies import _ridge
-from tensorucb.policies._base import EXPLORATIONS, Floats, Grid, Ints
+from tensorucb.policies._base import EXPLORATIONS, Grid
 from tensorucb.policies._feature_policy import FeaturePolicy
 
 __all__ = ["IMLinUCB"]
@@ -56,13 +57,13 @@ class IMLinUCB(FeaturePolicy):
         precision, moment = _ridge.blank(self.users.shape[1] + 2 * self._n_matched, self.prior_variance)
         return {"precision": precision, "moment": moment}
 
-    def _ends(self, modes: tuple[Floats, ...]) -> tuple[Floats, Floats]:
+    def _ends(self, modes: tuple[F64, ...]) -> tuple[F64, F64]:
         """What source and target multiply to x_e: ``(x_i, m_i, 1)`` and ``(x_j, 1, m_j)``."""
         matched = self._matched(modes)
         ones = np.ones_like(matched)
         return np.hstack([self.users, matched, ones]), np.hstack([self.users, ones, matched])
 
-    def _score(self, modes: tuple[Floats, ...]) -> Floats:
+    def _score(self, modes: tuple[F64, ...]) -> F64:
         from tensorucb.policies.baselines._kernels import add_product_bounds, edge_dots
 
         graph, (left, right) = self.graph, self._ends(modes)
@@ -73,7 +74,7 @@ class IMLinUCB(FeaturePolicy):
         add_product_bounds(graph.sources, graph.targets, left, right, covariance, self.exploration, scores)
         return np.clip(scores, 0.0, 1.0, out=scores)
 
-    def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
+    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
         left, right = self._ends(modes)
         rows = left[self.graph.sources[edges]] * right[self.graph.targets[edges]]
         self._arrays["precision"], self._arrays["moment"] = _ridge.with_batch(

@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_flag, check_number
 from tensorucb.policies import _main_effects, _ridge
-from tensorucb.policies._base import EXPLORATIONS, Floats, Grid, Ints
+from tensorucb.policies._base import EXPLORATIONS, Grid
 from tensorucb.policies._feature_policy import FeaturePolicy
 
 __all__ = ["LinUCB"]
@@ -74,18 +75,18 @@ class LinUCB(FeaturePolicy):
         precision, moment = _ridge.blank(dim, self.prior_variance)
         return {"precision": precision, "moment": moment}
 
-    def _context(self, modes: tuple[Floats, ...]) -> Floats:
+    def _context(self, modes: tuple[F64, ...]) -> F64:
         """The part of x that all edges of a round share."""
         return np.concatenate([*modes, np.ones(int(self.constant))])
 
-    def _score(self, modes: tuple[Floats, ...]) -> Floats:
+    def _score(self, modes: tuple[F64, ...]) -> F64:
         arrays = self._arrays or self._initial(tuple(mode.size for mode in modes))
         theta, P = _ridge.posterior(arrays["precision"], arrays["moment"], self.noise_variance)
         scores, variance = _main_effects.moments(self.graph, self._nodes(modes), self._context(modes), theta, P)
         scores += self.exploration * np.sqrt(variance)
         return np.clip(scores, 0.0, 1.0, out=scores)
 
-    def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
+    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
         rows = _main_effects.edge_rows(self.graph, self._nodes(modes), self._context(modes), edges)
         self._arrays["precision"], self._arrays["moment"] = _ridge.with_batch(
             self._arrays["precision"], self._arrays["moment"], rows, outcomes, self.noise_variance

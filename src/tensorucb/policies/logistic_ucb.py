@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_count, check_number
 from tensorucb.errors import InputError
 from tensorucb.policies import _main_effects
-from tensorucb.policies._base import EXPLORATIONS, Floats, Grid, Ints
+from tensorucb.policies._base import EXPLORATIONS, Grid
 from tensorucb.policies._feature_policy import FeaturePolicy
 from tensorucb.policies._ridge import covariance_of
 from tensorucb.threads import single_threaded_blas
@@ -77,7 +78,7 @@ class LogisticUCB(FeaturePolicy):
         mean = np.zeros(2 * (self.users.shape[1] + self._n_matched) + sum(dims) + 1)
         mean[-1] = self.base_logit
         precision = np.diag(np.append(np.full(mean.size - 1, 1.0 / self.prior_variance), 1.0 / _CONSTANT_VARIANCE))
-        nothing: Ints = np.empty(0, dtype=np.int64)
+        nothing: I64 = np.empty(0, dtype=np.int64)
         return {
             "theta": mean,
             "precision": precision,
@@ -90,7 +91,7 @@ class LogisticUCB(FeaturePolicy):
             "product_of": nothing.copy(),
         }
 
-    def _score(self, modes: tuple[Floats, ...]) -> Floats:
+    def _score(self, modes: tuple[F64, ...]) -> F64:
         arrays = self._arrays or self._initial(tuple(mode.size for mode in modes))
         with single_threaded_blas():
             covariance = covariance_of(arrays["precision"])
@@ -98,7 +99,7 @@ class LogisticUCB(FeaturePolicy):
         logits, variance = _main_effects.moments(self.graph, self._nodes(modes), context, arrays["theta"], covariance)
         return np.asarray(expit(logits + self.exploration * np.sqrt(variance)))
 
-    def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
+    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
         arrays = self._arrays
         with single_threaded_blas():
             rows = self._rows(modes, edges)
@@ -107,11 +108,11 @@ class LogisticUCB(FeaturePolicy):
             if arrays["edges"].size >= _GROWTH * arrays["fitted_rows"][0]:
                 self._refit()
 
-    def _rows(self, modes: tuple[Floats, ...], edges: Ints) -> Floats:
+    def _rows(self, modes: tuple[F64, ...], edges: I64) -> F64:
         context = np.append(np.concatenate(modes), 1.0)
         return _main_effects.edge_rows(self.graph, self._nodes(modes), context, edges)
 
-    def _keep(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
+    def _keep(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
         """Add a round to the log; a product is stored once."""
         arrays, product = self._arrays, np.concatenate(modes)
         known = np.flatnonzero((arrays["products"] == product).all(axis=1))
@@ -122,7 +123,7 @@ class LogisticUCB(FeaturePolicy):
         arrays["outcomes"] = np.append(arrays["outcomes"], outcomes)
         arrays["product_of"] = np.append(arrays["product_of"], np.full(edges.size, number))
 
-    def _logged(self) -> Floats:
+    def _logged(self) -> F64:
         """X of every row of the log."""
         arrays, cuts = self._arrays, np.cumsum(self._dims or ())[:-1]
         rows = np.empty((arrays["edges"].size, arrays["theta"].size))
@@ -162,21 +163,17 @@ class LogisticUCB(FeaturePolicy):
         self._arrays = found
 
 
-def derivatives(
-    rows: Floats, outcomes: Floats, theta: Floats, mean: Floats, precision: Floats
-) -> tuple[Floats, Floats]:
+def derivatives(rows: F64, outcomes: F64, theta: F64, mean: F64, precision: F64) -> tuple[F64, F64]:
     """Gradient and negative Hessian of the log posterior at θ."""
     p = expit(rows @ theta)
     slope = rows.T @ (outcomes - p) - precision @ (theta - mean)
     return slope, precision + (rows.T * (p * (1.0 - p))) @ rows
 
 
-def fit(
-    rows: Floats, outcomes: Floats, mean: Floats, precision: Floats, start: Floats | None = None
-) -> tuple[Floats, Floats]:
+def fit(rows: F64, outcomes: F64, mean: F64, precision: F64, start: F64 | None = None) -> tuple[F64, F64]:
     """The mode of the posterior under the prior N(mean, precision⁻¹), and the precision there."""
 
-    def value(at: Floats) -> float:
+    def value(at: F64) -> float:
         logits, apart = rows @ at, at - mean
         return float(outcomes @ logits - np.logaddexp(0.0, logits).sum() - 0.5 * apart @ precision @ apart)
 

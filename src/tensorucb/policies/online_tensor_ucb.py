@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tensorucb import learner
+from tensorucb.arrays import F64
 from tensorucb.checks import check_choice, check_count, check_number
 from tensorucb.learner import TensorSettings, TensorState
-from tensorucb.policies._base import Floats
 from tensorucb.policies._tensor import TensorPolicy
 
 __all__ = ["OnlineTensorUCB"]
@@ -71,11 +71,11 @@ class OnlineTensorUCB(TensorPolicy):
         self.base_logit = check_number("base_logit", base_logit, low=-700.0, high=700.0)
         self.intercept_variance = check_number("intercept_variance", intercept_variance, strict=True)
 
-    def _prepared(self, users: Floats) -> Floats:
+    def _prepared(self, users: F64) -> F64:
         norms = np.sqrt(np.einsum("ni,ni->n", users, users))
         return self._mode(users * (1.0 / np.sqrt(np.mean(norms**2))) if norms.any() else users)
 
-    def _mode(self, rows: Floats) -> Floats:
+    def _mode(self, rows: F64) -> F64:
         return np.hstack([rows, np.ones((len(rows), 1))])
 
     def _model(self, dims: tuple[int, ...]) -> TensorSettings:
@@ -96,7 +96,7 @@ class OnlineTensorUCB(TensorPolicy):
             w[0, -1] = self.base_logit if mode == 2 else 1.0
         return learner.init(model, means)
 
-    def _score(self, modes: tuple[Floats, ...]) -> Floats:
+    def _score(self, modes: tuple[F64, ...]) -> F64:
         if self.exploration_kind == "ucb":
             return self._edge_scores(modes, self.exploration, None)
         draw = None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorucb.policies._base import Floats, Ints, Oracle
+from tensorucb.arrays import F64, I64
+from tensorucb.policies._base import Oracle
 from tensorucb.policies._pooled import PooledRatePolicy
 
 __all__ = ["Random"]
@@ -19,6 +20,6 @@ class Random(PooledRatePolicy):
 
     name = "Random"
 
-    def _choose(self, modes: tuple[Floats, ...], k: int, oracle: Oracle) -> Ints:
+    def _choose(self, modes: tuple[F64, ...], k: int, oracle: Oracle) -> I64:
         rows = self._allowed(oracle, k)
         return np.asarray(self._generator("choose", modes).choice(rows, size=k, replace=False), dtype=np.int64)

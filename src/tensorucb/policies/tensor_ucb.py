@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_choice, check_count, check_number
 from tensorucb.errors import ShapeError
 from tensorucb.features import UserProfile, degree_features
 from tensorucb.graph import Graph
 from tensorucb.learner import response
-from tensorucb.policies._base import BasePolicy, Floats, Ints, Product
+from tensorucb.policies._base import BasePolicy, Product
 from tensorucb.policies.beliefs import Beliefs
 from tensorucb.policies.paper_tensor_ucb import PaperTensorUCB
 from tensorucb.rng import RngLike
@@ -113,7 +114,7 @@ class TensorUCB(BasePolicy):
         self._nodes = response.node_features(columns, profile.taste, profile.credit, profile.exposure)
         self._topics, self._state = profile.k, None
 
-    def mean(self, product: Product) -> Floats:
+    def mean(self, product: Product) -> F64:
         """The believed probability of every edge, without exploration."""
         modes = self._modes(product)
         return self._scores(modes, deviations=False).probabilities
@@ -129,7 +130,7 @@ class TensorUCB(BasePolicy):
     def _model(self) -> response.ResponseSettings:
         return response.ResponseSettings(rank=self.rank, base_logit=self.base_logit, max_rows=self.max_rows)
 
-    def _modes(self, product: Product) -> tuple[Floats, ...]:
+    def _modes(self, product: Product) -> tuple[F64, ...]:
         modes = super()._modes(product)
         if self._topics is not None and modes[0].size != self._topics:
             raise ShapeError(
@@ -138,31 +139,31 @@ class TensorUCB(BasePolicy):
             )
         return modes
 
-    def _knowledge(self, modes: tuple[Floats, ...]) -> response.ResponseState:
+    def _knowledge(self, modes: tuple[F64, ...]) -> response.ResponseState:
         """What is known now; before the first round, the start for contexts like this one."""
         return response.start(self._model(), self._nodes, modes) if self._state is None else self._state
 
-    def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
+    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
         state = self._knowledge(modes)
         sources, targets = self.graph.sources[edges].astype(np.int64), self.graph.targets[edges]
         record = response.make_told(state.context.scaled(modes), sources, targets, outcomes)
         with single_threaded_blas():
             self._state = response.learn(self._model(), self._nodes, state, record)
 
-    def _scores(self, modes: tuple[Floats, ...], *, deviations: bool) -> response.Scores:
+    def _scores(self, modes: tuple[F64, ...], *, deviations: bool) -> response.Scores:
         state = self._knowledge(modes)
         edges = self.graph.out_offsets, self.graph.targets
         with single_threaded_blas():
             return response.score(self._nodes, state, state.context.scaled(modes), *edges, deviations=deviations)
 
-    def _score(self, modes: tuple[Floats, ...]) -> Floats:
+    def _score(self, modes: tuple[F64, ...]) -> F64:
         return self._optimistic(modes, self._scores(modes, deviations=self._explores))
 
     @property
     def _explores(self) -> bool:
         return self.exploration_kind != "greedy" and self.exploration > 0.0
 
-    def _optimistic(self, modes: tuple[Floats, ...], scores: response.Scores) -> Floats:
+    def _optimistic(self, modes: tuple[F64, ...], scores: response.Scores) -> F64:
         """The probabilities with the bonus of each source."""
         if scores.deviations is None:
             return scores.probabilities

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_flag, check_number, check_share
-from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Floats, Grid, Ints
+from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Grid
 
 __all__ = ["Thompson"]
 
@@ -60,10 +61,10 @@ class Thompson(BasePolicy):
         shape = (dims[0] if self.by_cell else 1, self.graph.n_edges)
         return {"successes": np.zeros(shape), "failures": np.zeros(shape)}
 
-    def _cell(self, modes: tuple[Floats, ...]) -> int:
+    def _cell(self, modes: tuple[F64, ...]) -> int:
         return int(np.argmax(modes[0])) if self.by_cell else 0
 
-    def _score(self, modes: tuple[Floats, ...]) -> Floats:
+    def _score(self, modes: tuple[F64, ...]) -> F64:
         cell, successes, failures = self._cell(modes), 0.0, 0.0
         if self._arrays:
             successes, failures = self._arrays["successes"][cell], self._arrays["failures"][cell]
@@ -71,7 +72,7 @@ class Thompson(BasePolicy):
         b = ((1.0 - self.base_rate) * self.prior_trials + failures) / self.exploration
         return self._generator("score").beta(a, b, size=self.graph.n_edges)
 
-    def _learn(self, modes: tuple[Floats, ...], edges: Ints, outcomes: Floats) -> None:
+    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
         cell = self._cell(modes)
         np.add.at(self._arrays["successes"][cell], edges, outcomes)
         np.add.at(self._arrays["failures"][cell], edges, 1.0 - outcomes)

@@ -10,8 +10,6 @@ import re
 from pathlib import Path
 from urllib.parse import unquote
 
-__all__ = ["SCHEMES", "is_server", "masked", "said", "scheme_of", "shown_path"]
-
 SCHEMES = "'sqlite:///file.db', 'postgresql://user@host/database' or 'memory://'"
 
 _HIDDEN = "***"

@@ -9,8 +9,6 @@ import sqlalchemy as sa
 
 from tensorucb.errors import TensorUCBError
 
-__all__ = ["Backend"]
-
 
 class Backend(Protocol):
     """One kind of database at one address."""

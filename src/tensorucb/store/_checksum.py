@@ -20,19 +20,6 @@ from numpy.typing import NDArray
 from tensorucb.errors import FileFormatError
 from tensorucb.store._protocol import CampaignRecord, EdgeResponses, NodeEvents
 
-__all__ = [
-    "RANGE",
-    "Checksum",
-    "campaign_hash",
-    "edge_hashes",
-    "event_hash",
-    "name_hash",
-    "node_hashes",
-    "round_hash",
-    "total",
-    "user_hashes",
-]
-
 RANGE = 2**62  # databases have no unsigned 64-bit integers
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)

@@ -11,8 +11,6 @@ from tensorucb.errors import FileFormatError
 from tensorucb.store._checksum import RANGE, Checksum
 from tensorucb.store._tables import checksum as table
 
-__all__ = ["Groups"]
-
 _INSERT = (
     f"INSERT INTO {table.name} (campaign, part, number, rows, sum) VALUES (:campaign, :part, :number, :rows, :sum) "
     "ON CONFLICT (campaign, part, number) DO UPDATE SET "

@@ -13,8 +13,6 @@ from tensorucb.store._address import masked
 from tensorucb.store._sql import SQLStore
 from tensorucb.store._sqlite import SQLiteBackend
 
-__all__ = ["MemoryStore"]
-
 _open: weakref.WeakValueDictionary[str, MemoryStore] = weakref.WeakValueDictionary()
 
 

@@ -13,8 +13,6 @@ from tensorucb.store._address import SCHEMES, is_server, masked, scheme_of, show
 if TYPE_CHECKING:
     from tensorucb.store._sql import SQLStore
 
-__all__ = ["open_store"]
-
 
 def open_store(url: str, *, create: bool = True, timeout: float = 60.0) -> SQLStore:
     """Open the store at ``url``, creating or upgrading its tables where needed.

@@ -15,8 +15,6 @@ from tensorucb.errors import InputError, StoreError, TensorUCBError
 from tensorucb.store._address import masked, said
 from tensorucb.store._tables import VERSION_TABLE, metadata
 
-__all__ = ["PostgresBackend"]
-
 # The store's number among the advisory locks of a database; the second half is the schema that holds the tables.
 _LOCK = 0x74756362
 

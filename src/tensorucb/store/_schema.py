@@ -12,8 +12,6 @@ from tensorucb.errors import FileFormatError, StoreError
 from tensorucb.store._backend import Backend
 from tensorucb.store._tables import SCHEMA
 
-__all__ = ["bring_up_to_date"]
-
 # Alembic keeps the migration under way in a module's globals.
 _one_at_a_time = threading.Lock()
 

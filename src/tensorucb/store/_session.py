@@ -41,8 +41,6 @@ from tensorucb.store._values import (
     node_columns,
 )
 
-__all__ = ["SQLSession"]
-
 # The statements of every small call, made once: making one takes as long as running it.
 _C: sa.BindParameter[int] = sa.bindparam("c")
 _NAME: sa.BindParameter[str] = sa.bindparam("name")

@@ -16,8 +16,6 @@ from tensorucb.store._session import SQLSession
 from tensorucb.store._turn import Turn
 from tensorucb.store._values import damage_named
 
-__all__ = ["SQLStore"]
-
 # Connections inherited through a fork: closing them here would disturb the parent's, so they are kept and never used.
 _inherited: list[sa.Engine] = []
 

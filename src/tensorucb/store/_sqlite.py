@@ -18,8 +18,6 @@ from tensorucb.errors import FileFormatError, InputError, StoreError, TensorUCBE
 from tensorucb.store._address import masked, shown_path
 from tensorucb.store._tables import VERSION_TABLE
 
-__all__ = ["SQLiteBackend"]
-
 
 class SQLiteBackend:
     """A SQLite file at an absolute path."""

@@ -8,21 +8,6 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-__all__ = [
-    "OWNED",
-    "SCHEMA",
-    "VERSION_TABLE",
-    "blob",
-    "campaign",
-    "checksum",
-    "edge_response",
-    "event",
-    "metadata",
-    "node_event",
-    "round_",
-    "user",
-]
-
 SCHEMA = "0002"
 """The newest revision under ``migrations/versions``; revisions are numbered, so that a newer schema is recognised."""
 

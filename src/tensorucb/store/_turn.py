@@ -8,8 +8,6 @@ from contextlib import contextmanager
 
 from tensorucb.errors import StateError, StoreError
 
-__all__ = ["Turn"]
-
 
 class Turn:
     """A lock for writers that waits at most ``timeout`` seconds and refuses to wait for its own thread."""

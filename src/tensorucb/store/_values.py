@@ -13,20 +13,6 @@ from numpy.typing import NDArray
 from tensorucb.errors import FileFormatError, InputError, ShapeError
 from tensorucb.store._protocol import EdgeResponses, NodeEvents
 
-__all__ = [
-    "Known",
-    "as_ids",
-    "check_edges",
-    "check_id",
-    "check_nodes",
-    "check_texts",
-    "damage_named",
-    "dump_json",
-    "edge_columns",
-    "load_json",
-    "node_columns",
-]
-
 Known = dict[str, tuple[int, str, int, int | None, float | None, float | None]]
 """What is stored under an event id: (round, "edge" or "node", source or user, target, outcome, time)."""
 

@@ -15,8 +15,6 @@ from tensorucb.graph._arguments import check_graph
 from tensorucb.moments import check_seconds, check_times
 from tensorucb.threads import map_chunks, thread_count
 
-__all__ = ["Activations", "activations"]
-
 
 @dataclass(frozen=True)
 class Activations:

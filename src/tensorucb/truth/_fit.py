@@ -14,8 +14,6 @@ from tensorucb.threads import map_chunks, thread_count
 from tensorucb.truth._activations import Activations, activations, even_bounds
 from tensorucb.truth._model import TopicAwareIC, check_mixtures
 
-__all__ = ["TopicAwareFit", "fit_topic_aware_ic"]
-
 # Probabilities stay this far from 0 and 1: a constrained maximum, so EM still never falls.
 _FLOOR = 1e-9
 

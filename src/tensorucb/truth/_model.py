@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from tensorucb.checks import check_array
 from tensorucb.errors import InputError
 
-__all__ = ["TopicAwareIC", "check_mixtures"]
-
 _SUM_TOLERANCE = 1e-4
 
 

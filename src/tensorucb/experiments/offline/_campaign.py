@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tensorucb.arrays import F64, I64
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.graph import Graph
 
-__all__ = ["LoggedCampaign", "LoggedRound", "Sampling"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Sampling = Literal["independent", "fixed_size", "unknown"]
 
 
@@ -36,11 +33,11 @@ class LoggedRound:
         (n,) the probability, before the draw, that the logging policy contacts each user in this round.
     """
 
-    product: Floats
-    contacts: Ints
-    edges: Ints
-    outcomes: Floats
-    propensities: Floats
+    product: F64
+    contacts: I64
+    edges: I64
+    outcomes: F64
+    propensities: F64
 
 
 @dataclass(frozen=True)
@@ -69,14 +66,14 @@ class LoggedCampaign:
     """
 
     graph: Graph
-    products: Floats
-    contacts: Ints
-    contact_offsets: Ints
-    edges: Ints
-    outcomes: Floats
-    edge_offsets: Ints
-    propensities: Floats
-    design: Ints
+    products: F64
+    contacts: I64
+    contact_offsets: I64
+    edges: I64
+    outcomes: F64
+    edge_offsets: I64
+    propensities: F64
+    design: I64
     sampling: Sampling = "unknown"
 
     def __post_init__(self) -> None:
@@ -97,7 +94,7 @@ class LoggedCampaign:
         if len(sizes) > 1 or len(next(iter(sizes))) != 1:
             raise ShapeError(f"every product must be a vector of one length; got shapes {sorted(sizes)}.")
         vectors: dict[bytes, int] = {}
-        distinct: list[Floats] = []
+        distinct: list[F64] = []
         design = np.empty(len(rounds), dtype=np.int64)
         for t, r in enumerate(rounds):
             vector = np.ascontiguousarray(r.propensities, dtype=np.float64)
@@ -146,14 +143,14 @@ class LoggedCampaign:
         return LoggedCampaign.from_rounds(self.graph, [self.round(int(t)) for t in numbers], sampling=self.sampling)
 
 
-def _joined(parts: Sequence[ArrayLike]) -> Ints:
+def _joined(parts: Sequence[ArrayLike]) -> I64:
     arrays = [np.asarray(part) for part in parts]
     if any(a.size and a.dtype.kind not in "iu" for a in arrays):
         raise InputError("contacts and edges must be whole numbers. Use graph.rows(ids) and graph.edge_rows(…).")
     return np.concatenate([a.astype(np.int64).ravel() for a in arrays])
 
 
-def _offsets(sizes: Sequence[int]) -> Ints:
+def _offsets(sizes: Sequence[int]) -> I64:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 

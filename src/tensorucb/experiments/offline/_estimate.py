@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.experiments.offline._campaign import LoggedCampaign
 from tensorucb.experiments.offline._models import Model, as_baseline
@@ -16,10 +17,6 @@ from tensorucb.experiments.offline._rounds import Baseline, RoundSums, Rules, su
 from tensorucb.policies import Oracle, Policy
 from tensorucb.rng import RngLike, as_generator
 
-__all__ = ["Estimate", "How", "choices_of", "estimate_value", "summarise"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Choices = Sequence[ArrayLike] | NDArray[np.integer[Any]]
 Estimator = Literal["ips", "snips", "dr"]
 Count = Literal["all", "distinct", "modelled"]
@@ -76,7 +73,7 @@ class Estimate:
     clipped: int
     bias_bound: float
     unsupported: int
-    by_round: Floats
+    by_round: F64
 
     @property
     def caution(self) -> str:
@@ -98,7 +95,7 @@ class Estimate:
         return {**{k: v for k, v in asdict(self).items() if k != "by_round"}, "caution": self.caution}
 
 
-def choices_of(campaign: LoggedCampaign, policy: Policy, k: int, *, oracle: Oracle | None = None) -> list[Ints]:
+def choices_of(campaign: LoggedCampaign, policy: Policy, k: int, *, oracle: Oracle | None = None) -> list[I64]:
     """What a policy, as it stands, would choose in each logged round; it must be bound to the log's graph.
 
     The oracle is the exact one of the direct objective by default.
@@ -107,7 +104,7 @@ def choices_of(campaign: LoggedCampaign, policy: Policy, k: int, *, oracle: Orac
         from tensorucb.oracle import SeedOracle
 
         oracle = SeedOracle(campaign.graph, objective="direct", rng=0)
-    found: dict[bytes, Ints] = {}
+    found: dict[bytes, I64] = {}
     for product in campaign.products:
         if product.tobytes() not in found:
             found[product.tobytes()] = np.asarray(policy.choose(product, k, oracle), dtype=np.int64)
@@ -215,7 +212,7 @@ class How:
 
 
 def summarise(
-    campaign: LoggedCampaign, targets: list[Ints], baseline: Baseline | None, how: How, rng: RngLike
+    campaign: LoggedCampaign, targets: list[I64], baseline: Baseline | None, how: How, rng: RngLike
 ) -> Estimate:
     """The estimate, once the arguments are known to be in order."""
     rules = Rules(
@@ -254,7 +251,7 @@ def summarise(
     )
 
 
-def _by_round(sums: RoundSums, how: How) -> Floats:
+def _by_round(sums: RoundSums, how: How) -> F64:
     """Contributions whose mean is the estimate and whose variance is its (linearised) variance."""
     extra = sums.overlap if how.count == "modelled" else 0.0
     if how.estimator != "snips":
@@ -292,13 +289,13 @@ def _bootstrap(sums: RoundSums, how: How, rng: RngLike) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _as_targets(campaign: LoggedCampaign, target: Choices) -> list[Ints]:
+def _as_targets(campaign: LoggedCampaign, target: Choices) -> list[I64]:
     nested = len(target) > 0 and np.ndim(target[0]) > 0
     sets = [np.asarray(rows) for rows in target] if nested else [np.asarray(target)] * campaign.n_rounds
     if len(sets) != campaign.n_rounds:
         raise ShapeError(f"target must be one set, or one for each of {campaign.n_rounds} rounds; got {len(sets)}.")
     # The same array may stand for many rounds: look at each once, and keep it one array.
-    checked: dict[int, Ints] = {}
+    checked: dict[int, I64] = {}
     for rows in {id(rows): rows for rows in sets}.values():
         if rows.ndim != 1 or rows.size == 0 or rows.dtype.kind not in "iu":
             raise InputError(f"a target is a flat array of at least one row; got {rows!r}. Use graph.rows(ids).")

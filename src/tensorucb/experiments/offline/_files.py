@@ -17,8 +17,6 @@ from tensorucb.graph import Graph
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["read_campaign", "write_campaign"]
-
 _META = "campaign.json"
 _COLUMNS = {
     "rounds": ("round", "product", "design"),

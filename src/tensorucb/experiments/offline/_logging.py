@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tensorucb.arrays import F64, I64
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._runner import product_sequence
 from tensorucb.experiments.offline._campaign import LoggedCampaign, LoggedRound, Sampling
 from tensorucb.policies import Policy
 
-__all__ = ["draw_contacts", "log_campaign", "mixed_propensities"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 _CONTACTS, _POLICY, _ORACLE = 21, 22, 23
 
 
-def draw_contacts(propensities: ArrayLike, sampling: Sampling, rng: np.random.Generator) -> Ints:
+def draw_contacts(propensities: ArrayLike, sampling: Sampling, rng: np.random.Generator) -> I64:
     """Rows drawn such that each user's inclusion probability is exactly the one given.
 
     ``"independent"`` tosses a coin for each user. ``"fixed_size"`` is systematic sampling in random order (Madow 1949);
@@ -46,7 +42,7 @@ def draw_contacts(propensities: ArrayLike, sampling: Sampling, rng: np.random.Ge
     return np.sort(order[np.floor(steps - start) > np.floor(below - start)])
 
 
-def mixed_propensities(rows: ArrayLike, n_nodes: int, *, epsilon: float) -> Floats:
+def mixed_propensities(rows: ArrayLike, n_nodes: int, *, epsilon: float) -> F64:
     """Each of the k chosen rows with probability 1 − ε + εk/n, every other user with εk/n; they sum to k."""
     if not 0.0 <= epsilon <= 1.0:
         raise InputError(f"epsilon must lie in [0, 1]; got {epsilon!r}.")
@@ -105,7 +101,7 @@ def log_campaign(
     return LoggedCampaign.from_rounds(environment.graph, logged, sampling=sampling)
 
 
-def _checked(values: ArrayLike, n: int) -> Floats:
+def _checked(values: ArrayLike, n: int) -> F64:
     p = np.asarray(values, dtype=np.float64)
     if p.shape != (n,):
         raise ShapeError(f"propensities must have one entry per user, ({n},); got {p.shape}.")

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tensorucb.arrays import F64, I64
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.experiments.offline._campaign import LoggedCampaign
 from tensorucb.experiments.offline._rounds import Baseline
@@ -15,11 +16,7 @@ from tensorucb.policies import Policy
 from tensorucb.policies.beliefs import expected_probabilities
 from tensorucb.rng import RngLike, as_generator
 
-__all__ = ["Model", "as_baseline", "cross_fitted_model", "train"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Model = ArrayLike | Policy | Callable[[int], Floats]
+Model = ArrayLike | Policy | Callable[[int], F64]
 _HELD = 32
 
 
@@ -34,7 +31,7 @@ def train(campaign: LoggedCampaign, policy: Policy, users: ArrayLike | None, *, 
 
 def cross_fitted_model(
     campaign: LoggedCampaign, policy: Policy, users: ArrayLike | None, *, folds: int = 2, rng: RngLike = 0
-) -> Callable[[int], Floats]:
+) -> Callable[[int], F64]:
     """A model whose prediction of a round never saw that round's fold.
 
     A model fitted on the very rounds it corrects predicts their noise as well, which biases the doubly robust
@@ -67,9 +64,9 @@ def cross_fitted_model(
     for part in range(folds):
         train(campaign.take(np.flatnonzero(fold != part)), policy, users, rng=seed)
         states.append(policy.state())
-    held: dict[tuple[int, bytes], Floats] = {}
+    held: dict[tuple[int, bytes], F64] = {}
 
-    def predict(t: int) -> Floats:
+    def predict(t: int) -> F64:
         product = campaign.products[t]
         key = int(fold[t]), product.tobytes()
         if key not in held:
@@ -94,9 +91,9 @@ def as_baseline(campaign: LoggedCampaign, model: Model) -> Baseline:
 
 
 def _of_policy(campaign: LoggedCampaign, policy: Policy) -> Baseline:
-    held: dict[bytes, Floats] = {}
+    held: dict[bytes, F64] = {}
 
-    def predict(t: int, edges: Ints) -> Floats:
+    def predict(t: int, edges: I64) -> F64:
         product = campaign.products[t]
         key = product.tobytes()
         if key not in held:
@@ -108,7 +105,7 @@ def _of_policy(campaign: LoggedCampaign, policy: Policy) -> Baseline:
     return predict
 
 
-def _checked(campaign: LoggedCampaign, values: Any) -> Floats:
+def _checked(campaign: LoggedCampaign, values: Any) -> F64:
     p = np.asarray(values, dtype=np.float64)
     if p.shape != (campaign.graph.n_edges,):
         raise ShapeError(f"a model must predict one probability per edge, ({campaign.graph.n_edges},); got {p.shape}.")

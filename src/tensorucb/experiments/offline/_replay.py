@@ -6,19 +6,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tensorucb.arrays import F64, I64
 from tensorucb.errors import InputError
 from tensorucb.experiments.offline._campaign import LoggedCampaign
 from tensorucb.experiments.offline._estimate import Count, Estimate, Estimator, How, summarise
 from tensorucb.policies import Oracle, Policy
 from tensorucb.policies.beliefs import expected_probabilities
 from tensorucb.rng import RngLike, as_generator
-
-__all__ = ["Replay", "replay"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -36,8 +32,8 @@ class Replay:
     """
 
     estimate: Estimate
-    choices: tuple[Ints, ...]
-    matched: Ints
+    choices: tuple[I64, ...]
+    matched: I64
 
     @property
     def seen(self) -> float:
@@ -94,8 +90,8 @@ def replay(
 
         oracle = SeedOracle(campaign.graph, objective="direct", rng=generator)
     policy.bind(campaign.graph, users, generator)
-    choices: list[Ints] = []
-    beliefs: list[Floats] = []
+    choices: list[I64] = []
+    beliefs: list[F64] = []
     matched = np.zeros(campaign.n_rounds, dtype=np.int64)
     for t in range(campaign.n_rounds):
         r = campaign.round(t)

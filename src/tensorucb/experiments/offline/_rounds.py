@@ -13,15 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.errors import InputError
 from tensorucb.experiments.offline._campaign import LoggedCampaign
 from tensorucb.graph import Graph
 
-__all__ = ["Baseline", "RoundSums", "Rules", "sums_by_round"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Baseline = Callable[[int, Ints], Floats]
+Baseline = Callable[[int, I64], F64]
 """``baseline(t, edges)``: predicted probabilities of these edges in round ``t``."""
 
 
@@ -47,12 +44,12 @@ class RoundSums:
         Number of clipped contacts, and of choices with propensity 0.
     """
 
-    value: Floats
-    overlap: Floats
-    chosen: Floats
-    weight: Floats
-    weights: Floats
-    bias_bound: Floats
+    value: F64
+    overlap: F64
+    chosen: F64
+    weight: F64
+    weights: F64
+    bias_bound: F64
     ratio_bound: float
     clipped: int
     unsupported: int
@@ -62,20 +59,20 @@ class RoundSums:
 class _Audience:
     """The out-edges of a set of sources, and the users outside the set that they lead to."""
 
-    edges: Ints
+    edges: I64
     degree: NDArray[np.integer[Any]]
     outside: NDArray[np.bool_]
     place: NDArray[np.intp]
     size: int
 
     @classmethod
-    def of(cls, graph: Graph, rows: Ints) -> _Audience:
+    def of(cls, graph: Graph, rows: I64) -> _Audience:
         edges = graph.out_edges(rows)
         outside = ~np.isin(graph.targets[edges], rows)
         users, place = np.unique(graph.targets[edges][outside], return_inverse=True)
         return cls(edges, graph.out_degree[rows], outside, place, users.size)
 
-    def distinct(self, q: Floats) -> float:
+    def distinct(self, q: F64) -> float:
         """Σ_{j∉S} (1 − Π_i (1 − q_ij)).
 
         Under independent contacts the factors of one j are independent, so the mean of the product is the product of
@@ -101,7 +98,7 @@ class Rules:
     fill_with_model: bool
 
 
-def sums_by_round(campaign: LoggedCampaign, targets: list[Ints], baseline: Baseline | None, rules: Rules) -> RoundSums:
+def sums_by_round(campaign: LoggedCampaign, targets: list[I64], baseline: Baseline | None, rules: Rules) -> RoundSums:
     """Go through the log once."""
     graph, T = campaign.graph, campaign.n_rounds
     value, overlap, chosen, weight, bound = (np.zeros(T) for _ in range(5))
@@ -140,14 +137,14 @@ def sums_by_round(campaign: LoggedCampaign, targets: list[Ints], baseline: Basel
     return RoundSums(value, overlap, chosen, weight, np.concatenate(weights), bound, ratio_bound, clipped, unsupported)
 
 
-def _ratio_bound(kept: Floats, degree: NDArray[np.integer[Any]], rounds: int) -> float:
+def _ratio_bound(kept: F64, degree: NDArray[np.integer[Any]], rounds: int) -> float:
     """How far clipping can move the self-normalised mean: (1/T) Σ |c_i·K/Σc − 1|·degree_i."""
     if kept.sum() <= 0.0:
         return float(degree.sum()) / rounds
     return float((np.abs(kept * (kept.size / kept.sum()) - 1.0) * degree).sum()) / rounds
 
 
-def _no_support(campaign: LoggedCampaign, t: int, rows: Ints) -> InputError:
+def _no_support(campaign: LoggedCampaign, t: int, rows: I64) -> InputError:
     named = ", ".join(str(campaign.graph.ids[row]) for row in rows[:5])
     return InputError(
         f"the log has no support for the target in round {t}: {rows.size} chosen users have propensity 0 "

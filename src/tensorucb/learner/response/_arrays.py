@@ -13,8 +13,6 @@ from tensorucb.errors import InputError, ShapeError
 from tensorucb.learner.response._log import Told
 from tensorucb.learner.response._state import Point, Prior, ResponseState
 
-__all__ = ["state_from_arrays", "state_to_arrays"]
-
 _FIXED = ("means", "groups")  # parts of the prior that follow from the settings
 _UNCERTAINTY = ("seen", "weight_covariance", "effect_covariances", "gains")
 

@@ -13,11 +13,8 @@ from functools import cached_property, reduce
 from itertools import combinations, pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
-__all__ = ["Context", "context_of"]
-
-F64 = NDArray[np.float64]
+from tensorucb.arrays import F64
 
 # A context joins the basis if this share of its squared length lies outside of it.
 _NEW_DIRECTION = 1e-6

@@ -10,16 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tensorucb.arrays import F64
 from tensorucb.learner.response._log import Data, Sums, load, sums
 from tensorucb.learner.response._nodes import NodeFeatures
 from tensorucb.learner.response._settings import ResponseSettings
 from tensorucb.learner.response._state import Point, Prior, ResponseState, weight_groups, with_sources
 
-__all__ = ["SourcePosterior", "fit", "log_posterior", "source_step", "sums_at", "target_step", "taste_step"]
-
-F64 = NDArray[np.float64]
 Move = Callable[[float], Point]
 
 _SIZES = (1.0, 0.5, 0.25, 0.125)

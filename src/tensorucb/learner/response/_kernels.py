@@ -13,14 +13,9 @@ from __future__ import annotations
 import math
 
 import numba
-import numpy as np
-from numpy.typing import NDArray
 
 from tensorucb._kernels import KERNEL
-
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
+from tensorucb.arrays import F64, I32, I64
 
 
 @numba.njit(**KERNEL)

@@ -6,17 +6,12 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tensorucb.learner.response._fit import fit, sums_at
 from tensorucb.learner.response._log import Told, load, with_told
 from tensorucb.learner.response._nodes import NodeFeatures
 from tensorucb.learner.response._settings import ResponseSettings
 from tensorucb.learner.response._state import ResponseState, with_sources
-
-__all__ = ["absorb", "learn", "quick_step"]
-
-F64 = NDArray[np.float64]
 
 # A quick step moves a source's logit by at most this much.
 _LARGEST_STEP = 1.5

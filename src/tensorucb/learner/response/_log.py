@@ -6,16 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I32, I64
 from tensorucb.learner.response._context import Context
 from tensorucb.learner.response._nodes import NodeFeatures
-
-__all__ = ["Data", "Sums", "Told", "load", "make_told", "sums", "with_told"]
-
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tensorucb._columns import expected_credit, log_ratio, standardised, taste_beyond_activity
-
-__all__ = ["NodeFeatures", "node_features"]
-
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
+from tensorucb.arrays import F64, I64
 
 # A heavy tail must not let one feature of one user outweigh everything.
 _LARGEST = 8.0

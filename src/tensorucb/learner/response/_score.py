@@ -7,14 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.learner.response._nodes import NodeFeatures
 from tensorucb.learner.response._state import ResponseState
 from tensorucb.threads import map_chunks, thread_count
-
-__all__ = ["Scores", "raised", "score"]
-
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
 
 _CHUNK = 2048
 

@@ -5,17 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.learner.response._context import Context, context_of
 from tensorucb.learner.response._log import Told
 from tensorucb.learner.response._nodes import NodeFeatures
 from tensorucb.learner.response._settings import ResponseSettings
-
-__all__ = ["Point", "Prior", "ResponseState", "start", "weight_groups", "with_sources"]
-
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,6 @@ from tensorucb.oracle.greedy._kernels import (
 )
 from tensorucb.oracle.rr import Collection
 
-__all__ = ["Cover", "greedy_cover"]
-
 
 @dataclass(frozen=True)
 class Cover:

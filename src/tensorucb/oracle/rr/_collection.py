@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from tensorucb.oracle.rr._kernels import count_members
 from tensorucb.oracle.rr._sampler import Sampler
 
-__all__ = ["Collection"]
-
 
 class Collection:
     """RR sets ``0 .. sets`` under one key: stored members, how often each node occurs, and hits of marked nodes.

@@ -21,8 +21,6 @@ from tensorucb.oracle.rr._kernels import (
 )
 from tensorucb.threads import map_chunks
 
-__all__ = ["Batch", "Sampler", "check_probabilities"]
-
 _NONE = np.empty(0, dtype=np.float64)
 _NO_EDGES = np.empty(0, dtype=np.int64)
 _NO_EDGES.flags.writeable = False
