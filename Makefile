@@ -36,7 +36,7 @@ lint: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(ARGS)
 
-# Resolve the pins anew (needs pip-tools in the virtual environment).
+# Resolve the pins again (needs pip-tools in the virtual environment).
 LOCK := $(BIN)/pip-compile --quiet --generate-hashes --no-annotate --no-header --strip-extras --allow-unsafe \
 	--no-emit-options pyproject.toml
 lock: $(VENV)/.dev

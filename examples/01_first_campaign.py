@@ -1,4 +1,4 @@
-"""A first campaign: ask whom to contact, tell what happened, close; the choice gets better as the model learns.
+"""A first campaign: ask who to contact, tell what happened, close; the choice gets better as the model learns.
 
 Run it with `python examples/01_first_campaign.py`. The network is generated, so that we can play the customers too.
 """
