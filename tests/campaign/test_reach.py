@@ -21,6 +21,7 @@ from tensorucb.campaign._forecast import (
     predict,
 )
 from tensorucb.policies import BasePolicy, HighDegree, LinUCB, TensorUCB, Thompson
+from tensorucb.policies.beliefs import one_pass
 
 POLICIES = [LinUCB(), TensorUCB(rank=2), Thompson(), HighDegree()]
 
@@ -274,6 +275,26 @@ def test_an_ask_goes_over_the_edges_once_or_apart_from_the_expectations_once(mon
     monkeypatch.setattr(type(policy), method, counted)
     campaign.ask("tea", 3)
     assert len(asked) == passes
+
+
+def test_a_subclass_that_chooses_by_itself_is_asked_to_choose():
+    class Picky(TensorUCB):
+        def choose(self, product, k, oracle):
+            return np.arange(k)
+
+    class Bolder(TensorUCB):
+        def _score(self, modes):
+            return np.sqrt(super()._score(modes))
+
+    graph = small_graph()
+    users = np.random.default_rng(0).normal(size=(graph.n_nodes, 2))
+    for policy in (Picky(), Bolder()):
+        policy.bind(graph, users, 0)
+        assert one_pass(policy) is None
+    plain = TensorUCB()
+    plain.bind(graph, users, 0)
+    found = one_pass(plain)
+    np.testing.assert_array_equal(found([1.0, 0.0]).optimistic, plain.score([1.0, 0.0]))
 
 
 def test_campaigns_count_direct_responses_unless_told_otherwise():

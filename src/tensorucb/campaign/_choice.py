@@ -24,7 +24,7 @@ from tensorucb.oracle._select import QUALITY, cascade, check_settings
 from tensorucb.oracle.rr import Sampler
 from tensorucb.oracle.rr._sampler import check_probabilities
 from tensorucb.policies import Policy, Product
-from tensorucb.policies.beliefs import Beliefs, expected_probabilities
+from tensorucb.policies.beliefs import Beliefs, expected_probabilities, one_pass
 from tensorucb.rng import stream_key
 from tensorucb.threads import thread_count
 
@@ -54,8 +54,8 @@ class Scores:
 
     def __init__(self, policy: Policy, products: Sequence[Product]) -> None:
         self.policy, self._products = policy, products
-        beliefs = getattr(policy, "beliefs", None)
-        self._both: list[Beliefs] | None = [beliefs(product) for product in products] if callable(beliefs) else None
+        beliefs = one_pass(policy)
+        self._both: list[Beliefs] | None = None if beliefs is None else [beliefs(product) for product in products]
 
     def choose(self, place: int, k: int, oracle: RoundOracle) -> I64:
         """The users that the policy chooses in one context."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +35,17 @@ class Beliefs:
 
     mean: NDArray[np.float64]
     optimistic: NDArray[np.float64]
+
+
+def one_pass(policy: Policy) -> Callable[[Product], Beliefs] | None:
+    """The policy's ``beliefs``, unless a subclass chooses or scores in another way than the class that has it."""
+    for kind in type(policy).__mro__:
+        if "beliefs" in vars(kind):
+            found: Callable[[Product], Beliefs] = policy.beliefs  # type: ignore[attr-defined]
+            return found
+        if not {"choose", "score", "_score", "mean"}.isdisjoint(vars(kind)):
+            return None
+    return None
 
 
 def expected_probabilities(policy: Policy, product: Product) -> NDArray[np.float64]:
