@@ -163,10 +163,12 @@ class RoundOracle:
             rng=self.rng,
             **wanted,
         )
-        return found if rules.budget is None else _while_it_pays(graph, scores, found, forced.size)
+        if rules.budget is None or costs is None:
+            return found
+        return _while_it_pays(graph, scores, costs, found, forced.size)
 
 
-def _while_it_pays(graph: Graph, scores: F64, found: PairSelection, forced: int) -> PairSelection:
+def _while_it_pays(graph: Graph, scores: F64, costs: F64, found: PairSelection, forced: int) -> PairSelection:
     """The first of the chosen users, as many as bring the most responses of users who are not contacted themselves.
 
     A budget may be large enough to contact those who would have responded: more users, and fewer responses.
@@ -185,9 +187,8 @@ def _while_it_pays(graph: Graph, scores: F64, found: PairSelection, forced: int)
     if count == found.rows.size:
         return found
     kept = {name: getattr(found, name)[:count] for name in ("seeds", "rows", "strategies", "gains")}
-    # What the certificate says is about all of those chosen, so it goes with them.
-    value = float(kept["gains"].sum())
-    return replace(found, **kept, spread=value, lower=min(found.lower, value))
+    value, cost = float(kept["gains"].sum()), float(costs[kept["strategies"], kept["rows"]].sum())
+    return replace(found, **kept, spread=value, lower=min(found.lower, value), cost=cost)
 
 
 @dataclass(frozen=True)

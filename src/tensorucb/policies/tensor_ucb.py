@@ -28,7 +28,7 @@ _LARGEST_BONUS = 30.0
 
 
 class TensorUCB(BasePolicy):
-    """Our default policy: a hierarchical logistic model of who responds to whom, in which context.
+    """Our default policy: a hierarchical logistic model of who responds to which user, in which context.
 
     ``logit p_ij(x) = a(x) + α·s_i(x) + xᵀM s_i + d_i·(1, x) + γ·t_j + b_j + g·m_j(x)``: how the context x (product,
     strategy, …) changes the base rate, with interactions between its modes; what a source's features predict, also in

@@ -288,6 +288,20 @@ def _lower(density, last):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(**KERNEL)
+def _best_dense(gain, cost, budget, density, group, room):  # type: ignore[no-untyped-def]
+    """The largest gain among what budget, room and density allow, of equal ones the cheaper; -1 if there is none."""
+    best = -1
+    for c in range(gain.size):
+        if gain[c] <= 0 or (best >= 0 and gain[c] < gain[best]):
+            continue
+        if best >= 0 and gain[c] == gain[best] and cost[c] >= cost[best]:
+            continue
+        if cost[c] <= budget and gain[c] >= density * cost[c] and _fits(c, group, room):
+            best = c
+    return best
+
+
+@numba.njit(**KERNEL)
 def pick_dense(index, marginal, cost, budget, picks, group, room, density):  # type: ignore[no-untyped-def]
     """Greedy by marginal among what budget and room allow and what covers at least ``density`` sets for its cost.
 
@@ -301,14 +315,7 @@ def pick_dense(index, marginal, cost, budget, picks, group, room, density):  # t
     found = 0
     last = density / 64.0
     while found < picks:
-        best = -1
-        for c in range(marginal.size):
-            if marginal[c] == 0 or (best >= 0 and marginal[c] < marginal[best]):
-                continue
-            if best >= 0 and marginal[c] == marginal[best] and cost[c] >= cost[best]:
-                continue
-            if cost[c] <= budget and marginal[c] >= density * cost[c] and _fits(c, group, room):
-                best = c
+        best = _best_dense(marginal, cost, budget, density, group, room)
         if best < 0:
             if density == 0.0:
                 break
@@ -334,14 +341,7 @@ def direct_dense(nodes, gain, cost, budget, picks, group, room, density, network
     found = 0
     last = density / 64.0
     while found < picks:
-        best = -1
-        for c in range(nodes.size):
-            if gain[c] <= 0.0 or (best >= 0 and gain[c] < gain[best]):
-                continue
-            if best >= 0 and gain[c] == gain[best] and cost[c] >= cost[best]:
-                continue
-            if cost[c] <= budget and gain[c] >= density * cost[c] and _fits(c, group, room):
-                best = c
+        best = _best_dense(gain, cost, budget, density, group, room)
         if best < 0:
             if density == 0.0:
                 break
