@@ -11,14 +11,12 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
+from cli.commands import run, run_json
 from tensorucb.campaign import UnlearnableRoundWarning, load_campaign
-from tensorucb.cli._app import app
 from tensorucb.policies import LinUCB
 
 LAUNCH = [sys.executable, "-c", "from tensorucb.cli import main; main()"]
-runner = CliRunner()
 
 
 @pytest.fixture
@@ -38,16 +36,6 @@ def folder(tmp_path, monkeypatch):
     pl.DataFrame(users).write_csv(tmp_path / "users.csv")
     pl.DataFrame({"product": ["tea", "soap"], "x": [1.0, 0.0], "y": [0.0, 1.0]}).write_csv(tmp_path / "products.csv")
     return tmp_path
-
-
-def run(*arguments, code=0, **more):
-    result = runner.invoke(app, [str(a) for a in arguments], **more)
-    assert result.exit_code == code, (result.output, result.exception)
-    return result
-
-
-def run_json(*arguments, **more):
-    return json.loads(run(*arguments, "--json", **more).stdout)
 
 
 def make(*more):

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
+from cli.commands import run, run_json
 from tensorucb.campaign import load_campaign
-from tensorucb.cli._app import app
-
-runner = CliRunner()
 
 
 @pytest.fixture
@@ -30,16 +25,6 @@ def folder(tmp_path, monkeypatch):
     made = run_json("create", "spring", *files, "--strategies", "strategies.csv", "--policy", "LogisticUCB")
     assert (made["products"], made["strategies"]) == (2, 3)
     return tmp_path
-
-
-def run(*arguments, code=0, **more):
-    result = runner.invoke(app, [str(a) for a in arguments], **more)
-    assert result.exit_code == code, (result.output, result.exception)
-    return result
-
-
-def run_json(*arguments, **more):
-    return json.loads(run(*arguments, "--json", **more).stdout)
 
 
 def test_a_round_trip_with_a_strategy_for_each_user(folder):

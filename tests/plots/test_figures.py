@@ -98,3 +98,9 @@ def test_empty_figures_are_refused():
         plots.degree_distribution({"none": [0, 0]})
     with pytest.raises(InputError, match="positive values"):
         plots.runtime_over_size({"a": [0.0]}, [1])
+
+
+def test_a_long_name_in_a_legend_is_not_cut(tmp_path):
+    name = "a network whose name takes more room than a legend usually gives to one"
+    figure = plots.degree_distribution({name: [0, 1, 1, 5, 80], "two": [2, 3, 900]})
+    assert name in plots.save_figure(figure, tmp_path, "f")[1].read_text("utf-8")

@@ -96,6 +96,6 @@ def theme(mode: Mode = "light") -> dict[str, Any]:
         "axisY": {"ticks": False},
         "text": {"color": ink["ink"], "fontSize": 12},
         "rule": {"color": ink["axis"]},
-        "legend": {"labelColor": ink["ink"], "titleColor": ink["ink"], "labelFontSize": 12},
+        "legend": {"labelColor": ink["ink"], "titleColor": ink["ink"], "labelFontSize": 12, "labelLimit": 0},
         "line": {"strokeCap": "round", "strokeJoin": "round"},
     }
