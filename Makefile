@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps
 PROJECT := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 
-.PHONY: demo test test-all test-portable lint bench lock clean
+.PHONY: demo test test-all test-portable screenshots lint bench docs licences lock clean
 
 demo: $(VENV)/.base
 	$(BIN)/tensorucb demo --out out/demo $(ARGS)
@@ -27,6 +27,10 @@ test-portable: $(VENV)/.dev
 	@scripts/system-packages
 	$(BIN)/python scripts/test-portable $(ARGS)
 
+screenshots: $(VENV)/.dev
+	@scripts/system-packages
+	$(BIN)/python scripts/screenshots
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -36,16 +40,27 @@ lint: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(ARGS)
 
+# The documentation, as docs/_build/html. Examples whose figures are up to date do not run again.
+docs: $(VENV)/.dev
+	$(BIN)/python -m sphinx -W --keep-going --quiet -d docs/_build/doctrees $(ARGS) docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+# The licences of all pinned packages, as docs/licences.md.
+licences: $(VENV)/.dev
+	$(BIN)/python scripts/licences
+
 # Resolve the pins again (needs pip-tools in the virtual environment).
 LOCK := $(BIN)/pip-compile --quiet --generate-hashes --no-annotate --no-header --strip-extras --allow-unsafe \
 	--no-emit-options pyproject.toml
 lock: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet pip-tools
-	$(LOCK) --extra postgres --extra dev --output-file requirements/dev.txt
+	$(LOCK) --extra postgres --extra service --extra ray --extra docs --extra dev --output-file requirements/dev.txt
 	$(LOCK) --constraint requirements/dev.txt --extra build --output-file requirements/base.txt
+	$(LOCK) --constraint requirements/dev.txt --extra postgres --extra service --extra build \
+		--output-file requirements/service.txt
 
 clean:
-	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) out docs/_build docs/gallery docs/reference/api .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "tensorucb needs Python 3.11 or newer; set PYTHON=python3.11")'

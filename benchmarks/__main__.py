@@ -1,10 +1,11 @@
-"""``python -m benchmarks [--quick] [--only ROOM] [--write docs/benchmarks.md]``: every room's timings in one table."""
+"""``python -m benchmarks [--quick] [--only ROOM] [--json] [--write FILE]``: every room's timings in one table."""
 
 from __future__ import annotations
 
 import argparse
 import datetime
 import importlib
+import json
 import os
 import platform
 import sys
@@ -29,7 +30,7 @@ def measure(names: list[str], quick: bool) -> Rows:
     for name in names:
         print(f"measuring {name} …", file=sys.stderr)
         rows += importlib.import_module(f"benchmarks.bench_{name}").run(quick)
-    return rows
+    return [{**row, "what": f"{row['what']}, beside {row['beside']}"} if "beside" in row else row for row in rows]
 
 
 def cells(row: dict[str, object]) -> list[str]:
@@ -97,10 +98,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that everything runs")
     parser.add_argument("--only", metavar="ROOM", choices=rooms(), help=f"one of {', '.join(rooms())}")
+    parser.add_argument("--json", action="store_true", help="print the rows as JSON instead of a table")
     parser.add_argument("--write", metavar="FILE", type=Path, help="also write the table as markdown")
     options = parser.parse_args(arguments)
     rows = measure([options.only] if options.only else rooms(), options.quick)
-    show(rows)
+    if options.json:
+        print(json.dumps({"machine": machine(), "quick": options.quick, "rows": rows}, indent=2))
+    else:
+        show(rows)
     if options.write:
         options.write.parent.mkdir(parents=True, exist_ok=True)
         options.write.write_text(markdown(rows, command(options)), encoding="utf-8")

@@ -6,7 +6,6 @@ Wall time where the disk takes part.
 
 from __future__ import annotations
 
-import sqlite3
 import statistics
 import tempfile
 import time
@@ -20,6 +19,7 @@ import polars as pl
 
 from tensorucb.campaign import Ask, Campaign, create_campaign
 from tensorucb.campaign._ask import round_id
+from tensorucb.cli._bench import plain_database, plain_insert, telling
 from tensorucb.graph import Graph
 from tensorucb.policies import LinUCB, Policy, TensorUCB
 from tensorucb.store._protocol import EdgeResponses
@@ -57,20 +57,18 @@ def _responses(graph: Graph, users: np.ndarray, number: int) -> pl.DataFrame:
     return pl.DataFrame({"source": graph.sources[edges], "target": graph.targets[edges], "outcome": outcomes})
 
 
-def _filled(campaign: Campaign, rounds: int) -> tuple[float, list[tuple[np.ndarray, pl.DataFrame]]]:
-    """Rounds with every follower's answer; seconds spent in tell, and what was told."""
-    graph, told, spent = campaign.graph, [], 0.0
+def _filled(campaign: Campaign, rounds: int) -> list[tuple[np.ndarray, pl.DataFrame]]:
+    """Rounds with every follower's answer, and what was told."""
+    graph, told = campaign.graph, []
     rng = np.random.default_rng(4)
     for number in range(rounds):
         users = rng.choice(graph.n_nodes, _CONTACTED, replace=False)
         ask = campaign.ask(_product(number), 1, shadow=users)
         frame = _responses(graph, users, number)
-        started = time.perf_counter()
         campaign.tell(ask.id, frame)
-        spent += time.perf_counter() - started
         told.append((_product(number), frame))
         _close_without_learning(campaign, ask.id)
-    return spent, told
+    return told
 
 
 def _close_without_learning(campaign: Campaign, round_id: str) -> None:
@@ -78,39 +76,11 @@ def _close_without_learning(campaign: Campaign, round_id: str) -> None:
         view.finish(view.round(round_id), "closed", time.time())
 
 
-_TABLE = """CREATE TABLE r (c, n, s, t, y, time, e, q, PRIMARY KEY (c, n, s, t)) WITHOUT ROWID"""
-
-
-def _plain(folder: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(Path(folder) / "plain.db", isolation_level=None)
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
-    connection.execute(_TABLE)
-    return connection
-
-
-def _insert(connection: sqlite3.Connection, number: int, rows: list[tuple[int, int, int]]) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    lines = [(1, number, s, t, y, None, None, number) for s, t, y in rows]
-    connection.executemany("INSERT INTO r VALUES (?, ?, ?, ?, ?, ?, ?, ?)", lines)
-    connection.execute("COMMIT")
-
-
-def _replay(name: str, policy: Policy, graph: Graph, rounds: int) -> list[dict[str, object]]:
+def _replay(name: str, policy: Policy, graph: Graph, rounds: int) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as folder:
         with _campaign(folder, "replay", graph, LinUCB()) as writer:
-            spent, told = _filled(writer, rounds)
-            rows = sum(frame.height for _, frame in told)
-            plain = _plain(folder)
-            started = time.perf_counter()
-            for number, (_, frame) in enumerate(told):
-                _insert(plain, number, frame.rows())
-            bare = time.perf_counter() - started
-            plain.close()
-        results: list[dict[str, object]] = [_row("tell in bulk, durable", rows / spent, rows / bare, "responses/s")]
-        results[-1]["ratio"] = bare / spent
-        results.append(_replayed(folder, name, policy, graph, told, rows))
-    return results
+            told = _filled(writer, rounds)
+        return _replayed(folder, name, policy, graph, told, sum(frame.height for _, frame in told))
 
 
 def _replayed(
@@ -132,7 +102,7 @@ def _replayed(
         started = time.process_time()
         campaign.replay_hash()
         ours = time.process_time() - started
-        users = campaign._handle.world.users if campaign._handle.world is not None else None
+        users = campaign._handle.network.users if campaign._handle.network is not None else None
     policy.bind(graph, users, np.random.default_rng([0, 0]))
     started = time.process_time()
     for product, frame in told:
@@ -152,13 +122,88 @@ def _single(graph: Graph, tells: int) -> dict[str, object]:
             started = time.perf_counter()
             campaign.tell(ask.id, [{"source": s, "target": t, "outcome": y}])
             ours.append(time.perf_counter() - started)
-        plain, bare = _plain(folder), []
+        plain, bare = plain_database(folder), []
         for number, row in enumerate(rows):
             started = time.perf_counter()
-            _insert(plain, number, [row])
+            plain_insert(plain, number, [row])
             bare.append(time.perf_counter() - started)
         plain.close()
     return _row("one tell, 99th percentile", _percentile(ours), _percentile(bare), "ms")
+
+
+def _purchases(graph: Graph, products: list[str], start: float, rows: int) -> pl.DataFrame:
+    """What a shop sold in two weeks: a tenth of it are the campaign's products, a fifth was bought by guests."""
+    rng = np.random.default_rng(6)
+    names = np.array([*products, *(f"other {i}" for i in range(9 * len(products)))])
+    users = rng.integers(0, graph.n_nodes * 5 // 4, rows)
+    return pl.DataFrame(
+        {
+            "user": users,
+            "item": names[rng.integers(0, names.size, rows)],
+            "time": start + rng.integers(0, 1209600, rows),
+        }
+    )
+
+
+def _log(graph: Graph, rows: int) -> dict[str, object]:
+    """A log of purchases told to 20 rounds; beside polars reading it and a bare insert of the accepted rows."""
+    products, start = [f"product {i}" for i in range(5)], 1.7e9
+    with tempfile.TemporaryDirectory() as folder:
+        campaign = create_campaign(
+            "log",
+            graph=graph,
+            policy=LinUCB(),
+            users=np.ones((graph.n_nodes, 1)),
+            products={name: _product(i) for i, name in enumerate(products)},
+            storage=f"sqlite:///{folder}/log.db",
+            window=604800.0,
+            clock=lambda: start,
+        )
+        rng, path = np.random.default_rng(7), Path(folder) / "log.csv"
+        for number in range(20):
+            campaign.ask(products[number % 5], 1, shadow=rng.choice(graph.n_nodes, _CONTACTED, replace=False))
+        log = _purchases(graph, products, start, rows)
+        log.with_columns(pl.from_epoch(pl.col("time").cast(pl.Int64)).dt.to_string("iso:strict")).write_csv(path)
+        campaign.tell_log(log.head(100), unknown="skip")  # kernels are loaded on first use
+        started = time.perf_counter()
+        report = campaign.tell_log(path, unknown="skip")
+        ours = time.perf_counter() - started
+        campaign.disconnect()
+        plain, started = plain_database(folder), time.perf_counter()
+        pl.read_csv(path, try_parse_dates=True)
+        plain_insert(plain, 0, [(i, 0, 0) for i in range(report.accepted)])
+        bare = time.perf_counter() - started
+        plain.close()
+    what = (
+        f"tell_log of a CSV file with {rows:,} purchases, {report.accepted:,} accepted, beside read_csv and executemany"
+    )
+    return {**_row(what, rows / ours, rows / bare, "rows/s"), "ratio": bare / ours}
+
+
+def _history(graph: Graph, rows: int) -> dict[str, object]:
+    """Edge responses of past campaigns from a CSV file; beside polars reading it and a bare insert of the rows."""
+    products, rng = [f"product {i}" for i in range(5)], np.random.default_rng(8)
+    chosen = rng.choice(graph.n_edges, min(rows, graph.n_edges), replace=False)
+    ends = {"source": graph.sources[chosen], "target": graph.targets[chosen]}
+    told = {"outcome": rng.integers(0, 2, chosen.size), "product": np.array(products)[rng.integers(0, 5, chosen.size)]}
+    with tempfile.TemporaryDirectory() as folder:
+        catalogue = {name: _product(i) for i, name in enumerate(products)}
+        settings = {"users": np.ones((graph.n_nodes, 1)), "products": catalogue, "storage": Path(folder) / "h.db"}
+        path = Path(folder) / "history.csv"
+        frame = pl.DataFrame({**ends, **told})
+        frame.write_csv(path)
+        for name in ("first", "history"):  # the first time kernels are loaded
+            with create_campaign(name, graph=graph, policy=LinUCB(), **settings) as campaign:
+                started = time.perf_counter()
+                campaign.import_history(path if name == "history" else frame.head(100))
+                ours = time.perf_counter() - started
+        plain, started = plain_database(folder), time.perf_counter()
+        plain_insert(plain, 0, pl.read_csv(path).select("source", "target", "outcome").rows())
+        bare = time.perf_counter() - started
+        plain.close()
+    what = f"import_history of a CSV file with {chosen.size:,} responses, beside read_csv, executemany"
+    row = _row(what, chosen.size / ours, chosen.size / bare, "responses/s")
+    return {**row, "ratio": bare / ours}
 
 
 def _logged(campaign: Campaign, rounds: int) -> None:
@@ -250,6 +295,8 @@ def run(quick: bool = False) -> list[dict[str, object]]:
     """All measurements; ``quick``: a hundredth of the responses."""
     graph = _network(200 if quick else 2000)
     rounds = 2 if quick else 200
-    rows = _replay("TensorUCB", TensorUCB(), graph, rounds)
+    rows = [row.document() for row in telling(2 if quick else 40)]
+    rows.append(_replay("TensorUCB", TensorUCB(), graph, rounds))
     rows += _long(graph, 10, 40) if quick else _long(graph, 40, 2000)
-    return [*rows, _single(graph, 50 if quick else 500)]
+    size = 10_000 if quick else 1_000_000
+    return [*rows, _single(graph, 50 if quick else 500), _log(graph, size), _history(graph, size)]

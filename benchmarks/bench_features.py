@@ -1,9 +1,10 @@
-"""Original files into data sets, and the eigenmap, against plain Python and plain SciPy."""
+"""Original files into data sets, eigenmap, topics and the past, against plain Python, SciPy and scikit-learn."""
 
 from __future__ import annotations
 
 import csv
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -12,9 +13,14 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from tensorucb.data import flixster_like, read_dataset
+from tensorucb.data import ActionLog, Dataset, flixster_like, make_sandbox, read_dataset
 from tensorucb.features import eigenmap, topic_mixtures
+from tensorucb.features._profile import _count_past
 from tensorucb.graph import Graph
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from reference.features import count_past, lda_mixtures
 
 
 def _seconds(call: Callable[[], object], repeats: int = 3) -> float:
@@ -90,15 +96,26 @@ def run(quick: bool = False) -> list[dict[str, object]]:
     label = f"{made.graph.n_nodes:,} users / {made.graph.n_edges:,} edges"
     ours, plain = _seconds(lambda: eigenmap(made.graph, 10)), _seconds(lambda: _plain_eigsh(made.graph, 10), 1)
     rows.append(_row(f"eigenmap, 10 dimensions, {label}", ours, plain))
-    rows.append(_row("topics of 200 items, 10,000 votes", _seconds(_topics, 1), None))
+    data = _large_log(0.1 if quick else 1.0)
+    log, n = data.log, data.graph.n_nodes
+    label = f"{log.n_items:,} items, {log.n_actions:,} actions"
+    topic_mixtures(log, 2, held_out=[0], n_nodes=n)
+    ours, plain = _seconds(lambda: topic_mixtures(log, 10, n_nodes=n)), _seconds(lambda: lda_mixtures(log, 10, n, 0), 1)
+    rows.append(_row(f"topics, 10 of them, {label}", ours, plain))
+    mixtures, items = np.full((log.n_items, 10), 0.1), np.arange(0, log.n_items, 50)
+    few = np.isin(log.items, items)
+    past = (data.graph, ActionLog(log.users[few], log.items[few], log.times[few], log.item_ids), mixtures, items)
+    ours, plain = _seconds(lambda: _count_past(*past)), _seconds(lambda: count_past(*past), 1)
+    rows.append(_row(f"the users' past by topic, {items.size:,} of these items, {n:,} users", ours, plain))
     return rows
 
 
-def _topics() -> object:
-    from tensorucb.data import ActionLog
-
+def _large_log(scale: float) -> Dataset:
+    """A log of the size of Ciao's: most items have few actions, and a few users most of them."""
+    n, edges, items, actions = (round(scale * size) for size in (7_000, 110_000, 104_975, 280_000))
     rng = np.random.default_rng(0)
-    log = ActionLog.from_arrays(
-        rng.integers(0, 2000, 10_000), rng.integers(0, 200, 10_000), np.arange(10_000), range(200)
-    )
-    return topic_mixtures(log, 10, n_nodes=2000)
+    popular, busy = (np.arange(items) + 10.0) ** -0.8, (np.arange(n) + 20.0) ** -0.9
+    item = np.append(np.arange(items), rng.choice(items, actions - items, p=popular / popular.sum()))
+    user = rng.permutation(n)[rng.choice(n, actions, p=busy / busy.sum())]
+    log = ActionLog.from_arrays(user, item, rng.integers(0, 10**8, actions), range(items))
+    return Dataset(make_sandbox(n, edges, 8, rng=0).graph, log, "large")

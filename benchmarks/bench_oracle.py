@@ -1,10 +1,7 @@
-"""The oracle: RR sets a second, and whole selections, beside a plain NumPy sampler.
+"""The oracle: RR sets a second beside a plain NumPy sampler, and whole selections beside our own TIM+ on one evaluator.
 
-A plain selection at scale would take minutes to hours, so its reference is the time the plain sampler would need for
-as many sets as our run sampled, from its rate on a few of them (labelled "extrapolated"). Walks of a selection may stop
-early at marked nodes, which the plain sampler's never do, so these ratios can exceed those of the rows of RR sets.
-
-``python -m benchmarks.bench_oracle --quality`` compares the spread of default seeds with that of TIM+'s instead.
+``python -m benchmarks.bench_oracle --quality`` compares the spread of default seeds with that of TIM+'s for more K;
+``--threads`` times selections on one thread and on two, medians of ten seeds.
 """
 
 from __future__ import annotations
@@ -17,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tensorucb.cli._bench import power_law, probabilities, selections
 from tensorucb.graph import Graph
 from tensorucb.oracle import SeedOracle
 from tensorucb.oracle.rr import Sampler
@@ -29,25 +27,6 @@ from reference.oracle import Judge, rr_set  # noqa: E402
 
 REPEATS = 3
 SEEDS = (10, 50)
-
-
-def power_law(n: int, m: int, seed: int) -> Graph:
-    """A directed power-law graph whose hubs are partly the same in both directions."""
-    rng = np.random.default_rng(seed)
-    out_weight = np.cumsum((np.arange(n) + 11.0) ** (-1 / 1.3))
-    in_weight = np.cumsum((np.arange(n) + 11.0) ** (-1 / 1.5))
-    out_node = rng.permutation(n)
-    in_node = out_node.copy()
-    moved = np.flatnonzero(rng.random(n) < 0.5)
-    in_node[moved] = in_node[rng.permutation(moved)]
-    keys = np.empty(0, dtype=np.int64)
-    while keys.size < m:
-        size = int((m - keys.size) * 1.3) + 1000
-        s = out_node[np.searchsorted(out_weight, rng.random(size) * out_weight[-1])].astype(np.int64)
-        t = in_node[np.searchsorted(in_weight, rng.random(size) * in_weight[-1])]
-        keys = np.unique(np.concatenate([keys, (s * n + t)[s != t]]))
-    keys = rng.permutation(keys)[:m]
-    return Graph.from_edges(keys // n, keys % n, nodes=np.arange(n))
 
 
 def real(name: str) -> Graph | None:
@@ -91,12 +70,6 @@ def quality_rows(runs: int = 8, references: int = 2) -> Iterator[str]:
                 )
 
 
-def probabilities(graph: Graph, kind: str) -> np.ndarray:
-    if kind == "wc":
-        return 1.0 / graph.in_degree[graph.targets]
-    return np.random.default_rng(7).random(graph.n_edges) * 0.1
-
-
 def plain_rate(graph: Graph, p: np.ndarray, seconds: float = 1.0) -> float:
     """Sets a second of the plain sampler, from as many as fit the time."""
     rng = np.random.default_rng(0)
@@ -133,23 +106,11 @@ def sampling_row(name: str, graph: Graph, kind: str, plain: float) -> dict[str, 
 
 
 def graph_rows(name: str, graph: Graph, kind: str) -> list[dict[str, object]]:
-    """Sampling and selections on one graph, beside one measurement of the plain sampler."""
-    p = probabilities(graph, kind)
-    plain = plain_rate(graph, p)
-    rows = [sampling_row(name, graph, kind, plain)]
-    for k in SEEDS:
-        oracle = SeedOracle(graph, threads=1, rng=0)
-        oracle(p, k)
-        times, sampled = [], []
-        for _ in range(REPEATS):
-            start = time.process_time()
-            pick = oracle.select(p, k)
-            times.append(time.process_time() - start)
-            sampled.append(pick.rr_sets)
-        reference = statistics.median(sampled) / plain
-        what = f"{name}, {kind}, K={k}: select (plain sampling only, extrapolated)"
-        rows.append(_row(what, statistics.median(times), reference, "s"))
-    return rows
+    """Sampling on one graph beside the plain sampler, and selections beside TIM+."""
+    rows = [sampling_row(name, graph, kind, plain_rate(graph, probabilities(graph, kind)))]
+    if name.startswith("power law 1M") and kind == "uni":
+        return rows  # TIM+ would take hours
+    return [*rows, *(row.document() for row in selections(name, graph, kind, SEEDS))]
 
 
 def thread_row(name: str, graph: Graph, kind: str, k: int) -> dict[str, object]:
@@ -167,6 +128,27 @@ def thread_row(name: str, graph: Graph, kind: str, k: int) -> dict[str, object]:
         wall.append(statistics.median(times))
     assert chosen[0] == chosen[1]
     return _row(f"{name}, {kind}, K={k}: two threads beside one, wall", wall[0], wall[1], "s")
+
+
+def thread_rows(seeds: int = 10) -> Iterator[str]:
+    """Whole selections with a new oracle each time: CPU and wall time on one thread, wall time on two."""
+    yield "| network | p | K | CPU s, one thread | wall s, one | wall s, two | one / two |\n" + "| --- " * 7 + "|"
+    worlds = [(*nethept(), ("wc", "uni")), ("power law 29k/372k", power_law(29_000, 372_000, 1), ("wc", "uni"))]
+    worlds.append(("power law 1M/10M", power_law(1_000_000, 10_000_000, 2), ("wc",)))
+    for name, graph, kinds in worlds:
+        for kind in kinds:
+            for k in SEEDS:
+                found = [_selection(graph, kind, k, threads, i) for i in range(seeds) for threads in (1, 2)]
+                cpu, one = (statistics.median(part) for part in zip(*found[::2], strict=True))
+                two = statistics.median(wall for _, wall in found[1::2])
+                yield f"| {name} | {kind} | {k} | {cpu:.3f} | {one:.3f} | {two:.3f} | {one / two:.2f} |"
+
+
+def _selection(graph: Graph, kind: str, k: int, threads: int, seed: int) -> tuple[float, float]:
+    p = probabilities(graph, kind)
+    cpu, wall = time.process_time(), time.perf_counter()
+    SeedOracle(graph, threads=threads, rng=seed)(p, k)
+    return time.process_time() - cpu, time.perf_counter() - wall
 
 
 def _row(what: str, ours: float, reference: float, unit: str) -> dict[str, object]:
@@ -193,6 +175,9 @@ def run(quick: bool = False) -> list[dict[str, object]]:
 
 if __name__ == "__main__" and "--quality" in sys.argv:
     for row in quality_rows():
+        print(row, flush=True)
+elif __name__ == "__main__" and "--threads" in sys.argv:
+    for row in thread_rows():
         print(row, flush=True)
 elif __name__ == "__main__":
     for line in run(quick="--quick" in sys.argv):

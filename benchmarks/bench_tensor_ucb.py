@@ -1,9 +1,13 @@
-"""A round of TensorUCB (score, learn) against OnlineTensorUCB, and its pass over the rows against NumPy."""
+"""A round of TensorUCB (score, learn) against OnlineTensorUCB, and its pass over the rows against NumPy.
+
+``python -m benchmarks.bench_tensor_ucb --split`` shows where the time of a round goes, up to 1M / 10M.
+"""
 
 from __future__ import annotations
 
 import os
 import statistics
+import sys
 import time
 
 import numpy as np
@@ -11,8 +15,7 @@ import numpy as np
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
 from tensorucb.learner import response
-from tensorucb.learner.response._fit import sums_at
-from tensorucb.learner.response._log import load
+from tensorucb.learner.response._log import load, sums_at
 from tensorucb.oracle import SeedOracle
 from tensorucb.policies.online_tensor_ucb import OnlineTensorUCB
 from tensorucb.policies.tensor_ucb import TensorUCB
@@ -86,25 +89,50 @@ def _play(policy, graph, users, rounds, k=10):
     return scoring / rounds * 1e3, statistics.mean(learning) * 1e3, rows / rounds, max(learning) * 1e3
 
 
-def _whole_rounds(graph, users, rounds, k=10):
-    """CPU milliseconds of each round of a campaign: score, select by cascades, learn from the seeds' out-edges."""
+def _whole_rounds(graph, users, rounds, k=10, *, again=True):
+    """CPU milliseconds of each round: scoring, selecting by cascades, learning from the seeds' out-edges.
+
+    Without ``again`` nobody is chosen twice, so that many sources are seen; seeds are then chosen for direct responses.
+    """
     rng, policy = np.random.default_rng(2), TensorUCB()
     policy.bind(graph, users, 0)
-    oracle = SeedOracle(graph, objective="cascade", epsilon=0.1, threads=1, rng=0)
-    spent = []
+    oracle = SeedOracle(graph, objective="cascade" if again else "direct", threads=1, rng=0)
+    free, spent = np.ones(graph.n_nodes, dtype=np.bool_), []
     for _ in range(rounds):
         product = rng.dirichlet(np.full(TOPICS, 0.3))
-        p = policy.mean(product)
         begin = time.process_time()
-        rows = policy.choose(product, k, oracle)
-        elapsed = time.process_time() - begin
-        edges = np.flatnonzero(np.isin(graph.sources, rows))
-        outcomes = rng.random(edges.size) < p[edges]
-        begin = time.process_time()
+        beliefs = policy.beliefs(product)
+        scored = time.process_time()
+        rows = oracle(beliefs.optimistic, k, candidates=None if again else np.flatnonzero(free))
+        chosen = time.process_time()
+        free[rows] = False
+        edges = graph.out_edges(rows)
+        outcomes = rng.random(edges.size) < beliefs.mean[edges]
+        told = time.process_time()
         policy.update(product, edges, outcomes)
-        spent.append((elapsed + time.process_time() - begin) * 1e3)
+        spent.append((scored - begin, chosen - scored, time.process_time() - told))
     # The first rounds compile kernels.
-    return np.array(spent[3:])
+    return np.array(spent[3:]) * 1e3
+
+
+def split_rows():
+    """Where the time of a round goes, on three worlds, as rows of a table."""
+    yield "| world | score | select | learn: median, largest | round: median, mean, largest |\n" + "| --- " * 5 + "|"
+    worlds = {
+        "29,000 / 372,000, K = 10": (29_000, 372_000, 63, 10, True),
+        "29,000 / 372,000, K = 50, direct, nobody twice": (29_000, 372_000, 103, 50, False),
+        "1,000,000 / 10,000,000, K = 10, 14 features": (1_000_000, 10_000_000, 13, 10, True),
+    }
+    for name, (nodes, edges, rounds, k, again) in worlds.items():
+        rng = np.random.default_rng(0)
+        graph = _network(rng, nodes, edges)
+        users = _profile(rng, nodes) if nodes < 1_000_000 else rng.normal(size=(nodes, 12))
+        spent = _whole_rounds(graph, users, rounds, k, again=again)
+        (score, select, learn), whole = np.median(spent, axis=0), spent.sum(axis=1)
+        yield (
+            f"| {name} | {score:.0f} | {select:.0f} | {learn:.0f}, {spent[:, 2].max():.0f} "
+            f"| {np.median(whole):.0f}, {whole.mean():.0f}, {whole.max():.0f} |"
+        )
 
 
 def run(quick: bool = False) -> list[dict[str, object]]:
@@ -136,7 +164,7 @@ def run(quick: bool = False) -> list[dict[str, object]]:
         )
         kept = sum(array.nbytes for array in response.state_to_arrays(state).values()) / 2**20
         rows[-1]["what"] = f"{rows[-1]['what']}; state {kept:.0f} MiB"
-        whole = _whole_rounds(graph, users, 13 if quick else 63)
+        whole = _whole_rounds(graph, users, 13 if quick else 63).sum(axis=1)
         what = f"a whole round (score, select by cascades, learn), mean of {whole.size} rounds, {size}"
         spread = f"median {np.median(whole):.0f}, at most {whole.max():.0f}"
         row = _row(f"{what}; {spread}", float(whole.mean()), 1.0)
@@ -156,6 +184,10 @@ def _row(what: str, ours: float, reference: float) -> dict[str, object]:
     }
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and "--split" in sys.argv:
+    os.environ["TENSORUCB_THREADS"] = "1"
+    for row in split_rows():
+        print(row, flush=True)
+elif __name__ == "__main__":
     for row in run():
         print(row)

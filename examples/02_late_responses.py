@@ -1,9 +1,13 @@
-"""Responses that come late, twice, in part, out of order and as "who bought" only: the model ends up the same."""
+"""
+Late, doubled and partial responses
+===================================
 
-from __future__ import annotations
+Responses come late, twice, in part, out of order, and as "who bought" only. The model ends up the same.
+"""
 
 import tempfile
 
+import altair as alt
 import numpy as np
 
 import tensorucb as tu
@@ -11,77 +15,105 @@ from tensorucb.data import make_sandbox
 from tensorucb.diffusion import observe
 from tensorucb.policies import LinUCB
 
+# %%
+# Two campaigns with the same settings. A clock of our own lets a week pass at once; a real campaign goes by the
+# computer's.
+
 DAY = 86_400.0
+now = 1_800_000_000.0
+sandbox = make_sandbox(n_users=200, n_edges=2000, n_products=10, rng=0)
+graph = sandbox.graph
+storage = f"sqlite:///{tempfile.mkdtemp()}/campaigns.db"
 
 
-def new_campaign(sandbox, name: str, storage: str, clock):
+def new_campaign(name):
     return tu.create_campaign(
         name,
-        graph=sandbox.graph,
+        graph=graph,
         users=sandbox.users,
         policy=LinUCB(),
         products=dict(zip(sandbox.names, sandbox.products.tolist(), strict=True)),
-        objective="direct",
         credit="shared",
-        window=7 * DAY,
+        window="7d",
         storage=storage,
-        clock=clock,
+        clock=lambda: now,
     )
 
 
-def main() -> None:
-    sandbox = make_sandbox(n_users=200, n_edges=2000, n_products=10, rng=0)
-    storage = f"sqlite:///{tempfile.mkdtemp()}/campaigns.db"
-    now = [1_800_000_000.0]
-    orderly = new_campaign(sandbox, "orderly", storage, lambda: now[0])
-    messy = new_campaign(sandbox, "messy", storage, lambda: now[0])
-    graph = sandbox.graph
+orderly, messy = new_campaign("orderly"), new_campaign("messy")
 
-    # The same three rounds in both, all open at once.
-    asks = [(orderly.ask(name, 4), messy.ask(name, 4)) for name in sandbox.names[:3]]
-    events = []
-    for number, (ask, _) in enumerate(asks):
-        rng = np.random.default_rng([7, number])
-        edges, outcomes = observe(graph, sandbox.probabilities(number), graph.rows(list(ask.seeds)), rng=rng)
-        buyers = np.unique(graph.targets[edges[outcomes > 0]])
-        times = now[0] + rng.uniform(0, 6 * DAY, buyers.size)
-        ids = graph.ids[buyers].tolist()
-        # Node events: only who bought and when. Who persuaded them is shared by believed probability.
-        events.append(
-            [
-                {"user": user, "time": time, "event_id": f"{number}-{user}"}
-                for user, time in zip(ids, times.tolist(), strict=True)
-            ]
-        )
+# %%
+# The same three rounds in both, all open at once. We only learn who bought and when; who persuaded them is shared out
+# by believed probability (``credit="shared"``).
 
-    for (ask, _), told in zip(asks, events, strict=True):
-        orderly.tell(ask.id, told)
-        orderly.close(ask.id)
+asks = [(orderly.ask(name, 4), messy.ask(name, 4)) for name in sandbox.names[:3]]
+events = []
+for number, (ask, _) in enumerate(asks):
+    rng = np.random.default_rng([7, number])
+    edges, outcomes = observe(graph, sandbox.probabilities(number), graph.rows(ask.seeds), rng=rng)
+    buyers = graph.ids[np.unique(graph.targets[edges[outcomes > 0]])].tolist()
+    times = now + rng.uniform(0, 6 * DAY, len(buyers))
+    events.append(
+        [{"user": u, "time": t, "event_id": f"{number}-{u}"} for u, t in zip(buyers, times.tolist(), strict=True)]
+    )
 
-    # The messy one: half of it, in reverse, twice; then the week ends and rounds close by themselves.
-    for (_, ask), told in zip(reversed(asks), reversed(events), strict=True):
-        half = told[::2]
-        messy.tell(ask.id, half)
-        print(f"again: {messy.tell(ask.id, list(reversed(half)))}")
-    now[0] += 8 * DAY
-    print(f"closed by their deadline: {messy.expire()}")
-    print(f"the same model? {messy.model_hash() == orderly.model_hash()} (half of the responses are missing)")
-    for (_, ask), told in zip(asks, events, strict=True):
-        print(f"late: {messy.tell(ask.id, told)}")
-    print(f"the same model? {messy.model_hash() == orderly.model_hash()}")
+# %%
+# The orderly one hears everything in time.
 
-    # A contradiction is reported with both values; the first stands.
-    source = asks[0][1].seeds[0]
-    target = graph.ids[graph.targets[graph.out_edges(graph.rows([source]))[0]]].item()
-    messy.tell(asks[0][1].id, [{"source": source, "target": target, "outcome": 1}])
-    report = messy.tell(asks[0][1].id, [{"source": source, "target": target, "outcome": 0}])
-    print(f"contradiction: {report.contradictions[0]}")
-    # A row that names somebody unknown refuses its whole batch.
-    try:
-        messy.tell(asks[0][1].id, [{"source": source, "target": 123456, "outcome": 1}])
-    except ValueError as error:
-        print(f"refused: {error}")
+for (ask, _), told in zip(asks, events, strict=True):
+    orderly.tell(ask.id, told)
+    orderly.close(ask.id)
 
+# %%
+# The messy one hears half of it, in reverse and twice. Then the week ends, and its rounds close by themselves.
 
-if __name__ == "__main__":
-    main()
+for (_, ask), told in zip(reversed(asks), reversed(events), strict=True):
+    messy.tell(ask.id, told[::2])
+    print(f"again: {messy.tell(ask.id, told[::2][::-1])}")
+now += 8 * DAY
+print(f"closed by their deadline: {messy.expire()}")
+print(f"the same model? {messy.model_hash() == orderly.model_hash()} (half of the responses are missing)")
+half = messy.probabilities(sandbox.names[0])
+
+# %%
+# The rest comes after the close. Those rounds are learned again, and the two models agree bit for bit.
+
+for (_, ask), told in zip(asks, events, strict=True):
+    print(f"late: {messy.tell(ask.id, told)}")
+print(f"the same model? {messy.model_hash() == orderly.model_hash()}")
+
+# %%
+# What the two believe of each edge for the first product: apart while responses were missing, on the diagonal now.
+
+believed = orderly.probabilities(sandbox.names[0])
+stages = {"half of it told": half, "all of it told": messy.probabilities(sandbox.names[0])}
+rows = [
+    {"orderly": float(x), "messy": float(y), "when": when}
+    for when, beliefs in stages.items()
+    for x, y in zip(believed, beliefs, strict=True)
+]
+beliefs = (
+    alt.Chart(alt.Data(values=rows))
+    .mark_point(filled=True, opacity=0.5)
+    .encode(
+        x=alt.X("orderly:Q", title="Believed by the orderly campaign"),
+        y=alt.Y("messy:Q", title="Believed by the messy one"),
+        color=alt.Color("when:N", title=None),
+    )
+    .properties(width=420, height=320, title="Late responses end in the same model")
+)
+beliefs
+
+# %%
+# A contradiction is reported with both values, and the first one stands. A row that names somebody unknown refuses its
+# whole batch.
+
+round_id, source = asks[0][1].id, asks[0][1].seeds[0]
+target = graph.ids[graph.targets[graph.out_edges(graph.rows([source]))[0]]].item()
+messy.tell(round_id, [{"source": source, "target": target, "outcome": 1}])
+report = messy.tell(round_id, [{"source": source, "target": target, "outcome": 0}])
+print(f"contradiction: {report.contradictions[0]}")
+try:
+    messy.tell(round_id, [{"source": source, "target": 123456, "outcome": 1}])
+except ValueError as error:
+    print(f"refused: {error}")

@@ -1,9 +1,17 @@
 """Studies behind the documents; no part of the package.
 
-Run them from the root of the repository, with the data sets in ``../shared/data`` or in the folder that ``--data``
-names. Each prints tables of Markdown, or writes them to ``--out``:
+Run them from the root of the repository, with the data sets of docs/reference/data.md in ``data`` or in the folder that
+``--data`` names. Each prints tables of Markdown, or writes them to ``--out``:
 
 - ``python -m studies.uncertainty`` and ``python -m studies.reach`` for docs/uncertainty.md
 - ``python -m studies.ablation``, ``studies.exploration``, ``studies.modes`` and ``studies.premises`` for docs/model.md
-- ``python -m studies.lift`` for docs/campaigns.md, ``python -m studies.drift`` for docs/drift.md
+- ``python -m studies.lift`` for docs/howto/progress-and-lift.md, ``python -m studies.drift`` for docs/howto/drift.md
 """
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parents[1]
+# Where the data sets are: in the repository's folder, or beside it for several copies of the repository.
+DATA = _ROOT / "data" if (_ROOT / "data").is_dir() else _ROOT.parent / "shared" / "data"

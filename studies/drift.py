@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from studies import DATA
 from tensorucb.data import make_sandbox, read_dataset
 from tensorucb.experiments import Environment, WorldSettings, environment_from_dataset, product_sequence
 from tensorucb.policies import LinUCB, Policy, TensorUCB
@@ -116,7 +117,7 @@ def forgetting(seed: int, *, change: int, rounds: int) -> None:
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--cache", type=Path, default=Path("out/studies"), help="where features and truth are kept")
     parser.add_argument("--logs", nargs="*", default=["digg_core", "christianity"])
     parser.add_argument("--policies", nargs="*", default=list(POLICIES), choices=list(POLICIES))

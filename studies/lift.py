@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from studies import DATA
 from tensorucb.campaign._lift import Draw, Lift, compare_arms, draw_of
 from tensorucb.data import Dataset, generate_dataset, read_dataset
 
@@ -104,7 +105,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, nargs="+", default=[20], help="rounds of a campaign")
     parser.add_argument("-k", type=int, default=10, help="users chosen in a round")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--data", type=Path, default=DATA)
     options = parser.parse_args()
     worlds: dict[str, Callable[[], Dataset]] = {
         "christianity": lambda: read_dataset(options.data / "christianity"),

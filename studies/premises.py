@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from studies import DATA
 from tensorucb.data import read_dataset
 from tensorucb.experiments import Environment, environment_from_dataset, product_sequence
 from tensorucb.policies import FixedPointWarning, OnlineTensorUCB, TensorUCB
@@ -44,7 +45,7 @@ def premises(policy: OnlineTensorUCB, world: Environment, rounds: int, run: int 
 def main() -> None:
     """Print one row for each rank."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data/digg_core"))
+    parser.add_argument("--data", type=Path, default=DATA / "digg_core")
     parser.add_argument("--cache", type=Path, default=Path("out/studies"), help="where features and truth are kept")
     parser.add_argument("--rounds", type=int, default=30)
     given = parser.parse_args()

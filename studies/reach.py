@@ -22,13 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tensorucb as tu
+from studies import DATA
 from tensorucb import policies
 from tensorucb.data import Sandbox, digg_like, make_sandbox, read_dataset
 from tensorucb.diffusion import observe
 from tensorucb.features import topic_mixtures, user_profile
 from tensorucb.graph import Graph
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 LOGS = ("digg_core", "christianity")
 WORLDS = (*LOGS, "sandbox", "digg_like")
 SIZES = (10, 5, 20)  # seeds per round, by run

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from studies import DATA
 from tensorucb.data import digg_like, prepare, read_dataset
 from tensorucb.experiments import Environment, WorldSettings, environment_from_dataset, split_products
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 LOGS = ("digg_core", "christianity", "digg ≥ 10")
 EFFECTS = {"effect 0": 0.0, "effect 1.5": 1.5, "effect 3": 3.0}
 FOUR_MODES = "four modes"

@@ -1,7 +1,7 @@
 """What all kernels share: the compile options and the counter-based random stream (SplitMix64).
 
 The stream of item ``i`` under ``key`` starts at ``state = stream(key, i)``; each draw is ``mix64(state)`` followed by
-``state += GOLDEN``.
+``state += GOLDEN``. In the code, ``z`` is such a 64-bit state on its way through the mixing steps.
 """
 
 from __future__ import annotations

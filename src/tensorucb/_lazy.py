@@ -13,14 +13,8 @@ def lazy_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` for the ``__init__`` of ``package``.
 
-    Parameters
-    ----------
-    package
-        ``__name__`` of the package.
-    names
-        Public name -> the module it lives in, relative (``".coin"``) or in full.
-    submodules
-        Modules of the package that are loaded on first use as well.
+    ``names`` are public names with the module each lives in, such as ``".coin"``; ``submodules`` are modules of the
+    package that are loaded on first use as well.
     """
     rooms = frozenset(submodules)
 

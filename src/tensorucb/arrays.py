@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["F64", "I32", "I64"]
+__all__ = ["F32", "F64", "I32", "I64", "Arrays", "Vectors"]
 
+F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
+Arrays = dict[str, NDArray[Any]]
+"""Named plain arrays, such as those of a state."""
+Vectors = tuple[F64, ...]
+"""One vector per mode of a context: the product, and whatever else describes a round."""

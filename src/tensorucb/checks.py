@@ -26,16 +26,10 @@ from tensorucb.errors import InputError, ShapeError
 
 T = TypeVar("T")
 
-LARGEST = 1e12
-"""No number, feature or duration may be larger than this; squares and cubes of it still are finite."""
-SMALLEST = 1e-12
-"""A number that must be above 0 must be at least this, so that its inverse is finite too."""
-MOST = 1_000_000_000
-"""No count may be larger than this, unless a check gives another bound."""
-LONGEST_TEXT = 512
-"""Ids and names may have this many characters; every database can index them then."""
-
-_SHOWN = 80
+LARGEST = 1e12  # of a number, feature or duration: squares and cubes of it still are finite
+SMALLEST = 1e-12  # of a number that must be above 0: its inverse is finite too
+MOST = 1_000_000_000  # of a count, unless a check gives another bound
+LONGEST_TEXT = 512  # characters of an id or a name: every database can index them then
 _REALS = (int, float, np.integer, np.floating, Decimal, Fraction)
 
 
@@ -69,7 +63,7 @@ class _Short(reprlib.Repr):
 _short = _Short()
 
 
-def shown(value: object, limit: int = _SHOWN) -> str:
+def shown(value: object, limit: int = 80) -> str:
     """``value`` for a message: at most ``limit`` characters, all of them printable, whatever the value is."""
     if isinstance(value, str):
         text = repr(value if len(value) <= limit else value[:limit])
@@ -118,13 +112,7 @@ def check_number(
     name: str, value: Any, *, low: float = 0.0, high: float = LARGEST, strict: bool = False, hint: str = ""
 ) -> float:
     """A finite number from ``low`` to ``high``; above ``low`` if ``strict``."""
-    given = plain(value)
-    number = math.nan
-    if isinstance(given, int | float) and not isinstance(given, bool):
-        try:
-            number = float(given) + 0.0  # makes -0.0 a plain 0.0
-        except OverflowError:
-            number = math.inf
+    number = _float(value)
     least = low + SMALLEST if strict and low == 0.0 else low
     if not least <= number <= high or (strict and number == low):
         above = f"above {low:g}" if strict else f"of at least {low:g}"
@@ -137,15 +125,25 @@ def check_number(
     return number
 
 
+def _float(value: Any) -> float:
+    """The number as a float; NaN for what is no number, and infinity for one that is too large."""
+    given = plain(value)
+    if not isinstance(given, int | float) or isinstance(given, bool):
+        return math.nan
+    try:
+        return float(given) + 0.0  # makes -0.0 a plain 0.0
+    except OverflowError:
+        return math.inf
+
+
 def check_share(name: str, value: Any, *, zero: bool = True, one: bool = True) -> float:
     """A number from 0 to 1; the ends themselves only if ``zero`` and ``one`` allow it."""
-    given = plain(value)
-    good = isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given <= 1
+    number = _float(value)
     # As with positive numbers, the inverse of a share that is not 0 must be finite.
-    if not good or (given < SMALLEST and not zero) or (given == 1 and not one):
-        least = f"[{SMALLEST:g}" if good and 0 < given < SMALLEST else "[0" if zero else "(0"
+    if not 0 <= number <= 1 or (number < SMALLEST and not zero) or (number == 1 and not one):
+        least = f"[{SMALLEST:g}" if 0 < number < SMALLEST else "[0" if zero else "(0"
         raise refusal(name, f"a number in {least}, 1{']' if one else ')'}", value)
-    return float(given) + 0.0
+    return number
 
 
 def check_flag(name: str, value: Any) -> bool:
@@ -221,10 +219,13 @@ def check_instance(name: str, value: Any, kind: type[T] | tuple[type, ...], want
 
 def check_callable(name: str, value: Any, wanted: str) -> Callable[..., Any]:
     """A function, such as a clock."""
-    if not callable(value):
-        raise refusal(name, wanted, value)
-    function: Callable[..., Any] = value
-    return function
+    return check_instance(name, value, Callable, wanted)  # type: ignore[arg-type]
+
+
+def check_report(name: str, value: Any) -> None:
+    """A function that is told how far the work is, or None."""
+    if value is not None:
+        check_callable(name, value, "a function, or None")
 
 
 def check_mapping(name: str, value: Any, wanted: str) -> dict[Any, Any]:
@@ -288,22 +289,22 @@ def check_array(
 
     Parameters
     ----------
-    name, values
-        The argument.
     shape
         The size of each dimension: a number where it is given, a letter where any size (of at least 1) will do, as
         in ``(n, "d")``; a letter with a ``?``, as in ``"N?"``, may also be 0.
-    low, high
-        Bounds of the values.
     hint
         What to do, at the end of the message about a wrong shape or range.
     ranged
         False leaves the bounds to a kernel that reads all values anyway.
+
+    Examples
+    --------
+    >>> check_array("weights", [1, 2, 3], ("n",), low=0.0)
+    array([1., 2., 3.])
     """
     wanted = f"an array of numbers of shape {_shape_text(shape)}"
     array = _real(name, array_of(name, values, wanted), wanted)
-    fits = array.ndim == len(shape) and all(map(_size_fits, array.shape, shape))
-    if not fits:
+    if array.ndim != len(shape) or not all(map(_size_fits, array.shape, shape)):
         raise ShapeError(f"{name} must have shape {_shape_text(shape)}; got {array.shape}.{' ' + hint if hint else ''}")
     # Written so that NaN fails as well.
     if array.size and ranged and not (array.min() >= low and array.max() <= high):

@@ -5,14 +5,14 @@ A state file is one NumPy archive with a JSON header and a checksum over all of 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import io
 import json
 import math
 import os
+import secrets
 import shutil
-import tempfile
+import sys
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,32 +24,53 @@ from numpy.typing import NDArray
 
 from tensorucb.errors import FileFormatError, InputError
 
-__all__ = ["FORMULA", "atomic_write", "pack_state", "read_state", "staged", "unpack_state", "write_state"]
+__all__ = [
+    "FORMULA",
+    "atomic_write",
+    "cache_directory",
+    "pack_state",
+    "read_state",
+    "staged",
+    "unpack_state",
+    "write_state",
+]
 
+# How a text begins that a spreadsheet would take for a formula. In CSV it gets an apostrophe in front, and so does one
+# that has it already: taking off one apostrophe gives the text back. Numbers stay as they are.
 FORMULA = r"^('*[=+\-@\t\r])"
-"""How a text begins that a spreadsheet would take for a formula. In CSV it gets an apostrophe in front, and so does one
-that has it already: taking off one apostrophe gives the text back. Numbers stay as they are."""
-
-
 _HEADER = "__header__"
 _VERSION = 1
 
 
+def cache_directory() -> Path | None:
+    """The directory of the environment's ``TENSORUCB_CACHE``; None if it is not set."""
+    setting = os.environ.get("TENSORUCB_CACHE", "")
+    return Path(setting).expanduser() if setting else None
+
+
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A binary file that appears under ``path`` only once it is complete and on disk."""
+    """A binary file that appears under ``path`` only once it is complete and on disk.
+
+    Examples
+    --------
+    >>> with atomic_write("notes.txt") as file:
+    ...     _ = file.write(b"whole")
+    >>> Path("notes.txt").read_bytes()
+    b'whole'
+    """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    # Not by tempfile, whose files are private to their owner.
+    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with part.open("xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())  # mkstemp's files are private; these are ordinary ones
-        os.replace(name, target)
+        os.replace(part, target)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
 
 
@@ -65,52 +86,54 @@ def staged(directory: str | os.PathLike[str], last: str) -> Iterator[Path]:
     target.mkdir(parents=True, exist_ok=True)
     folder = target / ".partial"
     folder.mkdir(exist_ok=True)
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with _one_at_a_time(handle, target):
-            try:
-                _clear(folder)
-                yield folder
-                _publish(folder, target, last)
-            except BaseException:
-                shutil.rmtree(folder, ignore_errors=True)
-                if made and not any(target.iterdir()):
-                    target.rmdir()
-                raise
-    finally:
-        os.close(handle)
+    with _alone(folder):
+        try:
+            for entry in folder.iterdir():
+                entry.unlink()
+            yield folder
+            _publish(folder, target, last)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            if made and not any(target.iterdir()):
+                target.rmdir()
+            raise
 
 
 @contextmanager
-def _one_at_a_time(handle: int, target: Path) -> Iterator[None]:
-    """A lock that ends with its process, however that ends."""
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a folder; the lock ends with its process, however that ends."""
+    if sys.platform == "win32":  # where a folder cannot be opened
+        handle = os.open(folder.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
+    else:
+        handle = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise InputError(f"somebody else is writing to {str(target)!r}; wait, or name another directory.") from None
-    yield
+        try:
+            if sys.platform == "win32":
+                import msvcrt
 
+                msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+            else:
+                import fcntl
 
-def _clear(folder: Path) -> None:
-    for entry in folder.iterdir():
-        entry.unlink()
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(
+                f"somebody else is writing to {str(folder.parent)!r}; wait, or name another directory."
+            ) from None
+        yield
+    finally:
+        os.close(handle)
 
 
 def _publish(folder: Path, target: Path, last: str) -> None:
     files = sorted(folder.iterdir(), key=lambda path: (path.name == last, path.name))
     for path in files:
-        with path.open("rb") as file:
+        with path.open("r+b") as file:  # Windows brings only what may be written to disk
             os.fsync(file.fileno())
     (target / last).unlink(missing_ok=True)
     for path in files:
         os.replace(path, target / path.name)
     folder.rmdir()
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def _digest(header: str, arrays: Mapping[str, NDArray[Any]]) -> str:
@@ -123,14 +146,21 @@ def _digest(header: str, arrays: Mapping[str, NDArray[Any]]) -> str:
 
 
 def pack_state(kind: str, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """The bytes of a state file: ``kind`` names what it is, ``settings`` must be JSON, ``arrays`` plain arrays."""
+    """The bytes of a state file: ``kind`` names what it is, ``settings`` must be JSON, ``arrays`` plain arrays.
+
+    Examples
+    --------
+    >>> data = pack_state("counts", {"rank": 2}, {"n": np.array([3, 4])})
+    >>> settings, arrays = unpack_state(data, "counts")
+    >>> settings, arrays["n"].tolist()
+    ({'rank': 2}, [3, 4])
+    """
     arrays = {name: np.asarray(array) for name, array in arrays.items()}
     for name, array in arrays.items():
         if array.dtype.hasobject:
             raise FileFormatError(f"array {name!r} holds Python objects, which a state file never does.")
-    header = json.dumps(
-        {"format": "tensorucb", "version": _VERSION, "kind": kind, "settings": dict(settings)}, sort_keys=True
-    )
+    about = {"format": "tensorucb", "version": _VERSION, "kind": kind, "settings": dict(settings)}
+    header = json.dumps(about, sort_keys=True)
     envelope = json.dumps({"header": header, "sha256": _digest(header, arrays)})
     buffer = io.BytesIO()
     members: dict[str, Any] = {_HEADER: np.frombuffer(envelope.encode(), dtype=np.uint8), **arrays}
@@ -168,21 +198,7 @@ def unpack_state(data: bytes, kind: str, origin: str = "state") -> tuple[dict[st
         envelope = json.loads(arrays.pop(_HEADER).tobytes().decode())
         header_text, checksum = str(envelope["header"]), str(envelope["sha256"])
         header = json.loads(header_text)
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        EOFError,
-        TypeError,
-        AttributeError,
-        zipfile.BadZipFile,
-        NotImplementedError,
-        RuntimeError,
-        SyntaxError,
-        OverflowError,
-        MemoryError,
-        zipfile.LargeZipFile,
-    ) as error:
+    except Exception as error:  # damaged bytes make zipfile, NumPy and json raise a dozen kinds
         raise FileFormatError(
             f"{origin} is not a readable tensorucb file ({type(error).__name__}: {error}). "
             "It is damaged or was not written by tensorucb; use another copy."

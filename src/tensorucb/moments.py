@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -12,25 +14,70 @@ from numpy.typing import NDArray
 from tensorucb.checks import LARGEST, array_of, check_number, is_real, plain, refusal, shown
 from tensorucb.errors import InputError
 
-__all__ = ["check_moment", "check_seconds", "check_times", "is_moment", "unix_seconds", "unix_times"]
+__all__ = [
+    "Duration",
+    "check_moment",
+    "check_times",
+    "duration",
+    "duration_text",
+    "is_moment",
+    "unix_seconds",
+    "unix_times",
+]
 
+Duration = float | timedelta | str
+"""Seconds, a `datetime.timedelta`, or a text such as ``"7d"``."""
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_SPAN = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,30})?) ?([smhdw])")
 _YEAR_1, _YEAR_9999 = -62_135_596_800.0, 253_402_300_799.0
 _LENGTHS = {"W": 604800.0, "D": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}  # units of datetime64, in seconds
+# Moments of years in which microseconds fit a float exactly: 2026-05-01 12:30:00, with T, a fraction, or UTC's mark.
+_USUAL_TIME = r"^(19|20|21)\d\d-\d\d-\d\d[T ]\d\d:\d\d:[0-5]\d(\.\d{1,6})?(Z|\+00:00)?$"
+_MANY = 1000  # texts from which on reading them all at once is worth loading polars
 _PARTS = {"ms": 1e3, "us": 1e6, "ns": 1e9, "ps": 1e12, "fs": 1e15, "as": 1e18}  # and how many make a second
 
 
-def check_seconds(name: str, value: Any, *, zero: bool = False) -> float:
-    """A duration in seconds, from a number or a `datetime.timedelta`."""
-    if isinstance(value, np.timedelta64):
-        given: Any = math.nan if np.isnat(value) else value / np.timedelta64(1, "s") if _has_seconds(value) else None
-    else:
-        # pandas has a NaT that calls itself a timedelta and answers NaN.
-        given = value.total_seconds() if isinstance(value, timedelta) else value
-    return check_number(name, given, strict=not zero, hint="Give seconds or a timedelta.")
+def duration(name: str, value: Any, *, zero: bool = False) -> float:
+    """Seconds of a duration: a number, a `datetime.timedelta`, or a text such as ``7d``; 0 only if ``zero`` allows it.
+
+    A text is a number and a unit: s, m (minutes), h, d or w.
+
+    Examples
+    --------
+    >>> duration("window", "12h"), duration("window", timedelta(minutes=1)), duration("window", 30)
+    (43200.0, 60.0, 30.0)
+    """
+    given = value
+    if isinstance(value, str):
+        found = _SPAN.fullmatch(value)
+        given = None if found is None else float(found[1]) * _UNITS[found[2]]
+    elif isinstance(value, np.timedelta64):
+        of_fixed_length = np.datetime_data(value.dtype)[0] not in ("Y", "M", "generic")
+        given = math.nan if np.isnat(value) else value / np.timedelta64(1, "s") if of_fixed_length else None
+    elif isinstance(value, timedelta):
+        given = value.total_seconds()  # NaN for pandas' NaT, which calls itself a timedelta
+    try:
+        return check_number(name, given, strict=not zero)
+    except InputError:
+        least = "of at least 0" if zero else "above 0"
+        raise refusal(
+            name, f"a duration {least}: a text such as '7d', '12h' or '30m', seconds, or a timedelta", value
+        ) from None
 
 
-def _has_seconds(value: np.timedelta64) -> bool:
-    return np.datetime_data(value.dtype)[0] not in ("Y", "M", "generic")
+def duration_text(seconds: float) -> str:
+    """A duration for people, exactly: in the longest of days, hours, minutes and seconds that it is a multiple of.
+
+    Examples
+    --------
+    >>> duration_text(604800.0), duration_text(5400), duration_text(0.5)
+    ('7d', '90m', '0.5s')
+    """
+    for unit in "dhm":
+        if seconds >= _UNITS[unit] and seconds % _UNITS[unit] == 0:
+            return f"{seconds // _UNITS[unit]:.0f}{unit}"
+    return f"{seconds:.0f}s" if seconds % 1 == 0 else f"{seconds!r}s"
 
 
 def unix_seconds(value: Any) -> float:
@@ -55,17 +102,11 @@ def unix_seconds(value: Any) -> float:
 
 def _moment_of_text(text: str) -> Any:
     # Eight digits are a date, as ISO writes it; any other number is seconds.
-    if len(text) > 64:
-        return None
-    if not (len(text) == 8 and text.isdigit()):
-        try:
-            return float(text)
-        except ValueError:
-            pass
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None
+    is_date = len(text) == 8 and text.isdigit()
+    for parse in (datetime.fromisoformat,) if is_date else (float, datetime.fromisoformat):
+        with suppress(ValueError):
+            return parse(text) if len(text) <= 64 else None
+    return None
 
 
 def unix_times(values: NDArray[Any]) -> NDArray[np.int64] | NDArray[np.float64]:
@@ -85,8 +126,29 @@ def unix_times(values: NDArray[Any]) -> NDArray[np.int64] | NDArray[np.float64]:
         ticks = values.astype(np.int64).astype(np.float64) * (step * _LENGTHS.get(unit, 1.0)) / _PARTS.get(unit, 1.0)
         return np.where(np.isnat(values), np.nan, ticks)
     if kind in "OUT":
-        return np.array([unix_seconds(value) for value in values.ravel().tolist()], np.float64).reshape(values.shape)
+        each = values.ravel().tolist()
+        found = _seconds_of_many(each) if len(each) >= _MANY else np.array(list(map(unix_seconds, each)), np.float64)
+        return found.reshape(values.shape)
     return np.full(values.shape, np.nan)
+
+
+def _seconds_of_many(values: list[Any]) -> NDArray[np.float64]:
+    """Unix seconds of a long column: texts in ISO's usual form all at once, what is left one by one."""
+    import polars as pl
+
+    found = np.full(len(values), np.nan)
+    # Where a value is no text, or no valid Unicode, all of them are read one by one.
+    with suppress(TypeError, UnicodeEncodeError):
+        texts = pl.Series(values, dtype=pl.String)
+        usual = texts.str.contains(_USUAL_TIME).fill_null(False)
+        parts = texts.filter(usual).str.strip_suffix("Z").str.strip_suffix("+00:00")
+        moments = (parts.str.head(10) + "T" + parts.str.slice(11)).str.to_datetime(
+            "%Y-%m-%dT%H:%M:%S%.f", time_unit="us", strict=False
+        )
+        found[usual.to_numpy()] = moments.cast(pl.Int64).cast(pl.Float64).fill_null(np.nan).to_numpy() / 1e6
+    for at in np.flatnonzero(np.isnan(found)).tolist():
+        found[at] = unix_seconds(values[at])
+    return found
 
 
 def is_moment(seconds: Any) -> Any:

@@ -17,7 +17,13 @@ RngLike = int | np.integer | np.random.Generator | None
 
 
 def as_generator(rng: RngLike) -> np.random.Generator:
-    """A generator from a seed, from a generator (returned as it is), or fresh from the system (SPEC 7)."""
+    """A generator from a seed, from a generator (returned as it is), or fresh from the system (SPEC 7).
+
+    Examples
+    --------
+    >>> as_generator(0).random() == as_generator(0).random()
+    True
+    """
     if isinstance(rng, np.random.Generator):
         return rng
     if rng is None:
@@ -32,5 +38,11 @@ def as_generator(rng: RngLike) -> np.random.Generator:
 
 
 def stream_key(rng: np.random.Generator) -> np.uint64:
-    """The next 64-bit key for a kernel's counter-based streams."""
+    """The next 64-bit key for a kernel's counter-based streams.
+
+    Examples
+    --------
+    >>> int(stream_key(as_generator(0))) == int(stream_key(as_generator(0)))
+    True
+    """
     return np.uint64(rng.integers(0, 2**64, dtype=np.uint64))

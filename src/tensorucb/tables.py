@@ -11,6 +11,7 @@ import csv
 import gzip
 import io
 import os
+import re
 import tempfile
 import threading
 import zlib
@@ -21,32 +22,38 @@ from typing import TYPE_CHECKING, Any
 
 from tensorucb.checks import array_of, shown, shown_path
 from tensorucb.errors import FileFormatError, InputError
+from tensorucb.files import FORMULA
+from tensorucb.memory import check_memory
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["PARQUET", "TEXT", "plain_column", "read_table", "suffix_of", "table_columns"]
+__all__ = ["PARQUET", "TEXT", "between_fields", "plain_column", "read_table", "suffix_of", "table_columns"]
 
 TEXT = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 PARQUET = ".parquet"
-_LINES = (".ndjson", ".jsonl")
+LINES = (".ndjson", ".jsonl")
 _PEEK = 1 << 16
 _stderr = threading.Lock()
 
 
 def table_columns(name: str, frame: Any) -> dict[str, Any]:
-    """The columns of a polars, pandas or Arrow table by name: polars series, or arrays of a pandas frame."""
+    """The columns of a polars, pandas or Arrow table by name: polars series, or arrays of a pandas frame.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> table_columns("edges", pl.DataFrame({"source": [1, 2]}))["source"].to_list()
+    [1, 2]
+    """
     import polars as pl
 
     library = type(frame).__module__.split(".")[0]
     if library == "pandas" and hasattr(frame, "columns"):
-        labels = list(frame.columns)
-        doubled = (
-            [label for label in labels if labels.count(label) > 1] if len(set(map(str, labels))) < len(labels) else []
-        )
-        if doubled:
+        doubled = frame.columns[frame.columns.duplicated()]
+        if len(doubled):
             raise InputError(f"{name} has several columns {shown(doubled[0])}. Leave one, or rename them.")
-        return {str(label): plain_column(frame[label]) for label in labels}
+        return {str(label): plain_column(frame[label]) for label in frame.columns}
     try:
         if isinstance(frame, pl.LazyFrame):
             frame = frame.collect()
@@ -74,7 +81,14 @@ def plain_column(column: Any) -> Any:
     return column
 
 
-def suffix_of(path: Path, known: Sequence[str] = (*TEXT, *_LINES, PARQUET)) -> str:
+def guarded(frame: pl.DataFrame) -> pl.DataFrame:
+    """The table for a CSV file, where a spreadsheet must not run what somebody's id holds."""
+    import polars as pl
+
+    return frame.with_columns(pl.col(pl.String).str.replace(FORMULA, "'$1"))
+
+
+def suffix_of(path: Path, known: Sequence[str] = (*TEXT, *LINES, PARQUET)) -> str:
     """The ending of a file's name that tells its format."""
     suffix = next((end for end in known if path.name.lower().endswith(end)), None)
     if suffix is None:
@@ -89,17 +103,25 @@ def read_table(
     *,
     types: Mapping[str, Any] | None = None,
     separator: str | None = None,
+    columns: Sequence[str] | None = None,
 ) -> pl.DataFrame:
-    """The rows of a file.
+    r"""The rows of a file, in the format that its suffix tells.
 
     Parameters
     ----------
-    path
-        The file; its suffix tells the format.
     types
         Polars types of some columns of a text file; the others are found from all of its rows.
     separator
-        The character between the fields of a text file, if not the suffix's own.
+        The character between the fields of a text file; by default what :func:`between_fields` finds in the header.
+    columns
+        The columns that are needed: others of a Parquet file are not read. If one of them is missing, the table has all
+        columns and no rows.
+
+    Examples
+    --------
+    >>> _ = Path("edges.csv").write_text("source,target\nann,bob\n")
+    >>> read_table(Path("edges.csv")).rows()
+    [('ann', 'bob')]
     """
     import polars as pl
 
@@ -107,11 +129,13 @@ def read_table(
     try:
         if suffix == PARQUET:
             with _panics_kept_quiet():
-                return pl.read_parquet(path, glob=False)
-        if suffix in _LINES:
+                return _read_parquet(path, columns)
+        # A line becomes a text of its own before its fields do; gzip halves and more.
+        check_memory(f"reading {shown_path(path)}", path.stat().st_size * (24.0 if suffix.endswith(".gz") else 6.0))
+        if suffix not in TEXT:
             with _panics_kept_quiet():
                 return pl.read_ndjson(path, infer_schema_length=None)
-        between = separator or TEXT[suffix]
+        between = separator or between_fields(suffix, _first_line(path))
         source = _with_plain_line_ends(path, gzipped=suffix.endswith(".gz"))
         _refuse_ragged(path, source, between)
         # The whole file is looked at for types: a word in the last row makes a column text.
@@ -122,6 +146,39 @@ def read_table(
             f"cannot read {shown_path(path)}: {shown(reason, 120)[1:-1]}. "
             f"Check the path, and that it is a complete {suffix} file."
         ) from error
+
+
+def _read_parquet(path: Path, columns: Sequence[str] | None) -> pl.DataFrame:
+    import polars as pl
+
+    table = pl.scan_parquet(path, glob=False)
+    types = table.collect_schema()
+    wanted = list(types) if columns is None else list(columns)
+    if any(name not in types for name in wanted):
+        return table.limit(0).collect()
+    width = sum(8 if types[name].is_numeric() or types[name].is_temporal() else 64 for name in wanted)
+    # Once decoded, and once more on the way there.
+    check_memory(f"reading {shown_path(path)}", 2.0 * width * table.select(pl.len()).collect().item())
+    return pl.read_parquet(path, columns=wanted, glob=False)
+
+
+def between_fields(suffix: str, header: str) -> str:
+    """The character between the fields of a text file: the suffix's own, or a semicolon or tab if the header has that.
+
+    Spreadsheets of many countries write a semicolon into a .csv file, since the comma is in their numbers.
+
+    Examples
+    --------
+    >>> between_fields(".csv", "source;target")
+    ';'
+    """
+    # The suffix's own wins wherever it stands: names of columns may hold the others.
+    return next((mark for mark in (TEXT[suffix], ";", "\t") if mark in header), TEXT[suffix])
+
+
+def _first_line(path: Path) -> str:
+    with gzip.open(path) if suffix_of(path).endswith(".gz") else path.open("rb") as file:
+        return re.split(rb"[\r\n]", file.read(_PEEK), maxsplit=1)[0].decode("utf-8", "replace")
 
 
 def _with_plain_line_ends(path: Path, *, gzipped: bool) -> Path | bytes:

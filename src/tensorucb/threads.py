@@ -7,18 +7,25 @@ must depend on its bounds alone, never on the thread that ran it.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tensorucb.checks import check_count
 
-__all__ = ["map_chunks", "single_threaded_blas", "thread_count"]
+__all__ = ["OnProgress", "map_chunks", "single_threaded_blas", "thread_count"]
 
 MOST_THREADS = 1024
 T = TypeVar("T")
+OnProgress = Callable[[int, int, str], None]
+"""``report(done, total, what)``: how far the work is."""
+
+
+# Blocks that keep BLAS on one thread now; and its libraries with their numbers of threads before the first of them.
+_blas_lock, _inside, _before = threading.Lock(), 0, dict[str, tuple[Any, int]]()
 
 
 def thread_count(threads: int | None = None) -> int:
@@ -41,10 +48,35 @@ def map_chunks(function: Callable[[int, int], T], bounds: Sequence[int], threads
         return list(pool.map(lambda chunk: function(*chunk), chunks))
 
 
+def _set_threads(library: Any, count: int) -> None:
+    # From version 3.8 on threadpoolctl lets one thread of the process set the number and ignores all others.
+    release = getattr(library, "clear_controlling_thread", lambda force: None)
+    release(force=True)
+    library.set_num_threads(count)
+    release(force=True)
+
+
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """One BLAS thread inside the block: small products on several are an order of magnitude slower."""
-    from threadpoolctl import threadpool_limits
+    """One BLAS thread inside the block: small products on several are an order of magnitude slower.
 
-    with threadpool_limits(limits=1, user_api="blas"):
+    The number belongs to the whole process. It is put back when the last of several blocks ends, in whatever threads:
+    if each put it back alone, one that ends would take it from those that still run, and round their sums otherwise.
+    """
+    from threadpoolctl import ThreadpoolController
+
+    global _inside
+    with _blas_lock:
+        for library in ThreadpoolController().select(user_api="blas").lib_controllers:
+            _before.setdefault(library.filepath, (library, library.num_threads))
+            _set_threads(library, 1)
+        _inside += 1
+    try:
         yield
+    finally:
+        with _blas_lock:
+            _inside -= 1
+            if not _inside:
+                for library, count in _before.values():
+                    _set_threads(library, count)
+                _before.clear()

@@ -11,6 +11,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tensorucb.checks import (
     array_of,
@@ -27,7 +29,7 @@ from tensorucb.checks import (
     shown,
 )
 from tensorucb.errors import InputError, ShapeError
-from tensorucb.moments import check_moment, check_seconds, check_times, unix_seconds, unix_times
+from tensorucb.moments import check_moment, check_times, duration, duration_text, unix_seconds, unix_times
 
 NEW_YEAR = 1704067200  # 2024-01-01 in UTC
 
@@ -129,12 +131,35 @@ def test_a_mapping_without_its_values_is_refused():
 @pytest.mark.parametrize("value", [timedelta(0), -1, math.nan, "60", timedelta.max, np.timedelta64(1, "Y"), pd.NaT])
 def test_what_is_no_duration(value):
     with pytest.raises(InputError, match="window"):
-        check_seconds("window", value)
+        duration("window", value)
+
+
+@pytest.mark.parametrize(
+    "text", ["7", "7 days", "d", "-7d", "0d", "7D", "1e3s", "nan", "7d ", "1w2d", "", "9" * 400 + "d", "٧d"]
+)
+def test_texts_that_are_no_duration_are_told_how_to_write_one(text):
+    with pytest.raises(InputError, match="window must be a duration above 0: a text such as '7d', '12h'"):
+        duration("window", text)
 
 
 def test_durations():
-    assert check_seconds("window", timedelta(hours=1)) == 3600.0
-    assert check_seconds("window", np.timedelta64(1500, "ms")) == 1.5
+    assert duration("window", timedelta(hours=1)) == 3600.0
+    assert duration("window", np.timedelta64(1500, "ms")) == 1.5
+    assert duration("cooldown", 0, zero=True) == 0.0
+    texts = {"45s": 45, "30m": 1800, "12h": 43_200, "7d": 604_800, "2w": 1_209_600, "1.5h": 5400, "2 d": 172_800}
+    assert {text: duration("window", text) for text in texts} == texts
+
+
+@given(st.integers(1, 10**12) | st.floats(1e-3, 1e9))
+def test_durations_are_shown_exactly(seconds):
+    assert duration("window", duration_text(seconds)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(604_800, "7d"), (43_200, "12h"), (90, "90s"), (5400, "90m"), (1.5, "1.5s")]
+)
+def test_durations_are_shown_in_the_longest_unit_that_fits(seconds, text):
+    assert duration_text(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -268,3 +293,24 @@ def test_a_share_above_0_has_a_finite_inverse():
         check_share("eta", 5e-324, zero=False)
     assert check_share("eta", 1e-12, zero=False) == 1e-12
     assert check_share("eta", 5e-324) == 5e-324
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.datetimes(datetime(1890, 1, 1), datetime(2210, 1, 1)), min_size=1, max_size=20), st.data())
+def test_a_long_column_of_times_is_read_like_each_of_them(moments, data):
+    shapes = st.sampled_from(
+        [
+            lambda m: m.isoformat(),
+            lambda m: m.isoformat(" "),
+            lambda m: m.isoformat(timespec="seconds") + "Z",
+            lambda m: m.isoformat() + "+00:00",
+            lambda m: m.isoformat(timespec="milliseconds") + "+02:00",
+            lambda m: m.isoformat()[:10],
+            lambda m: m.strftime("%Y-%m-%d 24:%M:60"),
+            lambda m: str(m.timestamp()),
+            lambda m: None,
+        ]
+    )
+    texts = [data.draw(shapes)(moment) for moment in moments]
+    many = unix_times(np.array(texts * 1000, dtype=object))
+    np.testing.assert_array_equal(many[: len(texts)], [unix_seconds(text) for text in texts])

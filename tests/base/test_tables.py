@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -77,3 +78,11 @@ def test_what_is_no_table():
         table_columns("frame", [1, 2])
     with pytest.raises(InputError, match="frame cannot be read as a table"):
         table_columns("frame", pl.LazyFrame({"a": [1]}).select("b"))
+
+
+@pytest.mark.parametrize("mark", [";", "\t", ","])
+def test_the_header_tells_what_stands_between_fields(tmp_path: Path, mark: str) -> None:
+    file = tmp_path / "products.csv"
+    file.write_text(f'\ufeffproduct{mark}price\n"a;b,c"{mark}"12,50"\n', encoding="utf-8")
+    assert read_table(file).rows() == [("a;b,c", "12,50")]
+    assert read_table(file).columns == ["product", "price"]

@@ -46,3 +46,33 @@ def test_blas_is_pinned_inside_the_block_only():
     with single_threaded_blas():
         assert set(blas_threads()) == {1}
     assert blas_threads() == before
+
+
+def test_blas_stays_pinned_until_the_last_of_several_threads_is_done():
+    import numpy  # noqa: F401  (loads a BLAS)
+    from threadpoolctl import threadpool_info
+
+    def blas_threads():
+        return [entry["num_threads"] for entry in threadpool_info() if entry["user_api"] == "blas"]
+
+    before, seen, both = blas_threads(), [], threading.Barrier(2, timeout=10)
+    left = threading.Event()
+
+    def first():
+        with single_threaded_blas():
+            both.wait()
+        left.set()
+
+    def second():
+        with single_threaded_blas():
+            both.wait()
+            assert left.wait(10)
+            seen.extend(blas_threads())
+
+    threads = [threading.Thread(target=work) for work in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(seen) == {1}
+    assert blas_threads() == before

@@ -277,8 +277,8 @@ def test_policies_of_another_package_are_passed_again():
     assert again.model_hash() == campaign.model_hash() == campaign.replay_hash()
     with pytest.raises(InputError, match="policy object"):
         small_campaign(policy=HighDegree)
-    with pytest.raises(InputError, match="needs user features"):
-        create_campaign("x", graph=small_graph(), policy=LinUCB(), storage="memory://")
+    with create_campaign("x", graph=small_graph(), policy=LinUCB(), storage="memory://") as plain:
+        assert len(plain.ask(k=2).seeds) == 2  # degrees and an eigenmap stand for features
 
 
 @pytest.mark.parametrize("policy", [TensorUCB(rank=2), Random(), HighDegree(), Thompson(), LinUCB(exploration=0.5)])
@@ -414,7 +414,7 @@ def test_export_holds_everything_by_id(tmp_path):
     assert files["products"]["product"].to_list() == ["tea", "soap"]
     assert files["events"]["kind"].to_list() == ["created", "asked", "told", "told"]
     empty = small_campaign(graph=small_graph(strings=False))
-    assert len(empty.export(tmp_path / "empty")) == 10
+    assert len(empty.export(tmp_path / "empty")) == 11
 
 
 def test_two_objects_that_tell_one_round_in_turn_never_count_twice():

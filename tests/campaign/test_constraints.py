@@ -50,7 +50,7 @@ def test_cooldown_counts_contacts_in_rounds_not_cancelled():
     assert set(campaign.ask("tea", 3, cooldown=60).seeds) == set(first.seeds)
     with pytest.raises(InputError, match="within the cooldown"):
         campaign.ask("tea", 3, cooldown=60, must_include=first.seeds[:1])
-    with pytest.raises(InputError, match="cooldown must be a finite number above 0"):
+    with pytest.raises(InputError, match="cooldown must be a duration of at least 0"):
         campaign.ask("tea", 3, cooldown=-1)
 
 

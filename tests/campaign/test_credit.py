@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from campaign.reference import credit as reference_credit
 from campaign.worlds import small_graph
-from tensorucb.campaign._credit import credits
+from tensorucb.campaign._told import credits
 from tensorucb.errors import InputError
 
 GRAPH = small_graph(12, 60, strings=False)

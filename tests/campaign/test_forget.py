@@ -88,7 +88,7 @@ def test_life_goes_on_after_forgetting():
     ask = campaign.ask("tea", 3, must_include=["person-900"])
     assert campaign.tell(ask.id, answers(campaign, ask)).accepted > 0
     campaign.close(ask.id)
-    keys = campaign._handle.world.keys
+    keys = campaign._handle.network.keys
     assert 4 not in keys
     assert keys[-1] == 30
     campaign.forget("person-900")
@@ -180,7 +180,7 @@ def test_a_purge_that_a_reader_stopped_is_finished_by_the_next_call(tmp_path):
 def test_a_process_that_died_before_the_purge_is_completed(tmp_path, monkeypatch):
     url = f"sqlite:///{tmp_path}/c.db"
     with used(url, "person-004") as campaign:
-        monkeypatch.setattr(campaign.store, "purge", lambda: 1 / 0)
+        monkeypatch.setattr(campaign.store, "purge", lambda timeout=None: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             campaign.forget("person-004")
         assert campaign.status().erasing == 1
@@ -197,10 +197,10 @@ def test_a_process_that_died_before_the_purge_is_completed(tmp_path, monkeypatch
 def test_a_purge_leaves_the_mark_of_one_that_came_after_it(tmp_path, monkeypatch):
     url = f"sqlite:///{tmp_path}/c.db"
     with used(url, "person-004") as campaign, load_campaign("spring", storage=url, clock=Clock()) as other:
-        monkeypatch.setattr(other.store, "purge", lambda: 1 / 0)
+        monkeypatch.setattr(other.store, "purge", lambda timeout=None: 1 / 0)
         rewrite = campaign.store.purge
 
-        def overtaken():
+        def overtaken(timeout=None):
             rewrite()
             with pytest.raises(ZeroDivisionError):
                 other.forget("person-005")

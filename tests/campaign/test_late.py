@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
-from tensorucb.campaign import _ask, _campaign, _model, load_campaign
+from tensorucb.campaign import _ask, _handle, _model, load_campaign
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.policies import Policy, TensorUCB, Thompson
 from tensorucb.store import open_store
@@ -17,7 +17,7 @@ def small_steps(monkeypatch):
     """Nothing is little, and every call learns one round of a changed past."""
     monkeypatch.setattr(_model, "_AT_ONCE", 0)
     monkeypatch.setattr(_ask, "IN_ASK", 0)
-    monkeypatch.setattr(_campaign, "IN_CLOSE", 0)
+    monkeypatch.setattr(_handle, "IN_CLOSE", 0)
 
 
 def grown(store, rounds=12, policy=None):

@@ -6,8 +6,8 @@ import pytest
 import tensorucb as tu
 from campaign.worlds import Clock, answers, small_campaign, small_graph
 from tensorucb.campaign._catalogue import contexts_of
+from tensorucb.campaign._network import network_from_blob, network_to_blob, seal, unseal
 from tensorucb.campaign._told import Told, learned
-from tensorucb.campaign._world import seal, unseal, world_from_blob, world_to_blob
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.features import UserProfile
 from tensorucb.policies import LinUCB, TensorUCB
@@ -52,14 +52,14 @@ def bound(campaign, users, policy=None):
     policy.bind(campaign.graph, users, np.random.default_rng([0, 0]))
     with campaign._handle.read() as view:
         for record in view.rounds():
-            told = Told.read(view.session, view.number, record.number, view.world)
-            policy.update(contexts_of(record.payload)[0], *learned(view.world, record, told, lambda: None))
+            told = Told.read(view.session, view.number, record.number, view.network)
+            policy.update(contexts_of(record.payload)[0], *learned(view.network, record, told, lambda: None))
     return policy
 
 
 def held(campaign):
     with campaign._handle.read() as view:
-        return view.world.users
+        return view.network.users
 
 
 def assert_same_parts(ours, theirs):
@@ -192,11 +192,11 @@ def test_a_blob_with_a_plain_matrix_loads_as_before():
     campaign = small_campaign()
     users = held(campaign)
     with campaign._handle.read() as view:
-        world = view.world
+        world = view.network
     graph = world.graph
     arrays = {"keys": world.keys, "sources": graph.sources, "targets": graph.targets, "born": world.born}
     old = seal("world", {"revision": 1, "next_key": 30}, {**arrays, "users": users})
-    assert world_to_blob(world) == old
-    loaded = world_from_blob(old, world.keys, graph.ids.tolist())
+    assert network_to_blob(world) == old
+    loaded = network_from_blob(old, world.keys, graph.ids.tolist())
     assert isinstance(loaded.users, np.ndarray)
     np.testing.assert_array_equal(loaded.users, users)

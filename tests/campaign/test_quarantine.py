@@ -10,7 +10,7 @@ import pytest
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
 from tensorucb.campaign import UnlearnableRoundWarning, copy_campaign, create_campaign, load_campaign
 from tensorucb.campaign._model import SNAPSHOTS
-from tensorucb.campaign._world import seal, unseal, world_to_blob
+from tensorucb.campaign._network import network_to_blob, seal, unseal
 from tensorucb.errors import InputError, StateError
 from tensorucb.policies import LinUCB, OnlineTensorUCB, TensorUCB, Thompson
 from tensorucb.store import open_store
@@ -194,8 +194,8 @@ def test_features_of_users_that_an_earlier_version_took_are_bounded(tmp_path):
         users = np.ones((12, 3))
         users[4, 1] = 1e200
         with campaign._handle.write() as view:
-            world = replace(view.world, users=users)
-            view.session.put_blob(1, "world-00000001", world_to_blob(world))
+            world = replace(view.network, users=users)
+            view.session.put_blob(1, "world-00000001", network_to_blob(world))
     with load_campaign("spring", storage=url, clock=Clock()) as again:
         ask = again.ask("tea", 2)
         again.close(ask.id)

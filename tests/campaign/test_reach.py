@@ -261,7 +261,9 @@ def test_the_reach_is_a_function_of_the_log_alone(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("policy", "method", "passes"), [(TensorUCB(rank=2), "_scores", 1), (LinUCB(), "_score", 2)], ids=["both", "apart"]
+    ("policy", "method", "passes"),
+    [(TensorUCB(rank=2), "_probabilities", 1), (LinUCB(), "_score", 2)],
+    ids=["both", "apart"],
 )
 def test_an_ask_goes_over_the_edges_once_or_apart_from_the_expectations_once(monkeypatch, policy, method, passes):
     """`TensorUCB` has both from one pass; a policy without ``beliefs`` is asked for each of them once."""

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from campaign.worlds import Clock, answers, small_campaign, small_graph
+from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
 from tensorucb.errors import FileFormatError, InputError, UnknownIdError
 
 TEXT_HEADER = "source,target,outcome,time,event_id\n"
@@ -126,10 +126,12 @@ def test_a_wrong_row_is_named_and_nothing_of_the_batch_is_kept(change, error, ma
 def test_strangers_missing_edges_and_unknown_rounds_are_refused():
     campaign, ask = opened()
     edge = answers(campaign, ask)[0]
-    outsider = next(u for u in campaign.graph.ids.tolist() if u not in ask.seeds)
-    with pytest.raises(InputError, match=r"row 1: source .* was not contacted"):
-        campaign.tell(ask.id, [edge, {**edge, "source": outsider}])
-    with pytest.raises(UnknownIdError, match="row 1: there is no edge"):
+    others = out_pairs(campaign, [u for u in campaign.graph.ids.tolist() if u not in ask.seeds])[:2]
+    strays = [{"source": s, "target": t, "outcome": 1} for s, t in others]
+    for unknown in ("refuse", "skip"):
+        with pytest.raises(InputError, match=r"row 1: source .* was not contacted .*\(2 such rows\)"):
+            campaign.tell(ask.id, [edge, *strays], unknown=unknown)
+    with pytest.raises(UnknownIdError, match=r"1 of 2 rows names an edge .* \(row 1\)"):
         campaign.tell(ask.id, [edge, {**edge, "target": edge["source"]}])
     with pytest.raises(UnknownIdError, match="no round '000099-x'"):
         campaign.tell("000099-x", [edge])
@@ -251,3 +253,78 @@ def test_events_outside_the_window_are_counted():
     assert campaign.tell(ask.id, {**answers(campaign, ask)[0], "time": 1_050_000.0}).outside_window == 0
     endless, asked = opened()
     assert endless.tell(asked.id, rows).outside_window == 1
+
+
+def test_strangers_are_counted_and_skipped_on_request(tmp_path):
+    campaign, ask = opened()
+    (source, target), *_ = out_pairs(campaign, ask.seeds)
+    lines = [f"{source},{target},1,,", "guest,x,1,,", f"{source},{source},1,,", ",,,guest,1001", f",,,{target},1001"]
+    (tmp_path / "r.csv").write_text("source,target,outcome,user,time\n" + "\n".join(lines) + "\n")
+    before = campaign.status()
+    with pytest.raises(UnknownIdError) as refused:
+        campaign.tell(ask.id, tmp_path / "r.csv")
+    said = str(refused.value)
+    assert "2 of 5 rows name somebody who is not in the network: source 'guest' (row 1), target 'x' (row 1)" in said
+    assert (
+        f"user 'guest' (row 3); 1 of 5 rows names an edge that is not in the network: '{source}' -> '{source}'" in said
+    )
+    assert "unknown='skip'" in said
+    assert campaign.status() == before
+    report = campaign.tell(ask.id, tmp_path / "r.csv", unknown="skip")
+    assert (report.accepted, report.unknown, report.outside_window) == (2, 3, 0)
+    again = campaign.tell(ask.id, tmp_path / "r.csv", unknown="skip")
+    assert (again.accepted, again.duplicates, again.unknown) == (0, 2, 3)
+
+
+def test_many_strangers_are_counted_and_the_first_are_named():
+    campaign, ask = opened()
+    rows = [{"user": f"guest-{i}", "time": 1001.0} for i in range(1200)]
+    with pytest.raises(UnknownIdError, match=r"1,200 of 1,200 rows .*'guest-4' \(row 4\) and 1,195 more rows\."):
+        campaign.tell(ask.id, rows)
+    assert campaign.tell(ask.id, rows, unknown="skip").unknown == 1200
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".ndjson"])
+def test_a_guest_among_whole_numbers_is_a_stranger(tmp_path, suffix):
+    campaign, ask = opened(graph=small_graph(strings=False))
+    frame = pl.DataFrame({"user": ["3", "guest", "003", "99"], "time": [1001, 1001, 1001, 1001]})
+    frame.write_csv(tmp_path / "r.csv")
+    frame.write_ndjson(tmp_path / "r.ndjson")
+    report = campaign.tell(ask.id, tmp_path / f"r{suffix}", unknown="skip")
+    assert (report.accepted, report.unknown) == (1, 3)
+    # In Python a text is no number.
+    with pytest.raises(UnknownIdError, match="ids of users are integers"):
+        campaign.tell(ask.id, frame, unknown="skip")
+
+
+def test_columns_by_other_names(tmp_path):
+    campaign, ask = opened()
+    user = campaign.graph.ids[5].item()
+    (tmp_path / "r.csv").write_text(f"user,buyer,timestamp,time\nx,{user},1001,noon\n")
+    names = {"user": "buyer", "time": "timestamp"}
+    assert campaign.tell(ask.id, tmp_path / "r.csv", columns=names).accepted == 1
+    forms = [{"buyer": user, "timestamp": 1001.0}], {"buyer": [user], "timestamp": [1001]}
+    for rows in (*forms, pl.DataFrame(forms[1])):
+        assert campaign.tell(ask.id, rows, columns={"user": "buyer"}).duplicates == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "match"),
+    [
+        (
+            {"user": "purchaser"},
+            r"no column 'purchaser', which columns= names as the user; the columns are \['at', 'buyer'",
+        ),
+        ({"user": "buyer"}, r"no field 'time', which row 0 needs; got \['at', 'buyer'\].*columns=\{'time': 'NAME'\}"),
+        ({"buyer": "user"}, "a field in columns= must be 'source'"),
+        ({"user": "buyer", "time": "buyer"}, "twice"),
+        ({"product": "buyer", "item": "at"}, "twice"),
+        ({"user": 3}, "the column of user in columns= must be"),
+        (["user"], "columns must be a mapping"),
+        (None, r"got \['at', 'buyer'\]\. Say which is which with columns="),
+    ],
+)
+def test_wrong_names_of_columns_say_what_came(columns, match):
+    campaign, ask = opened()
+    with pytest.raises(InputError, match=match):
+        campaign.tell(ask.id, [{"buyer": "person-001", "at": 1001.0}], columns=columns)

@@ -8,7 +8,7 @@ import pytest
 from campaign.worlds import Clock, answers, small_campaign, small_graph
 from tensorucb.campaign import DamagedSnapshotWarning, load_campaign
 from tensorucb.campaign._model import SNAPSHOTS, prunable
-from tensorucb.campaign._world import unseal
+from tensorucb.campaign._network import unseal
 from tensorucb.errors import FileFormatError
 from tensorucb.policies import LinUCB, Thompson
 from tensorucb.store import open_store

@@ -461,7 +461,7 @@ def test_whole_numbers_are_ids_only_beside_a_text_or_a_vector():
         ("tea", {"strategies": ["email", "email"]}, InputError, "one twice"),
         ("tea", {"strategies": ["post"]}, UnknownIdError, "'post'"),
         ("tea", {"strategies": 3}, InputError, "strategies must be"),
-        ("tea", {"per_user": True}, InputError, "per_user=True needs strategies"),
+        ("tea", {"per_user": True}, InputError, "per_user needs strategies"),
         ("tea", {"strategies": "all", "per_user": 1}, InputError, "per_user"),
         (("tea", "email"), {"strategies": "all"}, InputError, "names the strategy 'email'"),
         ("tea", {"strategies": "all", "shadow": ["person-001"]}, InputError, "who got which strategy"),

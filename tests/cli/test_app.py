@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tensorucb.cli import main
-from tensorucb.cli._app import COMMANDS, load_command
+from tensorucb.cli._app import COMMANDS, load_command, summary
 from tensorucb.errors import InputError
 
 HEAVY = ("numpy", "numba", "scipy", "altair", "polars", "sklearn", "sqlalchemy", "rich")
@@ -47,9 +47,9 @@ def test_python_m_is_the_command():
     done = run("--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Usage: tensorucb [OPTIONS] COMMAND")
-    for name, entry in COMMANDS.items():
+    for name in COMMANDS:
         assert name in done.stdout
-        assert entry.help.split()[-1] in done.stdout
+        assert summary(name).split()[-1] in done.stdout
     assert run("--version").stdout.startswith("tensorucb ")
 
 
@@ -85,12 +85,10 @@ def test_wrong_use_exits_with_2(args, capsys):
 
 
 def test_an_error_is_one_sentence_on_stderr(monkeypatch, capsys):
-    import tensorucb.cli._demo
-
     def fail(*args: object, **options: object) -> None:
         raise InputError("the moon is full; wait.")
 
-    monkeypatch.setattr(tensorucb.cli._demo, "demo_environment", fail)
+    monkeypatch.setattr("tensorucb.cli.demo.demo_environment", fail)
     with pytest.raises(SystemExit) as stop:
         main(["demo"])
     assert stop.value.code == 1
@@ -121,12 +119,10 @@ def test_out_that_cannot_be_written_is_refused_before_anything_is_computed(args,
 
 
 def test_a_full_disk_is_one_sentence(monkeypatch, capsys, tmp_path):
-    import tensorucb.cli._demo
-
     def fail(*args: object, **options: object) -> None:
         raise OSError(28, "No space left on device", "x.csv")
 
-    monkeypatch.setattr(tensorucb.cli._demo, "demo_environment", fail)
+    monkeypatch.setattr("tensorucb.cli.demo.demo_environment", fail)
     with pytest.raises(SystemExit) as stop:
         main(["demo", "--out", str(tmp_path)])
     assert stop.value.code == 1

@@ -21,7 +21,23 @@ def test_list() -> None:
         "digg_like",
         "flixster_like",
         "sandbox",
+        "shop",
     }
+
+
+def test_windows_are_texts_for_people_and_seconds_for_machines(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("source,target\n1,2\n2,3\n")
+    for window in ('"7d"', "604800"):
+        (tmp_path / "dataset.json").write_text(f'{{"name": "tiny", "window": {window}}}')
+        table = runner.invoke(app, ["datasets", "describe", str(tmp_path)]).stdout
+        assert "activation window" in table
+        assert table.split("activation window")[1].split()[0] == "7d"
+        shown = json.loads(runner.invoke(app, ["datasets", "describe", str(tmp_path), "--json"]).stdout)
+        assert shown["figures"]["window"] == 604_800.0
+    (tmp_path / "dataset.json").write_text('{"name": "tiny", "window": "7 days"}')
+    refused = runner.invoke(app, ["datasets", "describe", str(tmp_path)])
+    assert refused.exit_code == 1
+    assert "'7d'" in refused.stderr
 
 
 def test_make_then_describe(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tensorucb.cli import main
-from tensorucb.cli._demo import demo_environment, demo_policies
+from tensorucb.cli.demo import demo_environment, demo_policies
 from tensorucb.experiments import run_experiment
 
 

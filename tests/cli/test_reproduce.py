@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tensorucb.cli import main
-from tensorucb.cli._network import Generator, Preparation, Synthetic
+from tensorucb.cli._network import Generator, Preparation
 from tensorucb.data import checksum, digg_like, make_sandbox, prepare, read_dataset, write_dataset
 
 ARGS = ("--synthetic", "digg", "--scale", "0.03", "--quick", "--rounds", "6", "--runs", "2")
@@ -143,21 +143,21 @@ def test_data_are_prepared_as_asked(tmp_path, capsys):
     dataset = Dataset(box.graph, ActionLog.from_arrays(users, items, times, list(range(12))), "tiny")
     write_dataset(dataset, tmp_path / "data")
     dataset = read_dataset(tmp_path / "data")
-    options = ("--min-actions", "3", "--products", "8", "--window", "2")
+    options = ("--min-actions", "3", "--products", "8", "--window", "2d")
     written(capsys, "table-network", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "out"), *options)
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     expected = prepare(dataset, min_interactions=3, n_products=8, window=2 * 86_400, rng=0)
     assert manifest["data"]["checksum"] == checksum(expected)
     assert expected.graph.n_nodes == manifest["environment"]["n_nodes"] < 80
     assert Preparation()(dataset) is dataset
-    assert Preparation(window=0)(dataset).window is None
+    assert Preparation(window="none")(dataset).window is None
 
 
 def test_seed_sets_the_generated_network(tmp_path):
     today = digg_like(0.03).graph
     for seed, same in ((0, True), (1, False)):
-        world = Generator(0.03)(Synthetic.digg, seed=seed)
-        assert (world.graph.targets.tolist() == today.targets.tolist()) is same
+        world = Generator(0.03)("digg", seed=seed)
+        assert (world.content.graph.targets.tolist() == today.targets.tolist()) is same
     args = ("--synthetic", "digg", "--scale", "0.03", "--seed", "1", "--out", str(tmp_path))
     command("reproduce", "table-network", *args)
     manifest = json.loads((tmp_path / "manifest.json").read_text())

@@ -60,7 +60,7 @@ def whole_life(run, name="a [b] \x1b[1m"):
     """What each command says; ``run(*arguments)`` gives text."""
     everybody = ("-k", str(len(IDS)))
     said = {"select": run("select", "edges.parquet", "--objective", "direct", *everybody)}
-    make = ("--edges", "edges.parquet", "--products", "products.parquet", "--policy", "HighDegree", "--dim", "2")
+    make = ("--edges", "edges.parquet", "--products", "products.parquet", "--policy", "HighDegree")
     said["create"] = run("create", name, *make, "--objective", "direct")
     said["ask"] = run("ask", name, "--product", "[red]tea\x1b[31m", *everybody, "--request-id", "r")
     found = re.search(r"Round (\S+)", said["ask"])

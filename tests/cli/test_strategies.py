@@ -81,7 +81,7 @@ def test_one_strategy_may_be_given(folder):
         ((), 1, "strategies"),
         (("--strategy", "post"), 1, "'post'"),
         (("--strategy", "email", "--strategies", "all"), 2, "not both"),
-        (("--per-user",), 2, "--per-user needs --strategies"),
+        (("--per-user",), 1, "--per-user needs strategies"),
         (("--strategy", "email", "--per-user"), 2, "--per-user needs --strategies"),
         (("--strategies", "all", "--shadow", "u1"), 2, "who got which"),
     ],
@@ -91,7 +91,9 @@ def test_what_does_not_go_together_is_refused(folder, options, code, words):
     assert words in " ".join(found.output.replace("│", " ").split())
 
 
-def test_a_file_of_strategies_needs_features(folder):
-    pl.DataFrame({"strategy": ["email"], "cost": [1.0]}).write_csv("bare.csv")
-    found = run("create", "other", "--edges", "edges.csv", "--strategies", "bare.csv", code=1)
-    assert "no columns of features beside 'strategy'" in found.stderr
+def test_strategies_without_features_are_each_of_a_kind_of_their_own(folder):
+    pl.DataFrame({"strategy": ["email", "visit"], "cost": [1.0, 2.0]}).write_csv("bare.csv")
+    found = run("create", "other", "--edges", "edges.csv", "--strategies", "bare.csv")
+    assert "2 from bare.csv, each of a kind of its own" in found.stdout
+    ask = run_json("ask", "other", "-k", 2, "--strategies", "all", "--per-user")
+    assert set(ask["strategies"]) <= {"email", "visit"}

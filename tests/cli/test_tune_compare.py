@@ -55,6 +55,12 @@ def test_compare_with_some_policies_only(data, tmp_path, capsys):
     assert {row["policy"] for row in rows} == {"TensorUCB", "HighDegree", "CUCB", "product-blind oracle"}
     assert run("compare", "--data", str(data), "--policy", "Cucb", "--out", str(tmp_path)) == 1
     assert "no policy 'Cucb'" in capsys.readouterr().err
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "Regret is how many more users the best possible choice" in page
+    assert all(f'<th scope="row">{row["policy"]}</th>' in page for row in rows)
+    assert "product-blind oracle is no policy" in page
+    assert "Why TensorUCB in the paper" not in page  # it did not take part
+    assert (tmp_path / "decisions-final.svg").exists()
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,6 @@ from tensorucb.data import (
     ActionLog,
     Dataset,
     checksum,
-    count_activations,
     describe,
     generate_dataset,
     prepare,
@@ -68,6 +68,7 @@ def test_prepare_keeps_what_it_says(data: Dataset, least: int) -> None:
 @settings(deadline=None)
 @given(datasets(), st.sampled_from([None, 1, 5, 20]))
 def test_activations_against_a_plain_loop(data: Dataset, window: int | None) -> None:
+    figures = describe(Dataset(data.graph, data.log, "drawn", window))
     when = {(int(u), int(i)): t for u, i, t in zip(data.log.users, data.log.items, data.log.times, strict=True)}
     activations = trials = 0
     for source, target in zip(data.graph.sources.tolist(), data.graph.targets.tolist(), strict=True):
@@ -76,7 +77,7 @@ def test_activations_against_a_plain_loop(data: Dataset, window: int | None) -> 
             if first is not None and then >= first:
                 trials += 1
                 activations += first < then <= first + (window or np.inf) and then < np.inf
-    assert count_activations(data.graph, data.log, window) == (activations, trials)
+    assert (figures.activations, figures.trials) == (activations, trials)
 
 
 def test_log_sorts_and_keeps_the_earliest() -> None:
@@ -154,6 +155,7 @@ def test_checksum_sees_content_only() -> None:
     base = checksum(Dataset(graph, log, "a"))
     assert checksum(Dataset(graph, log, "b")) == base
     assert checksum(Dataset(graph, log, "a", 7)) == checksum(Dataset(graph, log, "a", 7.0)) != base
+    assert checksum(Dataset(graph, log, "a", timedelta(seconds=7))) == checksum(Dataset(graph, log, "a", 7))
     later = ActionLog.from_arrays([0, 1], [0, 0], [1, 3], [5])
     assert checksum(Dataset(graph, later, "a")) != base
     assert checksum(Dataset(Graph.from_edges([1, 2], [2, 4]), log, "a")) != base
@@ -230,3 +232,9 @@ def test_preparation_of_digg_gives_the_readme_table(least: int, users: int, edge
 def test_files_are_plain(tmp_path: Path) -> None:
     names = [os.path.basename(path) for path in write_dataset(generate_dataset("sandbox", scale=0.1), tmp_path)]
     assert names == ["edges.parquet", "actions.parquet", "dataset.json"]
+
+
+def test_a_log_is_shown_on_one_line():
+    log = ActionLog.from_arrays([2, 0, 2], [1, 0, 0], [30, 10, 20], ["tea", "cocoa"])
+    assert repr(log) == "ActionLog(3 actions of 2 users on 2 items)"
+    assert repr(ActionLog.empty()) == "ActionLog(0 actions of 0 users on 0 items)"

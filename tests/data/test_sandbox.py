@@ -35,7 +35,7 @@ def same(a: Sandbox, b: Sandbox) -> bool:
 @given(st.integers(2, 60), st.data())
 def test_sizes_are_exact_and_nobody_is_isolated(n: int, data: st.DataObject) -> None:
     m = data.draw(st.integers(n, n * (n - 1)))
-    box = make_sandbox(n, m, 3, 4, n_communities=data.draw(st.integers(1, n)), rng=data.draw(st.integers(0, 99)))
+    box = make_sandbox(n, m, 3, 4, rng=data.draw(st.integers(0, 99)))
     graph = box.graph
     assert (graph.n_nodes, graph.n_edges) == (n, m)
     assert (graph.out_degree >= 1).all()
@@ -193,11 +193,7 @@ def test_action_log_holds_one_cascade_an_item() -> None:
     [
         ({"n_edges": 10}, "n_edges"),
         ({"n_users": 0}, "n_users"),
-        ({"n_communities": 0}, "n_communities"),
         ({"base_rate": 0.0}, "base_rate"),
-        ({"hub_influence": 2.0}, "hub_influence"),
-        ({"mixing": -0.1}, "mixing"),
-        ({"feature_noise": -1.0}, "feature_noise"),
         ({"n_strategies": -1}, "n_strategies"),
         ({"strategy_effect": -1.0}, "strategy_effect"),
         ({"degree_shape": (5.0, 2.0, 3.0, 4.0)}, "degree_shape"),

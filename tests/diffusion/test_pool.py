@@ -24,16 +24,13 @@ def random_graph(seed: int, n: int = 30, m: int = 200) -> tuple[Graph, np.ndarra
 
 @settings(deadline=None, max_examples=30)
 @given(seeds)
-def test_packed_hashed_and_simulated_worlds_are_the_same(seed: int) -> None:
+def test_frozen_and_simulated_worlds_are_the_same(seed: int) -> None:
     graph, p = random_graph(seed)
     rows = np.random.default_rng(seed).permutation(graph.n_nodes)[:3]
-    packed = LiveEdgePool(graph, p, 40, rng=seed, threads=1)
-    hashed = LiveEdgePool(graph, p, 40, rng=seed, storage="hashed", threads=2)
-    assert np.array_equal(packed.reach(rows), hashed.reach(rows))
-    assert np.array_equal(packed.reach(rows), simulate_cascades(graph, p, rows, 40, rng=seed))
-    values = np.random.default_rng(seed).random(graph.n_nodes)
-    assert np.array_equal(packed.reach(rows, values), hashed.reach(rows, values))
-    assert packed.spread(rows) == packed.reach(rows).mean()
+    pool = LiveEdgePool(graph, p, 40, rng=seed, threads=1)
+    assert np.array_equal(pool.reach(rows), LiveEdgePool(graph, p, 40, rng=seed, threads=2).reach(rows))
+    assert np.array_equal(pool.reach(rows), simulate_cascades(graph, p, rows, 40, rng=seed))
+    assert pool.spread(rows) == pool.reach(rows).mean()
 
 
 @settings(deadline=None, max_examples=30)
@@ -55,16 +52,15 @@ def test_larger_probabilities_and_more_seeds_never_reach_less(seed: int) -> None
 
 def test_a_pool_keeps_its_own_probabilities() -> None:
     graph, p = random_graph(1)
-    pool = LiveEdgePool(graph, p, 20, rng=0, storage="hashed")
+    pool = LiveEdgePool(graph, p, 20, rng=0)
     before = pool.reach([0])
     p[:] = 1.0
     assert np.array_equal(before, pool.reach([0]))
 
 
-def test_unknown_storage_is_named() -> None:
-    graph, p = random_graph(1)
-    with pytest.raises(InputError, match="storage"):
-        LiveEdgePool(graph, p, 20, rng=0, storage="disk")  # type: ignore[arg-type]
+def test_a_pool_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(InputError, match="do not fit in memory"):
+        LiveEdgePool(Graph.from_edges(np.zeros(20_000, int), np.arange(1, 20_001)), np.zeros(20_000), 10_000_000)
 
 
 @settings(deadline=None, max_examples=30)

@@ -42,6 +42,7 @@ def test_nobody_and_nothing_new_is_seen_before_the_arrival(world):
     assert np.setdiff1d(seeded_after, seeded_before).size > 0.3 * seeded_after.size
 
 
+@pytest.mark.slow
 def test_features_carry_over_to_newcomers_and_node_wise_learning_does_not(world):
     others = {
         "per source": DILinUCB(exploration=0.1),

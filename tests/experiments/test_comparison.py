@@ -10,8 +10,8 @@ from tensorucb.errors import InputError
 from tensorucb.experiments import (
     Comparison,
     Environment,
-    ProductBlind,
     WorldSettings,
+    compare,
     contestants,
     decision_table,
     ours_untouched,
@@ -25,6 +25,7 @@ from tensorucb.experiments import (
     write_rows,
     write_settings,
 )
+from tensorucb.experiments._contestants import ProductBlind
 from tensorucb.policies import HighDegree, LinUCB, Policy, Random
 
 
@@ -151,3 +152,42 @@ def test_settings_survive_the_file(world, tmp_path):
     write_settings(tmp_path / "s.toml", found)
     chosen = found.policies["LinUCB"].exploration
     assert read_settings(tmp_path / "s.toml") == {"LinUCB": {"exploration": [chosen]}}
+
+
+class Mine(HighDegree):
+    name = "mine"
+
+
+def test_compare_is_the_command_in_one_call(tmp_path):
+    """Ours untouched, baselines tuned on other products, one's own policy, and the reference."""
+    box = make_sandbox(60, 400, 12, n_topics=3, rng=3)
+    env = Environment.from_sandbox(box, settings=WorldSettings(k=3))
+    sizes = {"rounds": 4, "runs": 2, "validation_rounds": 3}
+    found = compare(env, ["LinUCB", Mine()], **sizes, directory=tmp_path)
+    assert found.policies == ("TensorUCB", "LinUCB", "mine", "product-blind oracle")
+    work = Comparison(env, {"TensorUCB": contestants()["TensorUCB"], "LinUCB": LinUCB()}, None, **sizes)
+    tuned = work.tune(ours_untouched(work.policies)).policies
+    again = work.run(lambda world: tuned, "runs")
+    for label in ("TensorUCB", "LinUCB"):
+        for one, two in zip(found.of(label), again.of(label), strict=True):
+            np.testing.assert_array_equal(one.spread, two.spread)
+    assert compare(env, {"degree": HighDegree()}, **sizes).policies == ("TensorUCB", "degree", "product-blind oracle")
+    table = str(found).splitlines()
+    assert table[0].split() == ["Policy", "T=4", "minus", "ours", "last", "20"]
+    assert {line.split("  ")[0] for line in table[2:]} == set(found.policies)
+    assert repr(found) == "Experiment(4 policies, 2 runs of 4 rounds)"
+
+
+@pytest.mark.parametrize(
+    ("policies", "said"),
+    [
+        (["Linucb"], "no policy 'Linucb'. Known: TensorUCB"),
+        ([LinUCB()], "as another one is"),
+        ([LinUCB], "must be a policy object"),
+        ("LinUCB", "a list of labels and policies"),
+        ([3], "must be a policy object"),
+    ],
+)
+def test_compare_names_what_it_does_not_know(world, policies, said):
+    with pytest.raises(InputError, match=said):
+        compare(world, policies, rounds=1, runs=1)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tensorucb.data import digg_like, read_dataset
-from tensorucb.experiments import Environment, ProductBlind, WorldSettings, environment_from_dataset
+from tensorucb.experiments import Environment, WorldSettings, environment_from_dataset
+from tensorucb.experiments._contestants import ProductBlind
 from tensorucb.oracle import SeedOracle, select_seeds
 
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
@@ -22,7 +23,7 @@ def furthest_above(environment, product, *, choices, epsilon):
     rivals = [oracle(p, k) for _ in range(choices)]
     rivals += [select_seeds(graph, p, k, algorithm="tim", epsilon=epsilon, rng=seed).rows for seed in range(2)]
     rivals.append(ProductBlind(environment).choose(environment.products[product], k, oracle))
-    worlds = environment._pool(product)
+    worlds = environment.frozen_worlds(product)
     best = worlds.reach(environment.optimum(product).rows)
     assert best.mean() == environment.optimum(product).spread
     leads = []

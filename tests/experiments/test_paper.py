@@ -109,8 +109,12 @@ def test_data_set_environment_holds_out_every_fifth_item(sandbox, tmp_path):
     log = ActionLog.from_arrays(users, items, times, np.arange(8))
     dataset = Dataset(sandbox.graph, log, "tiny", window=1)
     said: list[str] = []
+
+    def report(done, total, what):
+        said.append(what)
+
     settings = WorldSettings(k=3)
-    env = environment_from_dataset(dataset, settings=settings, dim=3, n_topics=2, cache=tmp_path, tell=said.append)
+    env = environment_from_dataset(dataset, settings=settings, dim=3, n_topics=2, cache=tmp_path, report=report)
     assert env.product_rows.tolist() == [1, 2, 3, 4, 6, 7]
     assert env.users is not None
     widths = {name: part.shape[1] for name, part in env.users.parts().items()}
@@ -120,12 +124,20 @@ def test_data_set_environment_holds_out_every_fifth_item(sandbox, tmp_path):
     # Activity and influence come overall and by topic.
     assert env.users.shape == (60, 3 + features + 2 * (1 + 2))
     assert env.products.shape == (8, 2)
-    assert said == ["product-topics", "user-coordinates", "user-features", "truth"]
+    first = "preparing, step 1 of 4: "
+    assert said[0] == f"{first}product topics"
+    assert said.count(f"{first}topics") == 30
+    assert list(dict.fromkeys(said))[2:] == [
+        "preparing, step 2 of 4: user coordinates",
+        "preparing, step 3 of 4: user features",
+        "preparing, step 4 of 4: truth",
+    ]
     again = environment_from_dataset(dataset, settings=settings, dim=3, n_topics=2, cache=tmp_path)
     assert again.describe() == env.describe()
     # Actions on the campaign's items leave what is known of users as it is (topics learned from all items apart).
-    fewer = log.select(np.isin(log.items, [0, 5]) | (log.users % 2 == 0))
-    changed = Dataset(sandbox.graph, ActionLog(fewer.users, fewer.items, fewer.times, log.item_ids), "tiny", window=1)
+    some = np.isin(log.items, [0, 5]) | (log.users % 2 == 0)
+    fewer = ActionLog(log.users[some], log.items[some], log.times[some], log.item_ids)
+    changed = Dataset(sandbox.graph, fewer, "tiny", window=1)
     strict, other = (
         environment_from_dataset(data, settings=settings, dim=3, n_topics=2, topics_from="held_out")
         for data in (dataset, changed)

@@ -10,9 +10,7 @@ from tensorucb.data import make_sandbox
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.experiments import (
     ETA,
-    REGRET_COLUMNS,
     Environment,
-    RunFiles,
     WorldSettings,
     product_sequence,
     read_settings,
@@ -20,11 +18,13 @@ from tensorucb.experiments import (
     run_policy,
     split_products,
     tune,
+    write_csv,
     write_manifest,
     write_regret,
-    write_timings,
 )
-from tensorucb.experiments._files import code_digest, write_csv
+from tensorucb.experiments._files import write_timings
+from tensorucb.experiments._fingerprint import code_digest
+from tensorucb.experiments._runner import KeptRuns
 from tensorucb.experiments._tuning import VALIDATION_RUN, _search
 from tensorucb.policies import BasePolicy, Grid, HighDegree, LinUCB, Random
 
@@ -123,7 +123,7 @@ def test_a_damaged_or_missing_run_is_repeated(world, tmp_path):
 
 def test_other_settings_never_share_a_file(world, cascade_world):
     paths = {
-        RunFiles("x", env, rounds=rounds, seed=seed).path("LinUCB", LinUCB(exploration=c), run)
+        KeptRuns("x", env, rounds=rounds, seed=seed).path("LinUCB", LinUCB(exploration=c), run)
         for env in (world, cascade_world)
         for rounds in (3, 4)
         for seed in (0, 1)
@@ -142,7 +142,7 @@ def test_regret_csv_has_the_promised_columns(world, tmp_path):
     experiment = run_experiment(world, {"Random": Random()}, rounds=3, runs=2)
     with write_regret(tmp_path / "regret.csv", experiment).open() as file:
         rows = list(csv.DictReader(file))
-    assert tuple(rows[0]) == REGRET_COLUMNS
+    assert list(rows[0]) == ["policy", "run", "round", "product", "spread", "regret", "average_regret"]
     assert [(row["run"], row["round"]) for row in rows] == [(str(r), str(t)) for r in (0, 1) for t in (1, 2, 3)]
     assert float(rows[4]["regret"]) == experiment.results[1].regret[1]
 
@@ -293,7 +293,7 @@ def test_manifest_says_what_ran(world, tmp_path):
 
 
 def test_runs_of_other_code_are_not_reused(world, monkeypatch):
-    before = RunFiles("x", world, rounds=3, seed=0).path("LinUCB", LinUCB(), 0)
-    assert RunFiles("x", world, rounds=3, seed=0).path("LinUCB", LinUCB(), 0) == before
-    monkeypatch.setattr("tensorucb.experiments._files.code_digest", lambda: "changed")
-    assert RunFiles("x", world, rounds=3, seed=0).path("LinUCB", LinUCB(), 0) != before
+    before = KeptRuns("x", world, rounds=3, seed=0).path("LinUCB", LinUCB(), 0)
+    assert KeptRuns("x", world, rounds=3, seed=0).path("LinUCB", LinUCB(), 0) == before
+    monkeypatch.setattr("tensorucb.experiments._runner.code_digest", lambda: "changed")
+    assert KeptRuns("x", world, rounds=3, seed=0).path("LinUCB", LinUCB(), 0) != before

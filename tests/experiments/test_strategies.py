@@ -13,13 +13,13 @@ from tensorucb.experiments import (
     Environment,
     StrategyPolicy,
     WorldSettings,
-    best_strategy,
+    references,
     run_experiment,
     run_policy,
     strategy_contestants,
     tune,
 )
-from tensorucb.experiments._references import references
+from tensorucb.experiments._contestants import best_strategy
 from tensorucb.graph import Graph
 from tensorucb.policies import GammaCounts, LinUCB, Random, TensorUCB
 

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference.features import matched_columns
+from reference.features import count_past, matched_columns
+from tensorucb.data import make_sandbox
 from tensorucb.errors import InputError, ShapeError
-from tensorucb.features import UserProfile, past_influence, past_response, user_profile
+from tensorucb.features import UserProfile, user_profile
+from tensorucb.features._profile import _count_past
 from tensorucb.graph import Graph
 
 
@@ -39,6 +41,14 @@ def plain_counts(graph, users, items, times, mixtures, held_out):
     return credit, exposure, followed, exposed
 
 
+@dataclass
+class Log:
+    users: np.ndarray
+    items: np.ndarray
+    times: np.ndarray
+    n_items: int
+
+
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 10**6))
 def test_past_influence_is_the_plain_count(seed):
@@ -50,20 +60,28 @@ def test_past_influence_is_the_plain_count(seed):
     users, items, times = rng.integers(0, n, size), rng.integers(0, 5, size), rng.integers(0, 6, size)
     mixtures, held = rng.dirichlet(np.ones(3), 5), np.array([0, 3])
     credit, exposure, followed, exposed = plain_counts(graph, users, items, times, mixtures, held)
-    got = past_influence(graph, users, items, times, mixtures, held)
-    np.testing.assert_allclose(got[0], credit, atol=1e-12)
-    np.testing.assert_allclose(got[1], exposure, atol=1e-12)
+    found = user_profile(graph, Log(users, items, times, 5), held, mixtures, kinds=())
+    np.testing.assert_allclose(found.credit, credit, atol=1e-12)
+    np.testing.assert_allclose(found.exposure, exposure, atol=1e-12)
+    # The only feature is how often users followed, as a log ratio with standard deviation one half.
     rate = followed.sum() / max(exposed.sum(), 1.0)
-    want = np.log((followed + 3.0) / (exposed * rate + 3.0))
-    np.testing.assert_allclose(past_response(graph, users, items, times, held), want, atol=1e-12)
+    response = np.log((followed + 3.0) / (exposed * rate + 3.0))
+    want = (response - response.mean()) / (2 * response.std()) if np.ptp(response) > 1e-12 else np.zeros(n)
+    np.testing.assert_allclose(found.features[:, 0], want, atol=1e-9)
 
 
-@dataclass
-class Log:
-    users: np.ndarray
-    items: np.ndarray
-    times: np.ndarray
-    n_items: int
+@pytest.mark.parametrize("piece", [1, 300, 10**6])
+def test_counts_in_pieces_are_those_item_by_item_bit_for_bit(piece, monkeypatch):
+    monkeypatch.setattr("tensorucb.features._profile._PIECE", piece)
+    rng = np.random.default_rng(0)
+    graph = make_sandbox(80, 900, 4, rng=0).graph
+    users, items, times = rng.integers(0, 80, 1500), rng.integers(0, 60, 1500), rng.integers(0, 40, 1500)
+    log, mixtures = Log(users, items, times, 70), rng.dirichlet(np.ones(4), 70)  # the last ten without an action
+    held_out = rng.permutation(70)[:50]
+    for found, expected in zip(
+        _count_past(graph, log, mixtures, held_out), count_past(graph, log, mixtures, held_out), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_a_profile_from_a_log_counts_held_out_items_alone():
@@ -159,10 +177,19 @@ def test_bad_profiles_are_refused(parts, error, message):
 
 
 def test_bad_logs_are_refused():
-    graph = Graph.from_edges([0], [1])
+    graph, column = Graph.from_edges([0], [1]), np.array
+
+    def profile(users, items, times, mixtures=((0.5, 0.5),)):
+        return user_profile(graph, Log(column(users), column(items), column(times), 1), [0], mixtures, kinds=())
+
     with pytest.raises(ShapeError, match="one length"):
-        past_influence(graph, [0, 1], [0], [0], np.ones((1, 2)), [0])
+        profile([0, 1], [0], [0])
     with pytest.raises(InputError, match="users must lie in"):
-        past_influence(graph, [7], [0], [0], np.ones((1, 2)), [0])
-    with pytest.raises(InputError, match="one row for each item"):
-        past_influence(graph, [0], [0], [0], np.ones((1, 2)), [1])
+        profile([7], [0], [0])
+    with pytest.raises(ShapeError, match="One row for each item"):
+        profile([0], [0], [0], np.ones((2, 2)))
+
+
+def test_a_profile_is_shown_on_one_line():
+    profile = UserProfile(np.zeros((1200, 3)), taste=np.ones((1200, 5)), coordinates=np.zeros((1200, 10)))
+    assert repr(profile) == "UserProfile(1,200 users, features 3, taste 5, coordinates 10)"

@@ -62,9 +62,10 @@ def test_many_hostile_calls():
 
 # Records that the package itself makes, types, and callables without arguments or with a whole experiment as theirs.
 _NOT_FUZZED = {
-    "data": {"ActionLog", "Description", "FileReport", "LeftOut", "Report", "Sandbox"},
+    "data": {"ActionLog", "Description", "FileReport", "LeftOut", "Report", "Sandbox", "Shop"},
     "diffusion": {"Cascade", "Spread"},
-    "features": {"Eigenmap", "FeatureKind", "TopicModel", "VoteLog"},
+    "engines": {"Engine", "LearningSums", "RayEngine", "write_partitions"},  # their own tests have bad arguments
+    "features": {"Eigenmap", "FeatureKind", "TopicModel"},
     "oracle": {"PairSelection", "Selection"},
     "policies": {
         "BasePolicy",
@@ -81,7 +82,7 @@ _NOT_FUZZED = {
 }
 
 
-@pytest.mark.parametrize("room", ["data", "diffusion", "features", "graph", "oracle", "policies", "truth"])
+@pytest.mark.parametrize("room", ["data", "diffusion", "engines", "features", "graph", "oracle", "policies", "truth"])
 def test_every_public_callable_of_a_room_is_fuzzed(room):
     module = importlib.import_module(f"tensorucb.{room}")
     fuzzed = {name.split(".")[1].split(" ")[0] for name in CASES if name.startswith(f"{room}.")}

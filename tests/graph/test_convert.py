@@ -159,3 +159,16 @@ def test_there_and_back(edges):
     assert Graph.from_frame(graph.to_frame(), nodes=graph.ids, attributes=["w"]) == graph
     assert Graph.from_networkx(graph.to_networkx(), attributes=["w"]) == graph
     assert Graph.from_scipy(graph.to_scipy("w"), nodes=graph.ids, attribute="w") == graph
+
+
+@pytest.mark.parametrize("ids", [["ann", "bob", "cid", "dan"], [3, 7, 9, 11]])
+def test_igraph_round_trip(ids):
+    graph = Graph.from_edges(ids[:3], [ids[1], ids[2], ids[0]], nodes=ids, attributes={"p": [0.1, 0.2, 0.3]})
+    assert Graph.from_igraph(graph.to_igraph(), attributes=["p"]) == graph
+
+
+def test_frames_make_the_round_trip_in_all_three_libraries():
+    graph = Graph.from_edges(["ann", "bob"], ["bob", "cid"], attributes={"p": [0.1, 0.2]})
+    frame = graph.to_frame()
+    for form in (frame, frame.to_pandas(), frame.to_arrow()):
+        assert Graph.from_frame(form, attributes=["p"]) == graph

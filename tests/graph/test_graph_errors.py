@@ -25,6 +25,7 @@ BAD_EDGES = {
     "infinite": ([1.0, INF], [2, 3], InputError, r"got inf \(row 1\)"),
     "imprecise": ([1.0, 2.0**60], [2, 3], InputError, r"up to 2\^53"),
     "boolean": ([True, False], [1, 2], InputError, "whole numbers"),
+    "duration": ([np.timedelta64(1, "s")], [np.timedelta64(2, "s")], InputError, "whole numbers"),
     "boolean array": (np.array([True]), [2], InputError, "type bool"),
     "times": (np.array(["2024-01-01"], "M8[D]"), [2], InputError, "datetime64"),
     "polars times": (pl.Series([1], dtype=pl.Date), [2], InputError, "type Date"),
@@ -45,7 +46,7 @@ def test_bad_edges(sources, targets, error, message):
 
 
 BAD_ATTRIBUTES = {
-    "length": ([1.0], ShapeError, r"'w' must hold one value an edge, of shape \(2,\); got shape \(1,\)"),
+    "length": ([1.0], ShapeError, r"'w' must hold one value per edge, of shape \(2,\); got shape \(1,\)"),
     "two-dimensional": ([[1.0], [2.0]], ShapeError, r"got shape \(2, 1\)"),
     "NaN": ([1.0, NAN], InputError, "'w' has 1 missing value, the first in row 1"),
     "None": ([None, None], InputError, "2 missing values, the first in row 0"),

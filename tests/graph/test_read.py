@@ -47,8 +47,8 @@ def test_large_parquet_matches_arrays(tmp_path):
 
 
 def test_separator_names_nodes_and_loops(tmp_path):
-    path = write(tmp_path, "e.csv", "who;whom\n3;1\n1;1\n")
-    graph = Graph.read(path, source="who", target="whom", separator=";", nodes=[3, 2, 1], self_loops="drop")
+    path = write(tmp_path, "e.csv", "leader;follower\n3;1\n1;1\n")
+    graph = Graph.read(path, source="leader", target="follower", separator=";", nodes=[3, 2, 1], self_loops="drop")
     assert graph == Graph.from_edges([3], [1], nodes=[3, 2, 1])
 
 

@@ -13,9 +13,18 @@ from reference import response as plain
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.graph import Graph
 from tensorucb.learner import response
-from tensorucb.learner.response._fit import log_posterior, source_step, sums_at, target_step, taste_step
-from tensorucb.learner.response._log import load
-from tensorucb.learner.response._state import with_sources
+from tensorucb.learner.response._context import context_of
+from tensorucb.learner.response._learn import (
+    fit,
+    log_posterior,
+    prior_covariances,
+    quick_step,
+    source_step,
+    target_step,
+    taste_step,
+)
+from tensorucb.learner.response._log import load, sums_at, with_told
+from tensorucb.learner.response._state import Point, with_sources
 
 
 def network(rng, n=12, m=60):
@@ -50,7 +59,7 @@ def world(sizes=(3,), past=True, rounds=3, seed=0, rows=12):
     state = with_sources(state, np.unique(np.concatenate([r.sources for r in state.log])) if rounds else state.seen)
     point, prior = state.point, state.prior
     spread = np.sqrt(prior.variances[prior.groups])
-    point = response.Point(
+    point = Point(
         point.weights + 0.3 * spread * rng.normal(size=spread.size),
         rng.normal(0, 0.3, point.effects.shape),
         rng.normal(0, 0.1, point.target_weights.shape),
@@ -106,7 +115,7 @@ def test_newton_steps_have_the_right_slope(sizes):
     data, at = loaded(nodes, state)
     point, prior, h = state.point, state.prior, 3e-3
     moves = {
-        "source": source_step(data, prior, point, at)[0],
+        "source": source_step(data, prior, prior_covariances(prior), point, at)[0],
         "target": target_step(data, prior, point, at),
         "taste": taste_step(prior, point, at),
     }
@@ -122,7 +131,7 @@ def test_a_long_fit_ends_where_no_direction_leads_up(sizes):
     _, nodes, users, state, rng = world(sizes, rounds=4)
     state = replace(state, rounds=99)
     model = response.ResponseSettings(base_logit=-1.0, sweeps=40)
-    fitted = response.fit(model, nodes, state)
+    fitted = fit(model, nodes, state)
 
     def value(point):
         return plain.log_posterior(state.prior, point, users, fitted.seen, fitted.log, sizes)
@@ -141,17 +150,20 @@ def test_a_long_fit_ends_where_no_direction_leads_up(sizes):
 
 
 def test_the_source_posterior_is_the_inverse_of_the_joint_precision():
-    _, nodes, _, state, _ = world((3,))
+    _, nodes, _, state, _ = world((3,), rounds=5)
     data, at = loaded(nodes, state)
     point, prior = state.point, state.prior
-    _, posterior = source_step(data, prior, point, at)
+    assert {1, 2, 3} <= set(np.diff(data.begin))
+    _, posterior = source_step(data, prior, prior_covariances(prior), point, at)
     w, d = point.weights.size, point.effects.size
 
     def value(x):
         moved = replace(point, weights=x[:w], effects=x[w:].reshape(point.effects.shape))
         return log_posterior(prior, moved, sums_at(data, moved))
 
-    V, K, S = posterior.effect_covariances, posterior.gains, posterior.weight_covariance
+    S, V, H = posterior
+    K = np.zeros((*point.effects.shape, w))
+    np.add.at(K, data.place, H[:, :, None] * data.X[:, None, :])
     covariance, flat, k = np.zeros((w + d, w + d)), -K.reshape(-1, w), V.shape[1]
     covariance[:w, :w] = S
     covariance[w:, :w], covariance[:w, w:] = flat @ S, S @ flat.T
@@ -169,26 +181,36 @@ def test_the_source_posterior_is_the_inverse_of_the_joint_precision():
 @pytest.mark.parametrize("sizes", [(3,), (3, 2), (2, 2, 2)])
 def test_scores_and_deviations_are_the_plain_ones(sizes):
     graph, nodes, users, state, rng = world(sizes, rounds=4)
-    state = response.fit(response.ResponseSettings(base_logit=-1.0), nodes, state)
+    state = fit(response.ResponseSettings(base_logit=-1.0), nodes, state)
     own = rng.random(sum(sizes))
-    got = response.score(nodes, state, own, graph.out_offsets, graph.targets, deviations=True)
+    got = response.score(nodes, state, own, deviations=True)
     p = plain.edge_scores(state.point, users, state.seen, graph, own, sizes)
-    np.testing.assert_allclose(got.probabilities, p, rtol=1e-9)
-    np.testing.assert_allclose(got.deviations, plain.deviations(state, users, nodes.n, own, sizes), rtol=1e-7)
-    assert response.score(nodes, state, own, graph.out_offsets, graph.targets, deviations=False).deviations is None
     bonus = rng.normal(size=graph.n_nodes)
-    raised = response.raised(p, graph.out_offsets, bonus)
-    np.testing.assert_allclose(np.log(raised / (1 - raised)), np.log(p / (1 - p)) + bonus[graph.sources], rtol=1e-9)
+    edges = graph.out_offsets, graph.targets
+    mean, raised = response.edge_probabilities(*edges, [got.sources, got.sources + bonus], got.targets)
+    np.testing.assert_allclose(mean, p, rtol=1e-7)
+    np.testing.assert_allclose(raised / (1 - raised), p / (1 - p) * np.exp(bonus[graph.sources]), rtol=2e-7)
+    assert (response.edge_probabilities(*edges, [got.sources], got.targets)[0] == mean).all()
+    np.testing.assert_allclose(got.deviations, plain.deviations(state, users, nodes.n, own, sizes), rtol=1e-7)
+    assert response.score(nodes, state, own, deviations=False).deviations is None
+
+
+def test_logits_of_any_size_are_probabilities():
+    graph = network(np.random.default_rng(0), 5, 20)
+    sizes = np.array([-1e5, -90.0, 0.0, 90.0, 1e5])
+    for order in (sizes, sizes[::-1]):
+        p = response.edge_probabilities(graph.out_offsets, graph.targets, [sizes], order)[0]
+        assert ((p >= 0.0) & (p <= 1.0)).all()
 
 
 def test_the_quick_step_is_the_conditional_newton_step():
     """With θ held still and no limit reached, one new pull moves d_i as one Newton step would."""
     _, nodes, users, state, _ = world((3,), rounds=5)
-    state = response.fit(response.ResponseSettings(), nodes, state)
+    state = fit(response.ResponseSettings(), nodes, state)
     state = replace(state, log=(), point=replace(state.point, effects=state.point.effects.copy()))
     own, source = np.array([0.2, 0.5, 0.3]), int(state.seen[0])
     record = response.make_told(own, np.array([source] * 2), np.array([1, 2], np.int32), np.array([1.0, 0.0]))
-    told = response.quick_step(nodes, state, record)
+    told = quick_step(nodes, state, record)
     w, e = plain.sums(state.point, users, state.seen, (record,), (3,))[0][0, source]
     z, V = np.append(1.0, own), state.effect_covariances[0]
     precision = np.linalg.inv(V) + w * np.outer(z, z)
@@ -211,23 +233,25 @@ def play(max_rows, rounds=60, seed=0):
         p = 1 / (1 + np.exp(1.5 - effect[graph.sources[edges]] - 2 * own[0]))
         state = response.learn(model, nodes, state, round_of(graph, own, edges, (rng.random(edges.size) < p) * 1.0))
     own = np.array([0.6, 0.2, 0.2])
-    return state, response.score(nodes, state, own, graph.out_offsets, graph.targets, deviations=True)
+    got = response.score(nodes, state, own, deviations=True)
+    p = response.edge_probabilities(graph.out_offsets, graph.targets, [got.sources], got.targets)[0]
+    return state, p, got.deviations
 
 
 def test_absorbed_rounds_count_as_kept_ones():
     """Probabilities after 60 rounds are within 0.1 (0.02 on average) of those of the full log, deviations 25 %."""
-    full_state, full = play(10**6)
-    state, short = play(900)
+    full_state, full_p, full_deviations = play(10**6)
+    state, p, deviations = play(900)
     assert len(full_state.log) == 60
     assert sum(r.outcomes.size for r in state.log) <= 900
-    assert abs(short.probabilities - full.probabilities).max() < 0.1
-    assert abs(short.probabilities - full.probabilities).mean() < 0.02
-    assert np.corrcoef(short.probabilities, full.probabilities)[0, 1] > 0.98
-    np.testing.assert_allclose(short.deviations, full.deviations, rtol=0.25)
+    assert abs(p - full_p).max() < 0.1
+    assert abs(p - full_p).mean() < 0.02
+    assert np.corrcoef(p, full_p)[0, 1] > 0.98
+    np.testing.assert_allclose(deviations, full_deviations, rtol=0.25)
 
 
 def test_the_state_goes_through_arrays():
-    state, _ = play(900, rounds=12)
+    state, *_ = play(900, rounds=12)
     rng = np.random.default_rng(0)
     graph = network(rng, 40, 400)
     fresh = response.start(
@@ -242,10 +266,23 @@ def test_the_state_goes_through_arrays():
     for name in arrays:
         with pytest.raises(InputError, match="must hold arrays"):
             response.state_from_arrays(fresh, {key: value for key, value in arrays.items() if key != name})
-    with pytest.raises(ShapeError, match="gains"):
-        response.state_from_arrays(fresh, {**arrays, "gains": arrays["gains"][1:]})
+    with pytest.raises(ShapeError, match="log_gains"):
+        response.state_from_arrays(fresh, {**arrays, "log_gains": arrays["log_gains"][1:]})
     with pytest.raises(ShapeError, match="log_"):
         response.state_from_arrays(fresh, {**arrays, "log_own": arrays["log_own"][1:]})
+
+
+def test_a_state_of_an_earlier_version_goes_on_and_is_the_same_after_a_refit():
+    state, *_ = play(900, rounds=12)
+    rng = np.random.default_rng(0)
+    graph = network(rng, 40, 400)
+    nodes, model = users_of(rng, graph.n_nodes)[0], response.ResponseSettings(max_rows=900, base_logit=-1.0)
+    arrays = response.state_to_arrays(state)
+    pulls = arrays.pop("log_gains")
+    arrays["gains"] = np.zeros((state.seen.size, pulls.shape[1], state.point.weights.size))
+    restored = response.state_from_arrays(response.start(model, nodes, (np.ones(3),)), arrays)
+    one, other = (response.state_to_arrays(fit(model, nodes, s)) for s in (state, restored))
+    assert all(np.array_equal(one[name], other[name]) for name in one)
 
 
 def test_rows_in_any_order_and_repeated_edges_count():
@@ -265,14 +302,14 @@ def test_rounds_of_one_context_are_kept_as_one():
     told = [replace(r, own=contexts[t % 2]) for t, r in enumerate(state.log)]
     joined = ()
     for record in told:
-        joined = response.with_told(joined, record)
+        joined = with_told(joined, record)
     assert len(joined) == 2
     assert sum(r.trials.sum() for r in joined) == sum(r.trials.sum() for r in told)
     assert sum(r.outcomes.size for r in joined) < sum(r.outcomes.size for r in told)
     found = []
     for log in (told, joined):
         data, at = loaded(nodes, replace(state, log=log))
-        found.append((at, source_step(data, state.prior, state.point, at)[0](1.0)))
+        found.append((at, source_step(data, state.prior, prior_covariances(state.prior), state.point, at)[0](1.0)))
     (apart, one), (together, other) = found
     assert together.value == pytest.approx(apart.value, rel=1e-11)
     np.testing.assert_allclose(together.target_slope, apart.target_slope, rtol=1e-9, atol=1e-12)
@@ -338,10 +375,10 @@ def test_a_large_interaction_is_the_kronecker_product_in_a_basis_of_the_contexts
     rng = np.random.default_rng(1)
     told, other = rng.normal(size=(7, sum(sizes))), rng.normal(size=(5, sum(sizes)))
     told[4] = told[1]  # adds no direction
-    start = response.context_of(tuple(np.ones(s) for s in sizes), 6)
+    start = context_of(tuple(np.ones(s) for s in sizes), 6)
     small = landmarks(start, told)
     assert len(small.landmarks) == 6
-    assert small.widths == tuple(min(w, 6) for w in response.context_of(tuple(np.ones(s) for s in sizes), 99).widths)
+    assert small.widths == tuple(min(w, 6) for w in context_of(tuple(np.ones(s) for s in sizes), 99).widths)
     groups = small.interactions
     ends = np.cumsum([0, *small.widths])
     both = np.vstack([told, other])
@@ -382,7 +419,8 @@ def test_nothing_diverges(seed, outcomes, magnitude, past):
         y = {"zeros": np.zeros, "ones": np.ones, "random": rng.random}[outcomes](edges.size)
         own = state.context.scaled(vectors)
         state = response.learn(model, nodes, state, round_of(graph, own, edges, y))
-        got = response.score(nodes, state, own, graph.out_offsets, graph.targets, deviations=True)
-        assert np.isfinite(got.probabilities).all()
-        assert np.isfinite(got.deviations).all()
+        got = response.score(nodes, state, own, deviations=True)
+        assert all(np.isfinite(part).all() for part in got)
+        p = response.edge_probabilities(graph.out_offsets, graph.targets, [got.sources], got.targets)[0]
+        assert np.isfinite(p).all()
         assert all(np.isfinite(array).all() for array in response.state_to_arrays(state).values())

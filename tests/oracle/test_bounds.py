@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tensorucb.oracle._bounds import log_binomial, sets_for_lower
-from tensorucb.oracle._kernels import share_lower, share_upper
+from tensorucb.oracle._kernels import log_binomial, sets_for_lower, share_lower, share_upper
 
 
 @pytest.mark.parametrize("share", [0.003, 0.1, 0.6, 0.97])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,11 +10,16 @@ from hypothesis import strategies as st
 from tensorucb import plots
 from tensorucb.errors import InputError
 from tensorucb.experiments import Experiment, Interval, RunResult
-from tensorucb.plots._lines import log_ticks, short_number, spread_apart
-from tensorucb.plots._theme import colours, sequential
+from tensorucb.plots import specification, theme
+from tensorucb.plots._labels import spread_apart
+from tensorucb.plots._lines import line_chart, log_ticks, short_number
+from tensorucb.plots._theme import colours, leaders, sequential
+
+GAPS = {"TensorUCB": 1.0, "HighDegree": 5.0, "my own": 3.0}
+CROWD = GAPS | {"CUCB": 5.1, "COIN": 5.0, "COIN+": 5.0, "Thompson": 3.1, "Random": 18.0, "product-blind oracle": 0.5}
 
 
-def small_experiment(rounds: int = 6) -> Experiment:
+def small_experiment(gaps: dict[str, float] = GAPS, rounds: int = 6, runs: int = 3) -> Experiment:
     rng = np.random.default_rng(0)
     results = [
         RunResult(
@@ -23,10 +30,21 @@ def small_experiment(rounds: int = 6) -> Experiment:
             np.full(rounds, 20.0),
             np.full((rounds, 3), 0.001),
         )
-        for policy, gap in (("TensorUCB", 1.0), ("HighDegree", 5.0), ("my own", 3.0))
-        for run in range(3)
+        for policy, gap in gaps.items()
+        for run in range(runs)
     ]
     return Experiment(tuple(results))
+
+
+def layers(chart) -> dict[str, dict]:
+    """The layers of a drawn figure by their names; those without one are numbered."""
+    found = specification(chart)["layer"]
+    return {layer.get("name", str(number)): layer for number, layer in enumerate(found)}
+
+
+def end_labels(chart) -> list[dict]:
+    named = [layer for name, layer in layers(chart).items() if name.startswith("end-labels")]
+    return [row for layer in named for row in layer["data"]["values"]]
 
 
 FIGURES = {
@@ -59,11 +77,128 @@ def test_curves_name_every_policy_with_its_last_value(tmp_path):
         assert f"{policy} · {float(experiment.curve(policy).mean[-1]):.3g}" in text
 
 
-def test_policies_keep_their_colours():
-    assert colours(["Random", "TensorUCB"]) == colours(["TensorUCB", "Random"])[::-1]
-    many = colours([f"policy {i}" for i in range(8)])
-    assert len(set(many)) == 8
+def test_ours_and_the_two_best_others_are_coloured_and_the_rest_is_grey():
+    drawn = layers(plots.regret_curves(small_experiment(CROWD)))
+    coloured = {name.removeprefix("line-"): layer["mark"]["color"] for name, layer in drawn.items() if "line-" in name}
+    assert set(coloured) == {"TensorUCB", "my own", "Thompson"}
+    assert len(set(coloured.values())) == 3
+    assert drawn["lines-quiet"]["mark"]["style"] == "quiet-line"
+    assert drawn["lines-knowing"]["mark"]["style"] == "knowing-line"
+    shapes = [drawn[f"line-{label}"]["mark"]["strokeDash"] for label in coloured]
+    assert len({tuple(shape) for shape in shapes}) == 3  # they can be told apart without colours
+    assert list(drawn).index("line-TensorUCB") > list(drawn).index("line-my own") > list(drawn).index("lines-quiet")
+
+
+def test_a_policy_has_one_colour_in_all_figures_of_an_experiment():
+    experiment = small_experiment(CROWD)
+    lines = layers(plots.regret_curves(experiment))
+    bars = specification(plots.final_regret(experiment, last=1))["layer"][1]["data"]["values"]
+    shown = {row["label"]: row["colour"] for row in bars if row["colour"]}
+    assert shown == {label: lines[f"line-{label}"]["mark"]["color"] for label in ("TensorUCB", "my own", "Thompson")}
+    assert colours(["A", "TensorUCB"])[1] == colours(["TensorUCB"])[0]
+
+
+def test_who_is_coloured():
+    finals = {"a": 4.0, "b": 3.0, "TensorUCB": 9.0, "c": 2.0, "product-blind oracle": 0.1, "truth, one strategy": 0.0}
+    assert leaders(finals) == ["TensorUCB", "c", "b"]
+    assert leaders({"a": 2.0, "b": 1.0}) == ["b", "a"]
+
+
+def test_intervals_are_whiskers_beside_the_coloured_lines_and_no_bands():
+    drawn = layers(plots.regret_curves(small_experiment(CROWD)))
+    assert all(layer["mark"]["type"] in ("line", "rule", "text", "circle") for layer in drawn.values())
+    whiskers = {name: layer for name, layer in drawn.items() if name.startswith("whisker-") and "high" not in name}
+    assert set(whiskers) >= {"whisker-TensorUCB", "whisker-my own", "whisker-Thompson"}
+    shifts = [whiskers[f"whisker-{label}"]["mark"]["xOffset"] for label in ("TensorUCB", "my own", "Thompson")]
+    assert min(abs(a - b) for a, b in itertools.combinations(shifts, 2)) > 6  # side by side, not on top of each other
+    alone = layers(plots.regret_curves(small_experiment(CROWD, runs=1)))
+    assert not any(name.startswith("whisker") for name in alone)
+
+
+def test_the_best_possible_choice_is_a_dashed_line_at_zero_with_what_it_reaches():
+    chart = plots.regret_curves(small_experiment(CROWD))
+    reference = layers(chart)["reference"]
+    assert reference["data"]["values"] == [{"mean": 0}]
+    low, high = reference["encoding"]["y"]["scale"]["domain"]
+    assert low < 0 < high  # apart from the axis, so that it is seen
+    assert theme()["style"]["reference"]["strokeDash"]
+    assert "best possible · 0" in [row["text"] for row in end_labels(chart)]
+    assert "reaches 20 users per round" in specification(chart)["title"]["subtitle"][1]
+    assert "Regret is how many more users" in specification(chart)["title"]["subtitle"][0]
+
+
+def test_a_grey_line_far_above_leaves_the_picture_and_its_label_says_so():
+    chart = plots.regret_curves(small_experiment(CROWD))
+    labels = {row["label"]: row for row in end_labels(chart)}
+    assert labels["Random"]["text"].endswith(" ↑")
+    assert labels["Random"]["place"] == min(row["place"] for row in labels.values())
+    assert not any(row["text"].endswith("↑") for label, row in labels.items() if label != "Random")
+    assert not any(row["text"].endswith("↑") for row in end_labels(plots.regret_curves(small_experiment())))
+
+
+@pytest.mark.parametrize("count", [4, 17, 40])
+def test_labels_at_the_ends_are_a_line_apart_and_inside_the_picture(count):
+    gaps = {f"policy {i}": 3.0 + 0.01 * i for i in range(count)}
+    chart = plots.regret_curves(small_experiment(gaps))
+    places = np.sort([row["place"] for row in end_labels(chart)])
+    assert places.size == count + 1  # and the best possible
+    assert np.diff(places).min() >= theme()["style"]["loud-label"]["fontSize"] + 3
+    assert places[0] >= 0
+    assert places[-1] <= specification(chart)["height"]
+
+
+def _luminance(colour: str) -> float:
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return float(np.dot((0.2126, 0.7152, 0.0722), linear))
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_colours_are_readable_on_light_and_dark_pages(mode):
+    """A contrast of 3 to 1, which the accessibility guidelines (WCAG 2.1) ask of graphics and large text."""
+    many = colours([f"policy {i}" for i in range(9)])
+    assert len(set(many)) == 9
     assert len(set(sequential(7))) == 7
+    paper = _luminance(theme(mode)["background"])
+    for colour in (*colours(["TensorUCB"]), *many, *sequential(7), theme(mode)["style"]["quiet-label"]["color"]):
+        ends = sorted((paper, _luminance(colour)))
+        assert (ends[1] + 0.05) / (ends[0] + 0.05) >= 3.0, colour
+
+
+def test_bars_show_whiskers_past_what_is_drawn_before_them():
+    drawn = specification(plots.final_regret(small_experiment(CROWD)))["layer"]
+    kinds = [layer["mark"]["type"] for layer in drawn]
+    assert kinds == ["bar", "bar", "text", "rule", "tick", "tick"]
+    assert all(layer["mark"]["style"] == "whisker" for layer in drawn[3:])
+    alone = specification(plots.final_regret(small_experiment(CROWD, runs=1)))
+    assert {layer["mark"]["type"] for layer in alone["layer"]} == {"bar", "text"}
+    assert "Whiskers" not in alone["title"]["subtitle"]
+
+
+def test_an_interval_over_two_runs_does_not_squeeze_the_bars():
+    results = [
+        RunResult("a", run, np.zeros(1, dtype=np.int64), np.array([spread]), np.array([20.0]), np.full((1, 3), 0.1))
+        for run, spread in enumerate((19.0, 10.0))
+    ]
+    low, high = specification(plots.final_regret(Experiment(tuple(results))))["layer"][0]["encoding"]["x"]["scale"][
+        "domain"
+    ]
+    longest = np.mean([run.regret[0] for run in results])
+    assert -0.2 * longest < low < 0
+    assert high < 1.5 * longest
+
+
+def test_files_leave_out_what_only_a_pointer_shows(tmp_path):
+    chart = plots.regret_curves(small_experiment(CROWD))
+    assert "hover" in layers(chart)
+    text = plots.save_figure(chart, tmp_path, "f")[1].read_text("utf-8")
+    assert "mark-symbol" not in text
+
+
+def test_a_figure_is_described_in_words():
+    described = specification(plots.regret_curves(small_experiment()))["description"]
+    assert all(label in described for label in GAPS)
+    assert described.index("TensorUCB") < described.index("my own") < described.index("HighDegree")
 
 
 @settings(deadline=None)
@@ -93,7 +228,7 @@ def test_log_ticks():
 
 def test_empty_figures_are_refused():
     with pytest.raises(InputError, match="at least one curve"):
-        plots.line_chart({}, x_title="", y_title="", title="")
+        line_chart({}, x_title="", y_title="", title="")
     with pytest.raises(InputError, match="no user has an out-edge"):
         plots.degree_distribution({"none": [0, 0]})
     with pytest.raises(InputError, match="positive values"):

@@ -5,10 +5,13 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tensorucb import plots
-from tensorucb.plots import Code, Figure, Numbers, Report, Section, Table, Text
+from tensorucb.experiments import Experiment, Interval, RunResult
+from tensorucb.plots import Code, Figure, Report, Section, Table, Text
+from tensorucb.policies.registry import REGISTRY
 
 
 class Collector(HTMLParser):
@@ -27,7 +30,7 @@ def page() -> str:
         "A & B",
         lede="<lede>",
         facts=[("seed", "0")],
-        numbers=Numbers([("12", "a number")]),
+        numbers=[("12", "a number")],
         sections=[
             Section("Part", [Text("one\n\ntwo"), Table(["policy", "regret"], [["x", "1.0"], ["y", "2.0"]], best=0)]),
             Section("Figure", [Figure(chart, "a caption"), Code("tensorucb demo")]),
@@ -82,32 +85,133 @@ def test_no_id_breaks_the_page():
     assert all(text in json.dumps(json.loads(data[0])) for text in HOSTILE)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/usr/bin/chromium").exists(), reason="Chromium is not installed (Debian: chromium)")
-def test_no_id_breaks_the_page_in_a_browser(tmp_path):
+@pytest.fixture(scope="module")
+def browser():
     sync_api = pytest.importorskip("playwright.sync_api")
-    path = tmp_path / "report.html"
-    path.write_text(_hostile_page(), encoding="utf-8")
+    if not Path("/usr/bin/chromium").exists():
+        pytest.skip("Chromium is not installed (Debian: chromium)")
     options = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
     options += ["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--disable-quic"]
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=options)
-        page = browser.new_page()
-        errors = []
-        page.on("pageerror", lambda error: errors.append(error))
-        page.goto(path.as_uri())
-        page.wait_for_selector(".chart svg.marks", timeout=30_000)
-        assert page.locator("footer").inner_text() == "the very end"
-        assert page.locator("h1").inner_text() == HOSTILE[0]
-        assert [page.locator("h2").nth(i).inner_text() for i in range(len(HOSTILE))] == HOSTILE
-        assert HOSTILE[0] in page.locator(".chart svg.marks").inner_html().replace("&lt;", "<").replace("&gt;", ">")
-        assert errors == []
-        browser.close()
+        started = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=options)
+        yield started
+        started.close()
+
+
+def opened(browser, path: Path, **options):
+    """The page, drawn, and what it complained about or asked for."""
+    page = browser.new_page(**options)
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("request", lambda asked: complaints.append(asked.url) if asked.url != path.as_uri() else None)
+    page.goto(path.as_uri())
+    page.wait_for_selector(".chart svg.marks", timeout=30_000)
+    count = page.locator(".chart").count()
+    page.wait_for_function(f"document.querySelectorAll('svg.marks[role=img]').length === {count}", timeout=30_000)
+    return page, complaints
+
+
+@pytest.mark.slow
+def test_no_id_breaks_the_page_in_a_browser(browser, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(_hostile_page(), encoding="utf-8")
+    page, complaints = opened(browser, path)
+    assert page.locator("footer").inner_text() == "the very end"
+    assert page.locator("h1").inner_text() == HOSTILE[0]
+    assert [page.locator("h2").nth(i).inner_text() for i in range(len(HOSTILE))] == HOSTILE
+    assert HOSTILE[0] in page.locator(".chart svg.marks").inner_html().replace("&lt;", "<").replace("&gt;", ">")
+    assert complaints == []
+
+
+@pytest.fixture(scope="module")
+def full_report(tmp_path_factory):
+    """A page with every kind of figure, with as many policies as `compare` has, and wide tables."""
+    names = [*REGISTRY, "product-blind oracle", "my own policy with a name that is rather long"]
+    rng = np.random.default_rng(0)
+    results = tuple(
+        RunResult(name, run, np.zeros(30, dtype=np.int64), spread, np.full(30, 60.0), np.full((30, 3), 0.01))
+        for number, name in enumerate(names)
+        for run in range(3)
+        for spread in [rng.normal(50.0 - 2.0 * number, 1.5, 30)]
+    )
+    experiment = Experiment(results)
+    ranks = {r: Interval(*(np.linspace(9, 5 + r / 10, 4) + shift for shift in (0, -0.4, 0.4))) for r in (1, 2, 3, 5, 9)}
+    charts = [
+        plots.regret_curves(experiment),
+        plots.final_regret(experiment),
+        plots.rank_curves(ranks, title="TensorUCB (paper) by rank", subtitle="One product, every round"),
+        plots.runtime_over_size({name: [1.0 + i, 2.0 + i] for i, name in enumerate(names)}, [15_000, 29_000]),
+        plots.bound_chart([1, 2, 3], {"bound at the c it asks for": [1e5, 2e5, 3e8]}, {"TensorUCB": [1.0, 2, 3]}),
+        plots.degree_distribution({"digg-like": [1, 1, 5, 80], "another network": [2, 3, 900]}),
+        plots.seed_reasons([{"seed": f"user {i}", "believed": 2.0 + i, "explored": 0.5} for i in range(10)]),
+    ]
+    wide = Table(["Policy", *(f"First {t} rounds" for t in (10, 30, 100, 200))], [["x", *["5.8 (5.2 – 6.3)"] * 4]] * 3)
+    sections = [Section("Tables", [wide, Code("tensorucb compare --data a/very/long/path/to/some/data --out out")])]
+    sections += [Section(f"Figure {i}", [Figure(chart, "A caption.")]) for i, chart in enumerate(charts)]
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    facts = [("seeds per round", "10"), ("a", "b" * 60)]
+    return Report("A report", lede="w" * 80, facts=facts, numbers=[("1,234 users", "x" * 40)], sections=sections).save(
+        path
+    )
+
+
+# The texts that are seen in each drawn figure, with their boxes; a line of text is a box of its own.
+TEXTS = """svg => [...svg.querySelectorAll('text')].flatMap(text => text.children.length ? [...text.children] : [text])
+  .filter(text => text.textContent && getComputedStyle(text.closest('text')).opacity !== '0')
+  .map(text => [text.textContent, text.getBoundingClientRect()])"""
+OUTSIDE = f"""() => [...document.querySelectorAll('svg.marks')].flatMap(svg => {{
+  const frame = svg.getBoundingClientRect();
+  return ({TEXTS})(svg).filter(([, box]) => box.left < frame.left - 1 || box.right > frame.right + 1
+    || box.top < frame.top - 1 || box.bottom > frame.bottom + 1).map(([text]) => text);
+}})"""
+COVERED = f"""() => [...document.querySelectorAll('svg.marks')].flatMap(svg => {{
+  const texts = ({TEXTS})(svg);
+  const covers = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+    && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4;
+  return texts.flatMap(([text, a], i) => texts.slice(i + 1).filter(([, b]) => covers(a, b)).map(([b]) => [text, b]));
+}})"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_fits_and_no_text_is_cut_or_covered(browser, full_report, width, scheme):
+    page, complaints = opened(browser, full_report, viewport={"width": width, "height": 900}, color_scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(OUTSIDE) == []
+    assert page.evaluate(COVERED) == []
+    assert complaints == []
+    assert (
+        page.locator(".chart").evaluate_all("all => all.filter(one => one.scrollWidth > one.clientWidth).length") == 0
+    )
+
+
+@pytest.mark.slow
+def test_on_a_phone_the_lines_are_named_below_and_beside_them_when_it_is_turned(browser, full_report):
+    page, _ = opened(browser, full_report, viewport={"width": 390, "height": 844})
+    names = page.locator(".names").first.locator("li").all_inner_texts()
+    assert [name.split(" · ")[0] for name in names if "TensorUCB" in name] == ["TensorUCB (paper)", "TensorUCB"]
+    assert len(names) == len(REGISTRY) + 3
+    page.set_viewport_size({"width": 844, "height": 390})
+    page.wait_for_function("document.querySelectorAll('.names').length === 0", timeout=30_000)
+    page.wait_for_function("document.body.innerText.includes('best possible · 0')", timeout=30_000)
+
+
+@pytest.mark.slow
+def test_the_page_can_be_read_out_and_used_with_the_keyboard(browser, full_report):
+    page, _ = opened(browser, full_report)
+    for role, count in (("banner", 1), ("main", 1), ("table", 1), ("columnheader", 5), ("rowheader", 3)):
+        assert page.get_by_role(role).count() == count, role
+    assert page.get_by_role("region", name="Figure 0").count() == 1
+    assert page.get_by_role("region", name="Tables, table").get_attribute("tabindex") == "0"
+    figure = page.get_by_role("img", name="Average regret so far")
+    assert "TensorUCB" in figure.get_attribute("aria-label")
 
 
 def test_table_sets_numbers_right_and_tints_the_best(page):
-    assert '<th>policy</th><th class="n">regret</th>' in page
-    assert '<tr class="best"><td>x</td><td class="n">1.0</td></tr>' in page
+    assert '<th scope="col">policy</th><th scope="col" class="n">regret</th>' in page
+    assert '<tr class="best"><th scope="row">x</th><td class="n">1.0</td></tr>' in page
 
 
 def test_report_without_figures_carries_no_script():

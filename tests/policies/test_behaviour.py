@@ -7,7 +7,7 @@ import pytest
 
 from tensorucb import policies
 from tensorucb.graph import Graph
-from tensorucb.policies._check_world import TopK
+from tensorucb.policies._playground import TopK
 
 
 def observe(graph, truth, seeds, rng):
@@ -27,7 +27,7 @@ def hub_graph():
 
 
 def reach_of(policy, graph, truth, rounds, seed):
-    """Average expected number of direct successes a round."""
+    """Average expected number of direct successes per round."""
     policy.bind(graph, None, seed)
     rng, product, total = np.random.default_rng(seed), np.array([1.0, 0.0]), 0.0
     for _ in range(rounds):

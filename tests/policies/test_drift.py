@@ -1,6 +1,6 @@
 """The drift alarm keeps its false-alarm rate, notices a change, and the policy that forgets recovers from it.
 
-The tables of docs/drift.md are made by ``python -m studies.drift``.
+The tables of docs/howto/drift.md are made by ``python -m studies.drift``.
 """
 
 from __future__ import annotations
@@ -181,7 +181,8 @@ def compare(seed: int) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
     return alone, regret(wrapped, seed), wrapped.alarms
 
 
-@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.slow), 3])
+@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.slow
 def test_the_alarm_rings_after_the_change_and_forgetting_pays(seed):
     """Rings once, within 20 rounds of the change, and at most half of the regret is left."""
     alone, forgetting, alarms = compare(seed)
@@ -266,7 +267,7 @@ def test_expectations_leave_out_the_bonus():
 
 def test_misuse_is_refused():
     world, _ = worlds(0)
-    with pytest.raises(InputError, match="Policy"):
+    with pytest.raises(InputError, match="policy object"):
         ForgetOnDrift("LinUCB")
     policy = ForgetOnDrift(LinUCB())
     with pytest.raises(StateError, match="bind"):

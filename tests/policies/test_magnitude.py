@@ -9,14 +9,14 @@ from tensorucb import policies
 from tensorucb.checks import LARGEST
 from tensorucb.errors import InputError
 from tensorucb.policies import BasePolicy, LinUCB, OnlineTensorUCB, PolicyState, TensorUCB
-from tensorucb.policies._check_world import make_world
+from tensorucb.policies._playground import make_playground
 
 OWN = [
     kind
     for name in policies.__all__
     if isinstance(kind := getattr(policies, name), type) and issubclass(kind, BasePolicy) and kind is not BasePolicy
 ]
-WORLD = make_world(modes=1, k=3, seed=0)
+WORLD = make_playground(modes=1, k=3, seed=0)
 
 
 def bound_to(policy, users=WORLD.users):

@@ -140,7 +140,8 @@ def test_a_saved_policy_goes_on_bit_for_bit():
 
 
 def test_threads_do_not_matter(monkeypatch):
-    monkeypatch.setattr("tensorucb.learner.response._score._CHUNK", 7)
+    monkeypatch.setattr("tensorucb.learner.response._score._NODES", 7)
+    monkeypatch.setattr("tensorucb.learner.response._score._EDGES", 50)
     scores = []
     for threads in ("1", "3"):
         monkeypatch.setenv("TENSORUCB_THREADS", threads)

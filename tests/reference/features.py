@@ -40,3 +40,38 @@ def normalised_adjacency(graph: Graph) -> NDArray[np.float64]:
 def spectrum(graph: Graph) -> NDArray[np.float64]:
     """Eigenvalues of the normalised Laplacian, ascending."""
     return 1.0 - np.linalg.eigvalsh(normalised_adjacency(graph))[::-1]
+
+
+def count_past(graph: Graph, log, mixtures, held_out):
+    """Credit, exposure and log rate of following, item by item and edge by edge of the item."""
+    n = graph.n_nodes
+    credit, exposure = np.zeros((2, n, mixtures.shape[1]))
+    followed_items, exposed_items = np.zeros((2, n))
+    for item in held_out.tolist():
+        acted = np.full(n, np.inf)
+        on_item = np.flatnonzero(log.items == item)
+        np.minimum.at(acted, log.users[on_item], log.times[on_item].astype(float))
+        edges = np.flatnonzero(acted[graph.targets] > acted[graph.sources])
+        sources, targets = graph.sources[edges], graph.targets[edges]
+        followed = np.isfinite(acted[targets])
+        rivals = np.bincount(targets[followed], minlength=n)
+        earned = np.bincount(sources[followed], 1.0 / rivals[targets[followed]], n)
+        exposure += np.bincount(sources, minlength=n)[:, None] * mixtures[item]
+        credit += earned[:, None] * mixtures[item]
+        exposed_items[np.unique(targets)] += 1.0
+        followed_items[np.unique(targets[followed])] += 1.0
+    rate = followed_items.sum() / max(exposed_items.sum(), 1.0)
+    return credit, exposure, np.log((followed_items + 3.0) / (exposed_items * rate + 3.0))
+
+
+def lda_mixtures(log, n_topics: int, n_nodes: int, seed: int) -> NDArray[np.float64]:
+    """Topic mixtures of all items by scikit-learn."""
+    from scipy.sparse import csr_array
+    from sklearn.decomposition import LatentDirichletAllocation
+
+    bags = csr_array((np.ones(len(log.users)), (log.items, log.users)), shape=(log.n_items, n_nodes))
+    bags.sum_duplicates()
+    bags.data[:] = 1.0
+    start = int(np.random.default_rng(seed).integers(2**31))
+    model = LatentDirichletAllocation(n_topics, learning_method="batch", max_iter=30, random_state=start)
+    return model.fit_transform(bags)

@@ -206,10 +206,13 @@ class ReachabilityReference:
                 self.M[u] = self.M[u] + np.outer(x, x) / self.noise
                 self.b[u] = self.b[u] + (v in reached) * x
 
-    def q(self, u, v):
+    def optimistic(self, u, v):
         x = self.users[v]
         mean = x @ np.linalg.solve(self.M[u], self.b[u]) / self.noise
-        return clip(mean + self.c * math.sqrt(x @ np.linalg.solve(self.M[u], x)))
+        return mean + self.c * math.sqrt(x @ np.linalg.solve(self.M[u], x))
+
+    def q(self, u, v):
+        return clip(self.optimistic(u, v))
 
     def score(self, z):
         pairs = zip(self.graph.sources.tolist(), self.graph.targets.tolist(), strict=True)

@@ -136,6 +136,9 @@ def deviations(state, users, n, own, sizes):
         x, V = source_row(users, i, own, sizes), np.diag(state.prior.effect_variances)
         if i in state.seen:
             place = list(state.seen).index(i)
-            V, x = state.effect_covariances[place], x - z @ state.gains[place]
+            V = state.effect_covariances[place]
+            for told in state.log:
+                for gain in told.gains[told.sources == i]:
+                    x = x - (z @ gain) * source_row(users, i, told.own, sizes)
         out[i] = np.sqrt(x @ state.weight_covariance @ x + z @ V @ z)
     return out

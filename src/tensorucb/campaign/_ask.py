@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import I64
-from tensorucb.campaign._catalogue import check_sizes, strategy_names
+from tensorucb.campaign._catalogue import Catalogue, check_sizes, strategy_names
 from tensorucb.campaign._choice import Choice, choose_users, of_sources
 from tensorucb.campaign._constraints import Constraints, constrain
+from tensorucb.campaign._defaults import NAMES, named_defaults, stored_defaults
 from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, collect_evidence
 from tensorucb.campaign._handle import Handle, View
+from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._model import IN_ASK
+from tensorucb.campaign._network import Network
+from tensorucb.campaign._notebook import expectation, html_table
 from tensorucb.campaign._reach import Outlook, Past, Reach, foresee, product_label, untouched
 from tensorucb.campaign._request import Request, check_same, read_request
-from tensorucb.campaign._world import World
 from tensorucb.errors import InputError
 from tensorucb.store._protocol import CampaignRecord, RoundRecord
 
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 
 
 _ATTEMPTS = 8
+_log = logging.getLogger("tensorucb.campaign")
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,15 @@ class Ask:
     behind
         Of how many closed rounds the choice had not learned the newest responses. 0 unless late responses have
         changed a long past, or others closed rounds while the choice was made.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph, create_campaign
+    >>> from tensorucb.policies import HighDegree
+    >>> graph = Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
+    >>> ask = create_campaign("spring", graph=graph, policy=HighDegree(), storage="memory://").ask([1.0], k=1)
+    >>> ask.number, ask.status, ask.seeds, ask.explain("ann").rank
+    (1, 'open', ('ann',), 1)
     """
 
     id: str
@@ -80,21 +94,32 @@ class Ask:
     deadline: float | None
     closed: float | None
     behind: int
+    _gains: Sequence[float] = field(repr=False, compare=False)
     _campaign: Campaign = field(repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        parts = [repr(self.id)] if self.product is None else [repr(self.id), repr(self.product)]
+        parts += [f"{len(self.contacted):,} users", self.status]
+        if self.kind != "ask":
+            parts.append(self.kind)
+        if self.reach is not None:
+            parts.append(f"{expectation(self.reach)} expected to respond")
+        return f"Ask({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        """The seeds in the order of choice, and what each adds to the expected number of responders."""
+        offered = self.strategies is not None
+        columns = ("", "User", *(["Strategy"] if offered else []), "Adds")
+        gets = [(strategy,) for strategy in self.strategies] if self.strategies is not None else [()] * len(self.seeds)
+        rows = [
+            (rank, user, *given, f"{gain:.2f}")
+            for rank, (user, given, gain) in enumerate(zip(self.seeds, gets, self._gains, strict=True), start=1)
+        ]
+        return html_table(columns, rows, repr(self))
 
     def explain(self, user: int | str | None = None) -> Explanation | RoundExplanation:
         """Why this user was or was not chosen; without a user, all seeds and the counts of those left out."""
         return self._campaign.explain(self.id, user)
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """A round ready to be opened, if nothing has changed meanwhile."""
-
-    number: int
-    opened: float
-    payload: Mapping[str, Any]
-    evidence: Evidence
 
 
 def round_id(campaign: CampaignRecord, number: int) -> str:
@@ -104,7 +129,7 @@ def round_id(campaign: CampaignRecord, number: int) -> str:
     return f"{number:06d}-{tail}"
 
 
-def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[World, RoundRecord]:
+def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, RoundRecord]:
     """Open a round for the arguments of `Campaign.ask`; or find the one that the same request opened before.
 
     The choice is made outside the write transaction, so that nobody waits for it, and made again if others opened a
@@ -114,31 +139,42 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[World, RoundRe
         for _ in range(_ATTEMPTS - 1):
             now = handle.clock()
             with handle.read(now) as view:
-                request, known = _read(handle, view, given, now)
+                request, known = read_question(handle, view, given, now)
                 if known is not None:
-                    return view.world, known
+                    return view.network, known
                 due = handle.model.sync(view, budget=IN_ASK)
-                past, world = handle.track.past(view), view.world
+                past, network = handle.track.past(view), view.network
             handle.keep(due)
-            proposal = propose(handle, world, request, past, now)
+            proposal = propose(handle, network, request, past, now)
             with handle.write() as view:
-                if _still_next(view, world, proposal, request):
-                    return world, _append(handle, view, proposal, request)
+                opened = _append(handle, view, proposal, request) if _still_next(view, network, proposal[0]) else None
+            if opened is not None:
+                return network, _logged(handle, opened)
         # Others kept opening rounds: choose while they wait.
         with handle.write() as view:
             now = handle.clock()
-            request, known = _read(handle, view, given, now)
+            request, known = read_question(handle, view, given, now)
             if known is not None:
-                return view.world, known
-            if not handle.model.serves(view.world):
+                return view.network, known
+            if not handle.model.serves(view.network):
                 handle.model.sync(view)
-            proposal = propose(handle, view.world, request, handle.track.past(view), now)
-            return view.world, _append(handle, view, proposal, request)
+            proposal = propose(handle, view.network, request, handle.track.past(view), now)
+            network, opened = view.network, _append(handle, view, proposal, request)
+        return network, _logged(handle, opened)
 
 
-def _read(handle: Handle, view: View, given: Mapping[str, Any], now: float) -> tuple[Request, RoundRecord | None]:
+def _logged(handle: Handle, record: RoundRecord) -> RoundRecord:
+    payload = record.payload
+    counts = len(payload["contacted"]), len(payload["holdout"])
+    _log.info("campaign %r: round %d opened, %d contacted, %d held out", handle.record.name, record.number, *counts)
+    return record
+
+
+def read_question(
+    handle: Handle, view: View, given: Mapping[str, Any], now: float
+) -> tuple[Request, RoundRecord | None]:
     """The checked request, and the round that it has opened already, if any."""
-    request = read_request(given, handle.record.settings, view.world, view.catalogues(), now)
+    request = read_request(given, handle.record.settings, view.network, view.catalogues(), now)
     known = None
     if request.request_id is not None:
         known = view.session.round_by_request(view.number, request.request_id)
@@ -149,82 +185,97 @@ def _read(handle: Handle, view: View, given: Mapping[str, Any], now: float) -> t
     return request, known
 
 
-def _still_next(view: View, world: World, proposal: Proposal, request: Request) -> bool:
+def read_defaults(
+    ask: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    network: Network,
+    catalogues: tuple[Catalogue, Catalogue],
+    now: float,
+) -> dict[str, Any]:
+    """Defaults of `Campaign.ask` as the store keeps them, checked by reading a question that uses them all."""
+    named, others = named_defaults(ask), ("costs", "groups", "shadow", "users", "request_id")
+    question = {**dict.fromkeys((*NAMES, *others)), "product": [1.0], **named}
+    try:
+        request = read_request(question, settings, network, catalogues, now)
+        constrain(network, Ledger(0), request, now)
+    except InputError as error:
+        raise type(error)(f"ask: {error}") from error
+    return stored_defaults(named, request, network)
+
+
+def _still_next(view: View, network: Network, proposed: RoundRecord) -> bool:
     """Whether the choice may be opened as a round: same network, nobody asked meanwhile.
 
     What was told or closed meanwhile is no reason to choose again: the round says how far behind its choice was.
     """
-    if request.request_id is not None and view.session.round_by_request(view.number, request.request_id):
+    if proposed.request_id is not None and view.session.round_by_request(view.number, proposed.request_id):
         return False
-    return view.ledger.revision == world.revision and view.ledger.next_number() == proposal.number
+    return view.ledger.revision == network.revision and view.ledger.next_number() == proposed.number
 
 
-def _append(handle: Handle, view: View, proposal: Proposal, request: Request) -> RoundRecord:
+def _append(handle: Handle, view: View, proposal: tuple[RoundRecord, Evidence], request: Request) -> RoundRecord:
+    """Write a proposed round, and log it."""
     check_sizes(view.ledger, view.catalogues(), request.sizes)
-    number, opened, deadline = proposal.number, proposal.opened, request.deadline
-    if deadline is None and request.window is not None:
-        deadline = opened + request.window
-    payload = {**proposal.payload, "behind": handle.model.behind(view)}
+    proposed, evidence = proposal
+    payload = {**proposed.payload, "behind": handle.model.behind(view)}
     if request.request_id is not None:
         payload["request"] = request.fingerprint
-    identifier = round_id(handle.record, number)
-    counts = {"id": identifier, "contacted": len(proposal.payload["contacted"])}
-    seq = view.append("asked", number, counts, opened)
-    record = RoundRecord(number, identifier, "open", opened, deadline, None, seq, request.request_id, payload)
+    counts = {"id": proposed.id, "contacted": len(payload["contacted"])}
+    seq = view.append("asked", proposed.number, counts, proposed.opened)
+    record = replace(proposed, revision=seq, payload=payload)
     view.session.put_round(view.number, record)
-    view.session.put_blob(view.number, f"explain-{number:08d}", proposal.evidence.to_blob())
+    view.session.put_blob(view.number, f"explain-{record.number:08d}", evidence.to_blob())
     return record
 
 
-def propose(handle: Handle, world: World, request: Request, past: Past, now: float) -> Proposal:
-    """Choose seeds under the request's constraints, and write down what to expect and why."""
+def propose(handle: Handle, network: Network, request: Request, past: Past, now: float) -> tuple[RoundRecord, Evidence]:
+    """Choose seeds under the request's constraints; the round to open, and why these were chosen."""
     number = handle.ledger.next_number()
     rng = np.random.default_rng([handle.record.settings["seed"], number])
-    rules = constrain(world, handle.ledger, request, now)
-    choice = choose_users(handle.model.policy, world, rules, request, rng)
+    rules = constrain(network, handle.ledger, request, now)
+    choice = choose_users(handle.model.policy, network, rules, request, rng, handle.engine)
     rows = choice.rows
     held = _hold_out(rules, rows, request.holdout, rng)
-    tried, label = world.rows(past.contacted), product_label(request.context.to_payload()["vectors"])
+    tried, label = network.rows(past.contacted), product_label(request.context.to_payload()["vectors"])
 
     def outlook(contacted: I64, given: I64) -> Outlook:
-        p = of_sources(world.graph, choice.means, given)
-        return foresee(world.graph, p, contacted, request.objective, past, tried, label, rng)
+        p = of_sources(network.graph, choice.means, given)
+        return foresee(network.graph, p, contacted, request.objective, past, tried, label, rng, handle.engine)
 
+    # ``given``: for each user of the network the place of the strategy that they get or would get.
     contacted, given = rows[~np.isin(rows, held)], choice.places
     shown = told = outlook(contacted, given)
     if request.shadow is not None:
-        contacted, given = _of_others(request.shadow, request.shadow_strategies, given)
+        contacted, given = request.shadow, given.copy()
+        if np.unique(contacted).size < contacted.size:
+            raise InputError("shadow names a user twice; name each once.")
+        if request.shadow_strategies is not None:
+            given[contacted] = request.shadow_strategies
         told = outlook(contacted, given)
-    payload = _payload(world, request, rules, choice, held, contacted, given)
-    payload["gains"] = _gains(world, rows, held, shown).tolist()
+    payload = _payload(network, request, rules, choice, held, contacted, given)
+    payload["gains"] = _gains(network, rows, held, shown).tolist()
     payload["reach"] = asdict(shown.reach)
     # The policy's own, for those contacted: what later rounds learn the correction from.
     payload["forecast"] = None if told.forecast is None else asdict(told.forecast)
-    return Proposal(number, now, payload, collect_evidence(world, rules, choice, shown))
-
-
-def _of_others(shadow: I64, strategies: tuple[int, ...] | None, places: I64) -> tuple[I64, I64]:
-    """Who was contacted by others, and for each user of the network the strategy they got or would get."""
-    if np.unique(shadow).size < shadow.size:
-        raise InputError("shadow names a user twice; name each once.")
-    if strategies is not None:
-        places = places.copy()
-        places[shadow] = strategies
-    return shadow, places
+    end = None if request.window is None else now + request.window
+    deadline = end if request.deadline is None else request.deadline
+    identifier = round_id(handle.record, number)
+    record = RoundRecord(number, identifier, "open", now, deadline, None, 0, request.request_id, payload)
+    return record, collect_evidence(network, rules, choice, shown)
 
 
 def _payload(
-    world: World, request: Request, rules: Constraints, choice: Choice, held: I64, contacted: I64, given: I64
+    network: Network, request: Request, rules: Constraints, choice: Choice, held: I64, contacted: I64, given: I64
 ) -> dict[str, Any]:
     """What the log keeps of a round: all that replay, reports and forgetting need, by users' keys."""
     payload: dict[str, Any] = {
         "kind": "ask" if request.shadow is None else "shadow",
         "product": request.context.to_payload(),
         "k": request.k,
-        "seeds": world.keys[choice.rows].tolist(),
-        "contacted": world.keys[contacted].tolist(),
-        "holdout": world.keys[held].tolist(),
-        "must_include": world.keys[rules.must_include].tolist(),
+        "seeds": network.keys[choice.rows].tolist(),
+        "contacted": network.keys[contacted].tolist(),
+        "holdout": network.keys[held].tolist(),
+        "must_include": network.keys[rules.must_include].tolist(),
         "cost": rules.spent(contacted, given[contacted]),
         "window": request.window,
         "credit": request.credit,
@@ -232,6 +283,8 @@ def _payload(
         "learn": "all",
         "excluded": rules.counts(),
     }
+    if request.users is not None:
+        payload["listed"] = True
     if request.strategies is not None and request.strategies.features is not None:
         # All that replay needs, so that it does not depend on the catalogue.
         payload["strategies"] = {
@@ -245,15 +298,14 @@ def _payload(
     return payload
 
 
-def _gains(world: World, rows: I64, held: I64, outlook: Outlook) -> NDArray[np.float64]:
+def _gains(network: Network, rows: I64, held: I64, outlook: Outlook) -> NDArray[np.float64]:
     """What each chosen user adds to the expected number; of those held out, the direct responses they would add."""
     if not held.size:
         return outlook.gains
-    graph, p = world.graph, outlook.probabilities
-    free = untouched(graph, p, rows[~np.isin(rows, held)])
-    gains = np.empty(rows.size)
-    gains[~np.isin(rows, held)] = outlook.gains
-    for i in np.flatnonzero(np.isin(rows, held)).tolist():
+    graph, p, out = network.graph, outlook.probabilities, np.isin(rows, held)
+    free, gains = untouched(graph, p, rows[~out]), np.empty(rows.size)
+    gains[~out] = outlook.gains
+    for i in np.flatnonzero(out).tolist():
         edges = graph.out_edges(rows[i : i + 1])
         gains[i] = float((p[edges] * free[graph.targets[edges]]).sum())
     return gains
@@ -269,7 +321,7 @@ def _hold_out(rules: Constraints, rows: I64, share: float, rng: np.random.Genera
     return free[np.sort(chosen)]
 
 
-def as_ask(campaign: Campaign, world: World, record: RoundRecord) -> Ask:
+def as_ask(campaign: Campaign, network: Network, record: RoundRecord) -> Ask:
     """What the caller sees of a round."""
     payload = record.payload
     held = set(payload["holdout"])
@@ -279,10 +331,10 @@ def as_ask(campaign: Campaign, world: World, record: RoundRecord) -> Ask:
         record.number,
         record.status,
         payload["kind"],
-        tuple(world.ids([key for key in payload["seeds"] if key not in held])),
+        tuple(network.ids([key for key in payload["seeds"] if key not in held])),
         None if given is None else tuple(given[key] for key in payload["seeds"] if key not in held),
-        tuple(world.ids(payload["holdout"])),
-        tuple(world.ids(payload["contacted"])),
+        tuple(network.ids(payload["holdout"])),
+        tuple(network.ids(payload["contacted"])),
         None if reach is None else Reach(**reach),
         payload.get("cost"),
         payload["product"]["id"],
@@ -290,5 +342,6 @@ def as_ask(campaign: Campaign, world: World, record: RoundRecord) -> Ask:
         record.deadline,
         record.closed,
         payload.get("behind", 0),
+        [gain for key, gain in zip(payload["seeds"], payload["gains"], strict=True) if key not in held],
         campaign,
     )

@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.campaign._ask import Ask, as_ask, open_round
-from tensorucb.campaign._catalogue import PLURAL, check_fits, check_sizes, contexts, read_context
-from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, explain_round, explain_user
-from tensorucb.campaign._export import export
+from tensorucb.campaign._catalogue import check_sizes, contexts, read_context
+from tensorucb.campaign._defaults import shown_defaults
+from tensorucb.campaign._explain import Explanation, RoundExplanation, explain
 from tensorucb.campaign._forget import ForgetReport, forget
+from tensorucb.campaign._grow import add_products, add_users, extend
 from tensorucb.campaign._handle import Handle
 from tensorucb.campaign._history import HistoryReport, import_history
 from tensorucb.campaign._lift import Lift, lift
-from tensorucb.campaign._model import IN_CLOSE
+from tensorucb.campaign._preview import Preview, preview
+from tensorucb.campaign._progress import CampaignProgress, progress
 from tensorucb.campaign._status import CampaignStatus, status
 from tensorucb.campaign._tell import TellReport, tell
-from tensorucb.campaign._world import add_users, as_id_array
-from tensorucb.checks import check_id
-from tensorucb.errors import StateError
+from tensorucb.campaign._tell_log import TellLogReport, tell_log
+from tensorucb.checks import shown
+from tensorucb.errors import InputError
 from tensorucb.graph import Graph
-from tensorucb.moments import check_moment
+from tensorucb.moments import Duration, check_moment
 from tensorucb.policies import Policy
-from tensorucb.store._protocol import Store
+
+if TYPE_CHECKING:
+    from tensorucb.store import SQLStore as Store
+    from tensorucb.work import Engine
 
 
 class Campaign:
@@ -51,12 +57,32 @@ class Campaign:
     The model is a pure function of the log: it learns closed rounds in the order in which they were asked, imported
     history first. Responses told to an open round are durable at once and learned when it closes. Any number of
     processes may work on one campaign; within a process one object may be used by several threads.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph, create_campaign
+    >>> from tensorucb.policies import HighDegree
+    >>> graph = Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
+    >>> campaign = create_campaign("spring", graph=graph, policy=HighDegree(), storage="memory://")
+    >>> ask = campaign.ask([1.0], k=1, exclude=["bob"])
+    >>> campaign.explain(ask.id, "bob").text
+    "'bob' was not considered: excluded by the caller."
+    >>> campaign.tell(ask.id, [{"source": "ann", "target": "bob", "outcome": 1}]).accepted
+    1
+    >>> campaign.close(ask.id).status
+    'closed'
     """
 
     def __init__(
-        self, store: Store, name: str, *, policy: Policy | None = None, clock: Callable[[], float] = time.time
+        self,
+        store: Store,
+        name: str,
+        *,
+        policy: Policy | None = None,
+        clock: Callable[[], float] = time.time,
+        engine: Engine | None = None,
     ) -> None:
-        self._handle = Handle(store, name, policy=policy, clock=clock)
+        self._handle = Handle(store, name, policy, clock, engine)
 
     @property
     def store(self) -> Store:
@@ -75,20 +101,30 @@ class Campaign:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Settings made at the creation."""
-        return self._handle.record.settings
+        """Settings made at the creation; ``ask`` holds the defaults of :meth:`ask`, if there are any."""
+        settings = self._handle.record.settings
+        if "ask" not in settings:
+            return settings
+        with self._handle.read() as view:
+            return {**settings, "ask": shown_defaults(settings["ask"], view.network)}
 
     @property
     def graph(self) -> Graph:
         """The network as it is now."""
         with self._handle.read() as view:
-            return view.world.graph
+            return view.network.graph
 
     @property
     def groups(self) -> NDArray[Any] | None:
         """The label of each user, in the order of ``graph.ids``; None if the campaign has no groups."""
         with self._handle.read() as view:
-            return view.world.groups
+            return view.network.groups
+
+    @property
+    def costs(self) -> NDArray[np.float64] | None:
+        """What contacting each user costs, in the order of ``graph.ids``; None if the campaign has no costs."""
+        with self._handle.read() as view:
+            return view.network.costs
 
     def products(self) -> tuple[int | str, ...]:
         """Ids of the catalogue's products."""
@@ -100,39 +136,50 @@ class Campaign:
         with self._handle.read() as view:
             return view.catalogue("strategy").ids
 
+    def strategy_costs(self) -> dict[int | str, float]:
+        """What each strategy of the catalogue adds to the cost of contacting a user."""
+        with self._handle.read() as view:
+            known = view.catalogue("strategy")
+            return dict(zip(known.ids, known.costs.tolist(), strict=True))
+
     def status(self) -> CampaignStatus:
         """Numbers of users, products and rounds."""
         return status(self._handle)
 
+    def progress(self) -> CampaignProgress:
+        """How it is going: responses beside expectation by round and in total, reach, spend, lift, calibration."""
+        return progress(self._handle)
+
     def rounds(self) -> tuple[Ask, ...]:
         """All rounds by number, imported history included."""
         with self._handle.read() as view:
-            return tuple(as_ask(self, view.world, record) for record in view.rounds())
+            return tuple(as_ask(self, view.network, record) for record in view.rounds())
 
-    def round(self, round_id: str) -> Ask:
-        """One round."""
+    def round(self, round_id: str | int) -> Ask:
+        """One round, by its id or its number."""
         with self._handle.read() as view:
-            return as_ask(self, view.world, view.round(round_id))
+            return as_ask(self, view.network, view.round(round_id))
 
     def ask(
         self,
-        product: Any,
+        product: Any = None,
         k: int | None = None,
         *,
         strategies: Sequence[int | str] | str | None = None,
-        per_user: bool = False,
+        per_user: bool | None = None,
         exclude: ArrayLike | None = None,
         candidates: ArrayLike | None = None,
         must_include: ArrayLike | None = None,
-        cooldown: float | timedelta | None = None,
+        cooldown: Duration | None = None,
         costs: ArrayLike | None = None,
         budget: float | None = None,
         groups: ArrayLike | None = None,
         quotas: Mapping[Any, int] | int | None = None,
-        holdout: float = 0.0,
+        holdout: float | None = None,
         shadow: ArrayLike | Mapping[Any, int | str] | None = None,
-        window: float | timedelta | None = None,
-        deadline: float | datetime | timedelta | None = None,
+        users: ArrayLike | Mapping[Any, int | str] | None = None,
+        window: Duration | None = None,
+        deadline: Duration | datetime | None = None,
         credit: str | None = None,
         objective: str | None = None,
         epsilon: float | None = None,
@@ -140,12 +187,14 @@ class Campaign:
     ) -> Ask:
         """Open a round: choose ``k`` users for a product.
 
+        An argument that is left out, or None, is the campaign's default if ``create_campaign(ask=…)`` gave one.
+
         Parameters
         ----------
         product
             An id from the catalogue or a feature vector; or a sequence of the product, a strategy and whatever else
             describes the round, each a vector. The first two may be ids: ``("lamp", "email")``, ``("lamp", [1, 0])``. A
-            sequence of nothing but numbers is one vector.
+            sequence of nothing but numbers is one vector. In a campaign without a catalogue it may be left out.
         k
             How many users; may be left out with a budget.
         strategies
@@ -155,7 +204,8 @@ class Campaign:
         exclude, candidates, must_include
             Ids: who must not be chosen, the only ones who may, and who has to be.
         cooldown
-            Leave out users contacted less than this long ago (seconds or a timedelta), in rounds not cancelled.
+            Leave out users contacted less than this long ago (``"12h"``, seconds or a timedelta), in rounds not
+            cancelled; 0 for nobody.
         costs, budget
             What each user costs (in the order of ``graph.ids``; default the campaign's) and the most to spend; a
             strategy of the catalogue adds its own cost.
@@ -167,11 +217,15 @@ class Campaign:
             Ids of users chosen and contacted by somebody else: the round only records and learns, and says who
             we would have chosen.
             With ``strategies``, a mapping that says who got which: ``{"ann": "email"}``.
+        users
+            Contact exactly these users, such as those of a :meth:`preview` that a person changed; the other
+            constraints must hold for them. The round learns, forecasts and draws its hold-out as any other does, and
+            says that a person made the list. With ``strategies``, optionally a mapping that says who gets which.
         window
-            How long after the contact an action counts (default the campaign's).
+            How long after the contact an action counts, such as ``"7d"`` (default the campaign's).
         deadline
-            When the round closes by itself: unix seconds, a datetime, or a timedelta from now; by default at the end
-            of the window, if there is one.
+            When the round closes by itself: unix seconds, a datetime, or a span from now, which is a text such as
+            ``"3d"`` or a timedelta; by default at the end of the window, if there is one.
         credit, objective, epsilon
             As in ``create_campaign``, for this round.
         request_id
@@ -182,72 +236,103 @@ class Campaign:
         arguments = {name: value for name, value in locals().items() if name != "self"}
         return as_ask(self, *open_round(self._handle, arguments))
 
-    def explain(self, round_id: str, user: int | str | None = None) -> Explanation | RoundExplanation:
-        """Why a user was or was not chosen in a round; without a user, all seeds."""
-        with self._handle.read() as view:
-            world, record = view.world, view.round(round_id)
-            data = view.session.blob(view.number, f"explain-{record.number:08d}")
-            if data is None:
-                raise StateError(f"round {round_id} is imported history: it has no choice of ours to explain.")
-            evidence = Evidence.from_blob(data)
-            if user is None:
-                return explain_round(world, record, evidence)
-            user = check_id("user", user)
-            return explain_user(world, record, evidence, int(world.keys[world.graph.rows([user])[0]]))
+    def preview(self, product: Any = None, k: int | None = None, **arguments: Any) -> Preview:
+        """What :meth:`ask` with the same arguments would choose now, and what to expect of it; nothing is opened.
 
-    def tell(self, round_id: str, responses: Any) -> TellReport:
+        With ``users``, what to expect of exactly these users, beside the campaign's own choice. Asking straight after
+        a preview gives the same seeds.
+        """
+        names = inspect.signature(self.ask).parameters
+        strange = [name for name in arguments if name not in names]
+        if strange:
+            raise InputError(f"preview has no argument {shown(strange[0])}; it takes those of ask.")
+        return preview(self._handle, {**dict.fromkeys(names), "product": product, "k": k, **arguments})
+
+    def explain(self, round_id: str | int, user: int | str | None = None) -> Explanation | RoundExplanation:
+        """Say why a user was or was not chosen in a round; without a user, explain all seeds."""
+        with self._handle.read() as view:
+            return explain(view, round_id, user)
+
+    def tell(
+        self,
+        round_id: str | int,
+        responses: Any,
+        *,
+        unknown: Literal["refuse", "skip"] = "refuse",
+        columns: Mapping[str, str] | None = None,
+    ) -> TellReport:
         """Store responses of a round, durably; again, late or in any order.
 
         Parameters
         ----------
         round_id
-            The id that :meth:`ask` returned.
+            The id that :meth:`ask` returned, or the round's number.
         responses
             Edges (``source``, ``target``, ``outcome`` 0 or 1; optionally ``time``, ``event_id``) or node events
             (``user``, ``time``; optionally ``event_id``), as a polars, pandas or Arrow frame, a mapping of columns, a
             list of mappings, or the path of a CSV, NDJSON or Parquet file.
+        unknown
+            What to do if rows name a user or an edge that is not in the network: ``"refuse"`` the whole batch, or
+            ``"skip"`` these rows and count them.
+        columns
+            Names of columns by field, where they are not called so: ``{"user": "buyer", "time": "bought_at"}``. A
+            time may also be called ``timestamp``.
 
         Returns
         -------
         TellReport
             A row that was told before is counted as duplicate. One that disagrees with an earlier one is reported
-            with both values, and the earlier one stands. A source that was not contacted, an unknown user or edge or
-            a malformed row refuses the whole batch.
+            with both values, and the earlier one stands. A source that was not contacted or a malformed row refuses
+            the whole batch.
         """
-        return tell(self._handle, round_id, responses)
+        return tell(self._handle, round_id, responses, unknown, columns)
 
-    def close(self, round_id: str) -> Ask:
+    def tell_log(
+        self,
+        responses: Any,
+        *,
+        unknown: Literal["refuse", "skip"] = "refuse",
+        columns: Mapping[str, str] | None = None,
+    ) -> TellLogReport:
+        """Store the rows of a log that belong to rounds, such as all purchases since yesterday.
+
+        A row belongs to the round that its field ``round`` names, by id or by number. Without that, a node event with
+        a field ``product`` (or ``item``) belongs to each round of that product, not cancelled, in whose window its
+        time lies, if the user can count there: somebody chosen in that round, or a follower of theirs. All other rows
+        are counted (``other``) and nothing is stored of them.
+
+        Parameters
+        ----------
+        responses
+            Rows as :meth:`tell` takes them. Responses by edge need the field ``round``.
+        unknown, columns
+            As in :meth:`tell`; ``unknown`` is about rows that belong to a round.
+
+        Returns
+        -------
+        TellLogReport
+            Everything is stored, or nothing. Sending the same log again, in any order and in any parts, changes
+            nothing.
+        """
+        return tell_log(self._handle, responses, unknown, columns)
+
+    def close(self, round_id: str | int) -> Ask:
         """Close a round: silence becomes "no", and the model learns it. Closing again changes nothing."""
-        with self._handle.lock:
-            now = self.clock()
-            with self._handle.change(now) as view:
-                record = view.round(round_id)
-                if record.status == "cancelled":
-                    raise StateError(f"round {round_id} was cancelled; there is nothing to close.")
-                if record.status == "open":
-                    record = view.finish(record, "closed", now)
-                closed = as_ask(self, view.world, record)
-            self._handle.learn(IN_CLOSE)
-            return closed
+        return as_ask(self, *self._handle.close(round_id))
 
-    def cancel(self, round_id: str) -> Ask:
+    def cancel(self, round_id: str | int) -> Ask:
         """Cancel an open round: nobody counts as contacted, nothing is learned. Cancelling again changes nothing.
 
         A closed round can be cancelled only if it could not be learned (``status().quarantined`` names such rounds).
         """
-        now = self.clock()
-        with self._handle.change(now) as view:
-            record = view.round(round_id)
-            left_out = record.id in view.ledger.quarantined()
-            if record.status == "closed" and not left_out:
-                raise StateError(f"round {round_id} is closed and its responses are learned; it cannot be cancelled.")
-            if record.status == "open" or left_out:
-                record = view.finish(record, "cancelled", now)
-            return as_ask(self, view.world, record)
+        return as_ask(self, *self._handle.cancel(round_id))
 
     def expire(self, now: float | None = None) -> list[str]:
         """Close the rounds whose deadline has passed; returns their ids. Other calls do so by themselves."""
-        return self._handle.expire(self.clock() if now is None else check_moment("now", now))
+        moment = self.clock() if now is None else check_moment("now", now)
+        with self._handle.read() as view:
+            due = view.ledger.due(moment)
+        return self._handle.expire(moment) if due else []
 
     def probabilities(self, product: Any) -> NDArray[np.float64]:
         """What the policy believes of every edge for a product, exploration included, in graph order.
@@ -260,9 +345,19 @@ class Campaign:
             check_sizes(view.ledger, view.catalogues(), [vector.size for vector in vectors])
             return self._handle.model.policy.score(contexts(vectors, None)[0])
 
-    def add_products(self, ids: ArrayLike, features: ArrayLike) -> None:
-        """Add products to the catalogue, one row of features each."""
-        self._extend("product", ids, features, None)
+    def add_products(self, ids: ArrayLike, features: Any) -> None:
+        """Add products to the catalogue.
+
+        Parameters
+        ----------
+        ids
+            Their ids.
+        features
+            One row of numbers each; or, in a campaign that was created from files, a polars, pandas or Arrow table with
+            the columns of the product table. The features are made from these in the same way as at the creation, and
+            products that the catalogue has already keep theirs.
+        """
+        add_products(self._handle, ids, features)
 
     def add_strategies(self, ids: ArrayLike, features: ArrayLike, costs: ArrayLike | None = None) -> None:
         """Add strategies (channels, offers, discounts …) to the catalogue.
@@ -276,21 +371,12 @@ class Campaign:
         costs
             What each adds to the cost of contacting a user; by default 0.
         """
-        self._extend("strategy", ids, features, costs)
-
-    def _extend(self, kind: str, ids: ArrayLike, features: ArrayLike, costs: ArrayLike | None) -> None:
-        now, many = self.clock(), PLURAL[kind]
-        with self._handle.change(now) as view:
-            grown = view.catalogue(kind).extended(ids, features, costs)
-            if grown.features is not None:
-                check_fits(view.ledger, kind, grown.features.shape[1])
-            view.session.put_blob(view.number, many, grown.to_blob())
-            view.append(f"{many}_added", None, {many: len(grown.ids)}, now)
+        extend(self._handle, "strategy", ids, features, costs)
 
     def add_users(
         self,
         ids: ArrayLike,
-        features: ArrayLike | None = None,
+        features: Any = None,
         sources: ArrayLike = (),
         targets: ArrayLike = (),
         *,
@@ -301,30 +387,72 @@ class Campaign:
 
         The model is learned again on the new network. Rounds that were asked before do not take a new edge's silence
         for a "no". In a campaign with a `UserProfile`, ``features`` are those of the profile, or a profile: what it
-        leaves out of taste, credit, exposure and coordinates is zero.
+        leaves out of taste, credit, exposure and coordinates is zero. In a campaign that was created from files,
+        ``features`` may be a polars, pandas or Arrow table with the columns of the table of users, or be left out:
+        what it does not tell (degrees, past response) is that of an average user.
         """
-        now = self.clock()
-        with self._handle.change(now) as view:
-            world = view.world
-            grown = add_users(world, ids, features, sources, targets, costs, groups, view.ledger.next_number())
-            fresh = as_id_array(ids, "ids")
-            if fresh.size:
-                view.session.add_users(view.number, grown.keys[world.keys.size :], fresh.tolist())
-            view.put_world(grown)
-            counts = {"users": int(fresh.size), "edges": grown.graph.n_edges - world.graph.n_edges}
-            view.append("users_added", None, {**counts, "world": grown.revision}, now)
+        add_users(self._handle, ids, features, (sources, targets), costs, groups)
 
-    def import_history(self, responses: Any, product: Any = None) -> HistoryReport:
-        """Learn from past campaigns; see :func:`tensorucb.campaign._history.import_history`."""
-        return import_history(self._handle, responses, product)
+    def import_history(
+        self,
+        responses: Any,
+        product: Any = None,
+        *,
+        window: Duration | None = None,
+        unknown: Literal["refuse", "skip"] = "refuse",
+        columns: Mapping[str, str] | None = None,
+    ) -> HistoryReport:
+        """Learn from past campaigns or from a log of purchases, before everything else in the order of learning.
+
+        Parameters
+        ----------
+        responses
+            Edge responses as :meth:`tell` takes them, with a field ``product`` (an id of the catalogue) unless the
+            argument is given, optionally a field ``strategy`` (an id of that catalogue), and a field ``round`` that
+            tells past rounds of one product apart. Only the edges told are learned: silence need not have been a "no".
+
+            Or a log of purchases: ``user``, ``time`` and ``product`` (or ``item``). A buyer showed the product to each
+            follower who had not bought it yet; a follower who bought it within the window after that responded, the
+            others did not. Rows whose product is not in the catalogue are counted and left out.
+        product
+            The product of all rows, as :meth:`ask` takes it: an id or features, alone or with a strategy.
+        window
+            For a log: how long after a purchase a follower's own one is a response (default the campaign's; if that
+            has none, any later purchase is).
+        unknown, columns
+            As in :meth:`tell`.
+
+        Returns
+        -------
+        HistoryReport
+            Importing the same again changes nothing.
+        """
+        return import_history(self._handle, responses, product, window, unknown, columns)
 
     def lift(self) -> Lift:
         """Compare followers of contacted and of held-out users; see :class:`~tensorucb.campaign.Lift`."""
         return lift(self._handle)
 
-    def export(self, directory: str | os.PathLike[str]) -> list[Path]:
-        """Write rounds, responses, node events, the log, users, products and strategies as Parquet files, by ids."""
-        return export(self._handle, directory)
+    def export(self, directory: str | os.PathLike[str], format: str = "parquet") -> list[Path]:
+        """Write the campaign as tables for a spreadsheet or a warehouse, by the caller's ids.
+
+        Parameters
+        ----------
+        directory
+            Where to. The tables are rounds, seeds, responses, node events, credited edges, the log, users, edges,
+            products and strategies.
+        format
+            ``parquet``, or ``csv``, in which a text that a spreadsheet would take for a formula gets an apostrophe.
+
+        Returns
+        -------
+        list of Path
+            The files; the last one is ``manifest.json``, with the columns, rows and checksum of each of the others.
+        """
+        # polars takes a while to load, and most processes never export.
+        from tensorucb.campaign._export import export
+
+        return export(self._handle, directory, format)
 
     def forget(self, user: int | str) -> ForgetReport:
         """Remove a person from the log and the model, and prove it by replay."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._ledger import Ledger
-from tensorucb.campaign._world import World, as_id_array, seal, unseal
+from tensorucb.campaign._network import Network, as_id_array, seal, unseal
 from tensorucb.checks import check_array, check_id, check_mapping, check_sequence, plain, shown
 from tensorucb.errors import InputError, ShapeError, UnknownIdError
 from tensorucb.policies import Product
@@ -20,19 +21,14 @@ from tensorucb.policies._inputs import as_modes
 PLURAL = {"product": "products", "strategy": "strategies"}
 """What a catalogue holds, by kind: the name of its blob, and the end of the method that adds to it."""
 
+_SHOWN = 3
+
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Products or strategies by id: one row of features each.
+    """Products or strategies by id: one row of features each, and what each adds to the cost of contacting a user.
 
-    Attributes
-    ----------
-    kind
-        ``product`` or ``strategy``.
-    ids, features
-        The ids in the order in which they came, and their features.
-    costs
-        What each adds to the cost of contacting a user; 0 for products.
+    ``kind`` is ``product`` or ``strategy``; ids are in the order in which they came. Products cost nothing.
     """
 
     kind: str
@@ -40,20 +36,29 @@ class Catalogue:
     features: F64 | None = None
     costs: F64 = field(default_factory=lambda: np.empty(0))
 
+    @cached_property
+    def places(self) -> Mapping[int | str, int]:
+        """The place of each entry."""
+        return {entry: place for place, entry in enumerate(self.ids)}
+
     def index(self, entry: int | str) -> int:
         """The place of an entry."""
-        if self.features is None or entry not in self.ids:
+        place = self.places.get(entry)
+        if place is None:
             raise UnknownIdError(
-                f"{self.kind} {shown(entry)} is not in the campaign's catalogue of {len(self.ids)}. "
+                f"{self.kind} {shown(entry)} is not in the campaign's catalogue of {len(self.ids):,}"
+                f"{f', such as {self.some_names()}' if self.ids else ''}. "
                 f"Add it with add_{PLURAL[self.kind]}, or pass its features."
             )
-        return self.ids.index(entry)
+        return place
+
+    def some_names(self) -> str:
+        """The first few ids, for messages."""
+        return ", ".join(shown(entry, 40) for entry in self.ids[:_SHOWN])
 
     def vector(self, entry: int | str) -> F64:
         """Features of an entry."""
-        at = self.index(entry)
-        assert self.features is not None
-        vector: F64 = self.features[at]
+        vector: F64 = self.some([entry]).features[0]  # type: ignore[index]
         return vector
 
     def some(self, entries: list[int | str]) -> Catalogue:
@@ -74,19 +79,16 @@ class Catalogue:
         if len(set(fresh)) < len(fresh):
             raise InputError(f"ids of {many} must be distinct; one comes twice.")
         for i, entry in enumerate(fresh):
-            self._check_same(entry, array[i], float(prices[i]))
-        new = [i for i, entry in enumerate(fresh) if entry not in self.ids]
+            if entry not in self.places:
+                continue
+            same = np.array_equal(self.vector(entry), array[i])
+            if not same or self.costs[self.index(entry)] != prices[i]:
+                other = "cost" if same else "features"
+                raise InputError(f"{self.kind} {shown(entry)} is known with other {other}. Give the new one a new id.")
+        new = [i for i, entry in enumerate(fresh) if entry not in self.places]
         rows = [array[new]] if self.features is None else [self.features, array[new]]
         ids = (*self.ids, *(fresh[i] for i in new))
         return Catalogue(self.kind, ids, np.concatenate(rows), np.concatenate([self.costs, prices[new]]))
-
-    def _check_same(self, entry: int | str, features: F64, cost: float) -> None:
-        if entry not in self.ids:
-            return
-        same = np.array_equal(self.vector(entry), features)
-        if not same or self.costs[self.index(entry)] != cost:
-            other = "cost" if same else "features"
-            raise InputError(f"{self.kind} {shown(entry)} is known with other {other}. Give the new one a new id.")
 
     def to_blob(self) -> bytes:
         """The catalogue as bytes."""
@@ -104,18 +106,17 @@ class Catalogue:
         return cls(kind, ids, arrays["features"] if ids else None, arrays.get("costs", np.zeros(len(ids))))
 
 
+def by_text(known: Iterable[int | str]) -> dict[str, int | str]:
+    """Ids of a catalogue by how they are typed, where some are numbers and some are text; ``007`` is never 7."""
+    ids = sorted(known, key=lambda entry: isinstance(entry, str))  # of 7 and "7", the text is what was typed
+    return {str(entry): entry for entry in ids}
+
+
 @dataclass(frozen=True)
 class Context:
-    """What an ask is about.
+    """What an ask is about: ids, where they were given by id, and the feature vectors that policies see.
 
-    Attributes
-    ----------
-    product, strategy
-        Their ids, where they were given by id.
-    vectors
-        One feature vector for each part of the context: the product, then the strategy, then the rest.
-    cost
-        What the strategy adds to the cost of contacting a user; 0 if it was not given by id.
+    ``vectors`` are of the product, then the strategy, then the rest. ``cost`` is what a strategy given by id adds.
     """
 
     product: int | str | None
@@ -130,17 +131,35 @@ class Context:
 
 
 def read_context(given: Any, products: Catalogue, strategies: Catalogue) -> Context:
-    """A product as `ask` takes it: an id, a feature vector, or a sequence of such parts.
+    """A product as `ask` takes it: an id, a feature vector, or a sequence of such parts; None without a catalogue.
 
     The first part of a sequence is the product, the second the strategy. Text is always an id. A list or tuple of
     nothing but numbers is one feature vector; next to a text or a vector, a whole number is an id.
     """
+    if given is None:
+        if products.ids:
+            raise InputError(
+                f"product is missing: name one of the campaign's {len(products.ids):,} products, such as "
+                f"{products.some_names()}, or pass its features."
+            )
+        # Without a catalogue all rounds are about the same thing.
+        return Context(None, None, (np.ones(1),))
     if _is_id(given):
         product = check_id("product", given)
         return Context(product, None, as_modes(products.vector(product)))
     parts = list(given) if isinstance(given, list | tuple) else []
     if not any(map(_is_id, parts)) or all(isinstance(plain(part), int | float) for part in parts):
-        _refuse_two_ids(parts, products, strategies)
+        if (
+            len(parts) == 2
+            and all(map(_is_id, parts))
+            and parts[0] in products.places
+            and parts[1] in strategies.places
+        ):
+            raise InputError(
+                f"product={shown(tuple(parts))} may mean product {parts[0]} with strategy {parts[1]}, or two features. "
+                f"Write ask({parts[0]}, …, strategies=[{parts[1]}]) for the ids, or decimals such as "
+                f"{float(parts[0])} for features."
+            )
         return Context(None, None, as_modes(given))
     first, *rest = parts
     strategy = rest.pop(0) if rest and _is_id(rest[0]) else None
@@ -151,13 +170,10 @@ def read_context(given: Any, products: Catalogue, strategies: Catalogue) -> Cont
                 "Only the product (first) and the strategy (second) may be given by id; pass features there."
             )
     known = check_id("product", first) if _is_id(first) else None
-    head = _vector(first) if known is None else products.vector(known)
-    context = Context(known, None, (head, *map(_vector, rest)))
+    hint, plain_parts = "Each part is an id or a vector of features.", rest if known is not None else [first, *rest]
+    vectors = [check_array("a part of the product", part, ("d",), hint=hint) for part in plain_parts]
+    context = Context(known, None, (*([] if known is None else [products.vector(known)]), *vectors))
     return context if strategy is None else with_strategy(context, strategy, strategies)
-
-
-def _vector(part: Any) -> F64:
-    return check_array("a part of the product", part, ("d",), hint="Each part is an id or a vector of features.")
 
 
 def with_strategy(context: Context, strategy: Any, catalogue: Catalogue) -> Context:
@@ -171,16 +187,6 @@ def with_strategy(context: Context, strategy: Any, catalogue: Catalogue) -> Cont
 
 def _is_id(value: Any) -> bool:
     return isinstance(value, str | int | np.integer) and not isinstance(value, bool)
-
-
-def _refuse_two_ids(parts: list[Any], products: Catalogue, strategies: Catalogue) -> None:
-    whole = len(parts) == 2 and all(map(_is_id, parts))
-    if whole and parts[0] in products.ids and parts[1] in strategies.ids:
-        raise InputError(
-            f"product={shown(tuple(parts))} may mean product {parts[0]} with strategy {parts[1]}, or two features. "
-            f"Write ask({parts[0]}, …, strategies=[{parts[1]}]) for the ids, or decimals such as "
-            f"{float(parts[0])} for features."
-        )
 
 
 def read_strategies(given: Any, catalogue: Catalogue) -> Catalogue | None:
@@ -203,22 +209,25 @@ def read_strategies(given: Any, catalogue: Catalogue) -> Catalogue | None:
     return catalogue.some(ids)
 
 
-def read_shadow(given: Any, offered: Catalogue | None) -> tuple[Any, tuple[int, ...] | None]:
-    """Ids of the users contacted by others, and the places of the strategies that they gave them."""
+def read_contacts(name: str, given: Any, offered: Catalogue | None) -> tuple[Any, tuple[int, ...] | None]:
+    """Ids of users that the caller names, and the places of the strategies that they get, if the caller says which.
+
+    ``name`` is the argument: ``shadow``, which others contacted, or ``users``, who are to be contacted.
+    """
     if not isinstance(given, Mapping):
-        if given is not None and offered is not None and len(offered.ids) > 1:
+        if name == "shadow" and given is not None and offered is not None and len(offered.ids) > 1:
             raise InputError(
                 "shadow must say who got which strategy, a mapping such as {'ann': 'email'}, since there are "
                 f"{len(offered.ids)} strategies. If all users got the same one, name that one alone."
             )
         return given, None
     if offered is None:
-        raise InputError("shadow says who got which strategy; name these strategies in strategies= as well.")
-    named = check_mapping("shadow", given, "a mapping of users to strategies")
+        raise InputError(f"{name} says who got which strategy; name these strategies in strategies= as well.")
+    named = check_mapping(name, given, "a mapping of users to strategies")
     for user, strategy in named.items():
-        if check_id(f"the strategy of {shown(user)} in shadow", strategy) not in offered.ids:
+        if check_id(f"the strategy of {shown(user)} in {name}", strategy) not in offered.places:
             raise UnknownIdError(
-                f"shadow gives {shown(user)} the strategy {shown(strategy)}, which is not among strategies=. "
+                f"{name} gives {shown(user)} the strategy {shown(strategy)}, which is not among strategies=. "
                 "Name it there as well."
             )
     return list(named), tuple(offered.index(strategy) for strategy in named.values())
@@ -238,13 +247,13 @@ def contexts_of(payload: Mapping[str, Any]) -> list[Product]:
     return contexts(vectors, None if offered is None else np.array(offered["vectors"], dtype=np.float64))
 
 
-def strategies_of(world: World, payload: Mapping[str, Any]) -> I64:
+def strategies_of(network: Network, payload: Mapping[str, Any]) -> I64:
     """For each user the place of the strategy they were contacted with; 0 for all others."""
-    places = np.zeros(world.graph.n_nodes, dtype=np.int64)
+    places = np.zeros(network.graph.n_nodes, dtype=np.int64)
     offered = payload.get("strategies")
     if offered is not None:
         keys = np.array(payload["contacted"], dtype=np.int64)
-        places[world.rows(keys)] = np.array(offered["contacted"], dtype=np.int64)[np.isin(keys, world.keys)]
+        places[network.rows(keys)] = np.array(offered["contacted"], dtype=np.int64)[np.isin(keys, network.keys)]
     return places
 
 

@@ -11,22 +11,21 @@ import numpy as np
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._catalogue import contexts
-from tensorucb.campaign._constraints import CANDIDATES, Constraints, check_choice
+from tensorucb.campaign._constraints import Constraints, check_choice, check_list
+from tensorucb.campaign._network import Network
 from tensorucb.campaign._reach import untouched
 from tensorucb.campaign._request import Request
-from tensorucb.campaign._world import World
 from tensorucb.errors import InputError, StateError
 from tensorucb.graph import Graph
 from tensorucb.oracle import PairSelection, Selection, select_pairs
 from tensorucb.oracle._constraints import make_problem
 from tensorucb.oracle._direct import direct
-from tensorucb.oracle._select import QUALITY, cascade, check_settings
-from tensorucb.oracle.rr import Sampler
+from tensorucb.oracle._select import QUALITY, cascade, check_settings, new_sampler
 from tensorucb.oracle.rr._sampler import check_probabilities
 from tensorucb.policies import Policy, Product
 from tensorucb.policies.beliefs import Beliefs, expected_probabilities, one_pass
 from tensorucb.rng import stream_key
-from tensorucb.threads import thread_count
+from tensorucb.work import Engine
 
 _MEMORY = 2.0**31  # bytes for samples of cascades
 
@@ -49,7 +48,7 @@ class Scores:
     """What a policy believes of every edge in each context of a round (one per strategy), each computed once.
 
     A policy with a method ``beliefs`` gives expected and optimistic probabilities together. Others are asked for each
-    of them, and choose by themselves.
+    of them, and choose by themselves. ``means`` (without exploration) and ``optimistic`` are (strategies, edges).
     """
 
     def __init__(self, policy: Policy, products: Sequence[Product]) -> None:
@@ -65,21 +64,21 @@ class Scores:
 
     @cached_property
     def means(self) -> F64:
-        """(strategies, edges) expected probabilities, without exploration."""
+        """What to expect."""
         if self._both is not None:
             return _stacked([both.mean for both in self._both])
         return _stacked([expected_probabilities(self.policy, product) for product in self._products])
 
     @cached_property
     def optimistic(self) -> F64:
-        """(strategies, edges) probabilities to choose by, exploration included."""
+        """What to choose by."""
         if self._both is not None:
             return _stacked([both.optimistic for both in self._both])
         return _stacked([np.asarray(self.policy.score(product), dtype=np.float64) for product in self._products])
 
 
 def _stacked(rows: list[F64]) -> F64:
-    return rows[0][None] if len(rows) == 1 else np.stack(rows)
+    return rows[0][None] if len(rows) == 1 else np.stack(rows)  # one strategy: a view, not a copy
 
 
 @dataclass
@@ -92,18 +91,20 @@ class RoundOracle:
     these scores count instead of those that the policy passes.
     """
 
-    world: World
+    network: Network
     rules: Constraints
     request: Request
     rng: np.random.Generator
     strategy: int = 0
     pairs: F64 | None = None
-    candidates: I64 | None = field(init=False)
+    engine: Engine | None = None
     selection: Selection | None = field(init=False, default=None)
     scores: F64 | None = field(init=False, default=None)
 
-    def __post_init__(self) -> None:
-        self.candidates = self.rules.allowed if self.rules.reasons.any() else None
+    @property
+    def candidates(self) -> I64 | None:
+        """Rows that may be chosen, where not all may."""
+        return self.rules.allowed if self.rules.reasons.any() else None
 
     def __call__(
         self, probabilities: F64, k: int, *, candidates: I64 | None = None, must_include: I64 | None = None
@@ -111,44 +112,34 @@ class RoundOracle:
         """The chosen rows, in the order of choice."""
         rules = self.rules
         forced = rules.must_include if must_include is None else np.union1d(rules.must_include, must_include)
-        reasons = rules.reasons
+        barred = rules.reasons != 0
         if candidates is not None:
-            allowed = np.zeros(reasons.size, dtype=np.bool_)
-            allowed[candidates] = True
-            allowed[forced] = True
-            reasons = np.where(allowed, reasons, CANDIDATES)
+            outside = np.ones(barred.size, dtype=np.bool_)
+            outside[candidates] = outside[forced] = False
+            barred |= outside
         self.scores = probabilities if self.pairs is None else self.pairs
-        self.selection = self._select(k, np.flatnonzero(reasons), forced)
+        self.selection = self._select(k, np.flatnonzero(barred), forced)
         return self.selection.rows
 
     def _select(self, k: int, barred: I64, forced: I64) -> Selection:
-        costs, scores = self.rules.costs(), self.scores
+        graph, rules, request, costs = self.network.graph, self.rules, self.request, self.rules.costs()
         if self.pairs is not None:
             return self._select_pairs(self.pairs, k, costs, barred, forced)
         if costs is not None:
             # With money to spend, users who were contacted must not count, which only the choice of pairs can do.
             one = costs[self.strategy : self.strategy + 1]
-            return self._select_pairs(np.asarray(scores)[None], k, one, barred, forced)
-        graph, rules = self.world.graph, self.rules
-        p = check_probabilities(graph, scores)
-        problem = make_problem(
-            graph,
-            k,
-            exclude=barred,
-            must_include=forced,
-            groups=rules.groups,
-            quotas=rules.quotas,
-        )
-        if self.request.objective == "direct":
+            return self._select_pairs(np.asarray(self.scores)[None], k, one, barred, forced)
+        p = check_probabilities(graph, self.scores)
+        users: dict[str, Any] = {"exclude": barred, "must_include": forced}
+        problem = make_problem(graph, k, **users, groups=rules.groups, quotas=rules.quotas)
+        if request.objective == "direct":
             return direct(graph, p, problem)
-        settings = check_settings(self.request.epsilon, None, QUALITY, _MEMORY, graph.n_nodes)
-        sampler = Sampler(graph, thread_count(None))
-        return cascade(sampler, p, problem, settings, "opim", stream_key(self.rng))
+        settings = check_settings(request.epsilon, None, QUALITY, _MEMORY, graph.n_nodes)
+        return cascade(new_sampler(graph, None, self.engine), p, problem, settings, "opim", stream_key(self.rng))
 
     def _select_pairs(self, scores: F64, k: int, costs: F64 | None, barred: I64, forced: I64) -> PairSelection:
-        graph, rules, request = self.world.graph, self.rules, self.request
-        ids = graph.ids
-        wanted: dict[str, Any] = {"objective": request.objective, "epsilon": request.epsilon}
+        graph, rules, ids = self.network.graph, self.rules, self.network.graph.ids
+        wanted: dict[str, Any] = {"objective": self.request.objective, "epsilon": self.request.epsilon}
         found = select_pairs(
             graph,
             scores,
@@ -161,11 +152,10 @@ class RoundOracle:
             quotas=rules.quotas,
             count_seeds=rules.budget is None,
             rng=self.rng,
+            engine=self.engine,
             **wanted,
         )
-        if rules.budget is None or costs is None:
-            return found
-        return _while_it_pays(graph, scores, costs, found, forced.size)
+        return found if costs is None else _while_it_pays(graph, scores, costs, found, forced.size)
 
 
 def _while_it_pays(graph: Graph, scores: F64, costs: F64, found: PairSelection, forced: int) -> PairSelection:
@@ -195,26 +185,12 @@ def _while_it_pays(graph: Graph, scores: F64, costs: F64, found: PairSelection, 
 class Choice:
     """The users chosen, and how.
 
-    Attributes
-    ----------
-    rows
-        Their rows, in the order of choice.
-    strategies
-        For each of them the place of the strategy they get; 0 in a round without strategies.
-    policy
-        Name of the policy.
-    rule
-        ``direct`` or ``cascade``: the oracle's objective; ``own``: the policy picked without the oracle.
-    optimistic
-        The probabilities that the oracle chose by, exploration included: one for each edge, or (strategies, edges);
-        None if the policy picked without it.
-    means
-        (strategies, edges) expected probabilities, without exploration.
-    places
-        For each user of the network the place of the strategy that they get or would get: in a round with one strategy
-        for all that one, otherwise the best for them.
-    per_user
-        Whether each user has a strategy of their own.
+    ``rows`` are in the order of choice; ``strategies`` holds for each of them the place of the strategy they get, 0
+    without strategies. ``rule`` is the oracle's objective (``direct`` or ``cascade``), ``own``: the policy picked
+    without the oracle, or ``list``: a person made the list. ``optimistic`` are the probabilities that the oracle chose
+    by, exploration included: one for each edge, or (strategies, edges); None if it did not choose. ``means`` are
+    (strategies, edges), without exploration. ``places`` holds for each user of the network the place of the strategy
+    that they get or would get: in a round with one strategy for all that one, otherwise the best for them.
     """
 
     rows: I64
@@ -228,29 +204,63 @@ class Choice:
 
 
 def choose_users(
-    policy: Policy, world: World, rules: Constraints, request: Request, rng: np.random.Generator
+    policy: Policy,
+    network: Network,
+    rules: Constraints,
+    request: Request,
+    rng: np.random.Generator,
+    engine: Engine | None = None,
 ) -> Choice:
     """Choose users under the request's constraints, and what each of them gets."""
-    k = _count(rules, request)
     offered = request.strategies
     products = contexts(request.context.vectors, None if offered is None else offered.features)
-    scores = Scores(policy, products)
-    graph = world.graph
+    if request.users is not None:
+        return _as_listed(Scores(policy, products), network, rules, request, request.users)
+    k = _count(rules, request)
+    scores, graph = Scores(policy, products), network.graph
+    oracle = RoundOracle(network, rules, request, rng, engine=engine)
     if request.per_user:
-        oracle = RoundOracle(world, rules, request, rng, pairs=scores.optimistic)
+        oracle.pairs = scores.optimistic
         rows, strategies = _each_their_own(scores, oracle, k)
         places = best_strategies(graph, scores.means, rules.surcharges)
         places[rows] = strategies
     elif len(products) == 1:
-        oracle = RoundOracle(world, rules, request, rng)
         rows, strategies, _ = _all_the_same(scores, oracle, k)
         places = np.zeros(graph.n_nodes, dtype=np.int64)
     else:
-        oracle, rows, strategies = _best_for_all(scores, world, rules, request, k, rng)
+        oracle, rows, strategies = _best_for_all(scores, oracle, k)
         places = np.full(graph.n_nodes, strategies[0] if rows.size else 0, dtype=np.int64)
     own = oracle.selection is None or not np.array_equal(oracle.selection.rows, rows)
     rule, optimistic = ("own", None) if own else (request.objective, oracle.scores)
     return Choice(rows, strategies, policy.name, rule, optimistic, scores.means, places, request.per_user)
+
+
+def _as_listed(scores: Scores, network: Network, rules: Constraints, request: Request, rows: I64) -> Choice:
+    """The users that a person listed, each with the strategy given there, or else with the best one."""
+    graph, means = network.graph, scores.means
+    places = np.zeros(graph.n_nodes, dtype=np.int64)
+    if request.per_user:
+        places = best_strategies(graph, means, rules.surcharges)
+    elif len(means) > 1 and request.user_strategies is None:
+        places[:] = _best_for_list(graph, means, rules, rows)
+    if request.user_strategies is not None:
+        if not request.per_user and len(set(request.user_strategies)) > 1:
+            raise InputError(
+                "users gives out several strategies, but all users of this round get the same one. "
+                "Set per_user to let each have their own."
+            )
+        places[:] = places if request.per_user else request.user_strategies[0]
+        places[rows] = request.user_strategies
+    check_list(network, rules, rows, places[rows])
+    return Choice(rows, places[rows], scores.policy.name, "list", None, means, places, request.per_user)
+
+
+def _best_for_list(graph: Graph, means: F64, rules: Constraints, rows: I64) -> int:
+    """The strategy with which most users respond to a list, among those that it can pay for; ties: the cheaper one."""
+    costs = [rules.spent(rows, np.full(rows.size, place)) or 0.0 for place in range(len(means))]
+    fits = [place for place, cost in enumerate(costs) if rules.budget is None or cost <= rules.budget]
+    silent = [float(untouched(graph, mean, rows).sum()) for mean in means]
+    return min(fits or range(len(means)), key=lambda place: (silent[place], costs[place]))
 
 
 def _count(rules: Constraints, request: Request) -> int:
@@ -268,38 +278,36 @@ def _count(rules: Constraints, request: Request) -> int:
 
 def _all_the_same(scores: Scores, oracle: RoundOracle, k: int) -> tuple[I64, I64, float]:
     """The choice in one context, and its value to the policy, exploration included."""
-    world, rules = oracle.world, oracle.rules
+    network, rules = oracle.network, oracle.rules
     rows = scores.choose(oracle.strategy, k, oracle)
     strategies = np.full(rows.size, oracle.strategy, dtype=np.int64)
-    check_choice(scores.policy.name, world, rules, rows, strategies, k)
+    check_choice(scores.policy.name, network, rules, rows, strategies, k)
     selection = oracle.selection
     if selection is not None and np.array_equal(selection.rows, rows):
         return rows, strategies, selection.spread
     value = 0.0
     if rules.surcharges.size > 1:
-        value = world.graph.n_nodes - float(untouched(world.graph, scores.optimistic[oracle.strategy], rows).sum())
+        value = network.graph.n_nodes - float(untouched(network.graph, scores.optimistic[oracle.strategy], rows).sum())
     return rows, strategies, value
 
 
-def _best_for_all(
-    scores: Scores, world: World, rules: Constraints, request: Request, k: int, rng: np.random.Generator
-) -> tuple[RoundOracle, I64, I64]:
+def _best_for_all(scores: Scores, oracle: RoundOracle, k: int) -> tuple[RoundOracle, I64, I64]:
     """One strategy for everybody: the one whose choice of users has the largest value; ties go to the cheaper one.
 
     A strategy with which the constraints cannot be kept, such as one beyond the budget, is left out.
     """
     # The same random numbers for all, so that strategies which the policy does not tell apart have the same value.
-    seed = int(rng.integers(2**63))
+    seed = int(oracle.rng.integers(2**63))
     found: list[tuple[float, float, tuple[RoundOracle, I64, I64]]] = []
     refused: InputError | StateError | None = None
-    for place, surcharge in enumerate(rules.surcharges.tolist()):
-        oracle = RoundOracle(world, rules, request, np.random.default_rng(seed), place)
+    for place, surcharge in enumerate(oracle.rules.surcharges.tolist()):
+        one = replace(oracle, rng=np.random.default_rng(seed), strategy=place)
         try:
-            rows, strategies, value = _all_the_same(scores, oracle, k)
+            rows, strategies, value = _all_the_same(scores, one, k)
         except (InputError, StateError) as error:
             refused = refused or error
             continue
-        found.append((value, -surcharge, (oracle, rows, strategies)))
+        found.append((value, -surcharge, (one, rows, strategies)))
     if refused is not None and not found:
         raise refused
     return max(found, key=lambda entry: entry[:2])[2]
@@ -310,10 +318,10 @@ def _each_their_own(scores: Scores, oracle: RoundOracle, k: int) -> tuple[I64, I
 
     Users that the policy picks without the oracle get the strategy with most responses by the policy's scores.
     """
-    world, rules = oracle.world, oracle.rules
+    network, rules = oracle.network, oracle.rules
     rows = scores.choose(0, k, oracle)
-    places = best_strategies(world.graph, scores.optimistic, rules.surcharges)
+    places = best_strategies(network.graph, scores.optimistic, rules.surcharges)
     if isinstance(oracle.selection, PairSelection):
         places[oracle.selection.rows] = oracle.selection.strategies
-    check_choice(scores.policy.name, world, rules, rows, places[rows], k)
+    check_choice(scores.policy.name, network, rules, rows, places[rows], k)
     return rows, places[rows]

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._ledger import Ledger
+from tensorucb.campaign._network import Network
 from tensorucb.campaign._request import Request
-from tensorucb.campaign._world import World
 from tensorucb.checks import shown
 from tensorucb.errors import InputError, StateError
 
@@ -21,19 +21,11 @@ OPT_OUT, COOLDOWN, CANDIDATES = 1, 2, 3
 
 @dataclass(frozen=True)
 class Constraints:
-    """Who may be chosen in a round.
+    """Who may be chosen in a round, in graph rows.
 
-    Attributes
-    ----------
-    reasons
-        For each row 0 if the user may be chosen, else `OPT_OUT`, `COOLDOWN` or `CANDIDATES`.
-    must_include
-        I64 that have to be among the seeds.
-    prices, surcharges
-        What contacting each user costs, and what each strategy adds to that (one 0 without strategies). ``prices`` is
-        None if nothing has a cost.
-    budget, groups, quotas
-        As :func:`~tensorucb.oracle.select_seeds` takes them.
+    ``reasons`` holds for each row 0 if the user may be chosen, else `OPT_OUT`, `COOLDOWN` or `CANDIDATES`. ``prices``
+    is what contacting each user costs (None if nothing has a cost), ``surcharges`` what each strategy adds to that (one
+    0 without strategies). ``budget``, ``groups`` and ``quotas`` are as `select_seeds` takes them.
     """
 
     reasons: NDArray[np.int8]
@@ -63,22 +55,26 @@ class Constraints:
         return {name: int(np.count_nonzero(self.reasons == code)) for code, name in names.items()}
 
 
-def constrain(world: World, ledger: Ledger, request: Request, now: float) -> Constraints:
+def constrain(network: Network, ledger: Ledger, request: Request, now: float) -> Constraints:
     """The constraints of a request at this moment."""
-    reasons = np.zeros(world.graph.n_nodes, dtype=np.int8)
+    reasons = np.zeros(network.graph.n_nodes, dtype=np.int8)
     if request.candidates is not None:
         reasons[:] = CANDIDATES
         reasons[request.candidates] = 0
     if request.cooldown is not None:
-        reasons[_rested(world, ledger, now - request.cooldown)] = COOLDOWN
+        reasons[_rested(network, ledger, now - request.cooldown)] = COOLDOWN
     if request.exclude is not None:
         reasons[request.exclude] = OPT_OUT
     forced = np.empty(0, dtype=np.int64) if request.must_include is None else request.must_include
-    _check_forced(world, reasons, forced)
+    why = {OPT_OUT: "is excluded", COOLDOWN: "was contacted within the cooldown", CANDIDATES: "is not a candidate"}
+    barred = forced[reasons[forced] != 0]
+    if barred.size:
+        user = shown(network.graph.ids[barred[0]].item())
+        raise InputError(f"must_include names {user}, who {why[int(reasons[barred[0]])]}. Drop them from one list.")
     surcharges = np.array([request.context.cost]) if request.strategies is None else request.strategies.costs
     prices = request.costs
     if prices is None and surcharges.any():
-        prices = np.zeros(world.graph.n_nodes)
+        prices = np.zeros(network.graph.n_nodes)
     if request.budget is not None and prices is None:
         raise InputError("a budget needs costs: give them to create_campaign, or to ask.")
     if request.quotas is not None and request.groups is None:
@@ -87,7 +83,7 @@ def constrain(world: World, ledger: Ledger, request: Request, now: float) -> Con
     return Constraints(reasons, forced, prices, surcharges, request.budget, groups, request.quotas)
 
 
-def _rested(world: World, ledger: Ledger, since: float) -> I64:
+def _rested(network: Network, ledger: Ledger, since: float) -> I64:
     """Rows of users contacted after that moment, in rounds that were not cancelled."""
     keys = [
         key
@@ -95,38 +91,42 @@ def _rested(world: World, ledger: Ledger, since: float) -> I64:
         if record.status != "cancelled" and record.payload["kind"] != "history" and record.opened > since
         for key in record.payload["contacted"]
     ]
-    return world.rows(np.unique(np.array(keys, dtype=np.int64)))
+    return network.rows(np.unique(np.array(keys, dtype=np.int64)))
 
 
-def _check_forced(world: World, reasons: NDArray[np.int8], forced: I64) -> None:
-    why = {OPT_OUT: "is excluded", COOLDOWN: "was contacted within the cooldown", CANDIDATES: "is not a candidate"}
-    for row in forced.tolist():
-        if reasons[row]:
-            raise InputError(
-                f"must_include names {shown(world.graph.ids[row].item())}, who {why[int(reasons[row])]}. "
-                "Drop them from one list."
-            )
+def check_list(network: Network, rules: Constraints, rows: I64, strategies: I64) -> None:
+    """Refuse a list that a person made if it breaks a constraint of the same question."""
+    if np.unique(rows).size < rows.size:
+        raise InputError("users names somebody twice; name each once.")
+    try:
+        check_choice("the list in users", network, rules, rows, strategies, rows.size, "Change the list or the rules.")
+    except StateError as error:
+        raise InputError(str(error)) from None
 
 
-def check_choice(name: str, world: World, rules: Constraints, rows: I64, strategies: I64, k: int) -> None:
+def check_choice(
+    name: str, network: Network, rules: Constraints, rows: I64, strategies: I64, k: int, advice: str = ""
+) -> None:
     """Refuse a choice that breaks a constraint: better no round than the wrong people contacted."""
-    advice = f"{name} picks seeds on its own; use a policy that chooses through the oracle, or drop the constraint."
+    advice = advice or (
+        f"{name} picks seeds on its own; use a policy that chooses through the oracle, or drop the constraint."
+    )
     if np.unique(rows).size < rows.size or rows.size > k or (rules.budget is None and rows.size < k):
         raise StateError(f"{name} chose {np.unique(rows).size} different users where {k} were asked for.")
     barred = rows[rules.reasons[rows] != 0]
     if barred.size:
-        raise StateError(f"{name} chose {world.graph.ids[barred[0]].item()!r}, who may not be chosen. {advice}")
+        raise StateError(f"{name} names {network.graph.ids[barred[0]].item()!r}, who may not be chosen. {advice}")
     missing = np.setdiff1d(rules.must_include, rows)
     if missing.size:
-        user = world.graph.ids[missing[0]].item()
+        user = network.graph.ids[missing[0]].item()
         raise StateError(f"{name} left out {user!r}, but must_include names them. {advice}")
     if rules.budget is not None:
         spent = rules.spent(rows, strategies) or 0.0
         if spent > rules.budget * (1 + 1e-12):
-            raise StateError(f"{name} chose users who cost {spent:g}, over the budget of {rules.budget:g}. {advice}")
+            raise StateError(f"{name} names users who cost {spent:g}, over the budget of {rules.budget:g}. {advice}")
     for label, (used, quota) in group_use(rules, rows).items():
         if used > quota:
-            raise StateError(f"{name} chose {used} users of group {label!r}, over its quota of {quota}. {advice}")
+            raise StateError(f"{name} names {used} users of group {label!r}, over its quota of {quota}. {advice}")
 
 
 def group_use(rules: Constraints, rows: I64) -> dict[Any, tuple[int, int]]:

@@ -1,85 +1,46 @@
-"""Campaigns by the address of their store: create, load, list, copy, delete."""
+"""Campaigns by the address of their store: create and load."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tensorucb.campaign._ask import read_defaults
 from tensorucb.campaign._campaign import Campaign
 from tensorucb.campaign._catalogue import PLURAL, Catalogue
-from tensorucb.campaign._credit import check_credit
-from tensorucb.campaign._handle import ERASING, find_campaign
-from tensorucb.campaign._model import SERVED, SNAPSHOTS
+from tensorucb.campaign._columns import put_features
+from tensorucb.campaign._data import CampaignData, default_profile, read_campaign_data
+from tensorucb.campaign._network import make_network, network_to_blob
 from tensorucb.campaign._policy import build_policy, policy_spec
-from tensorucb.campaign._request import span
-from tensorucb.campaign._world import World, make_world, world_to_blob
+from tensorucb.campaign._stored import STORAGE, opened
+from tensorucb.campaign._told import check_credit
 from tensorucb.checks import (
     check_callable,
     check_choice,
     check_count,
     check_flag,
     check_mapping,
-    check_path,
     check_share,
     check_text,
     shown,
 )
-from tensorucb.errors import InputError, StoreError, UnknownIdError
+from tensorucb.errors import InputError, UnknownIdError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
-from tensorucb.moments import check_moment
-from tensorucb.policies import Policy
-from tensorucb.store import open_store
-from tensorucb.store._protocol import Store
+from tensorucb.memory import check_memory, storing
+from tensorucb.moments import Duration, check_moment, duration
+from tensorucb.policies import Policy, TensorUCB
+from tensorucb.policies._inputs import feature_columns
+from tensorucb.work import Engine, check_engine
 
-STORAGE = "sqlite:///campaigns.db"
-
-
-@dataclass(frozen=True)
-class CampaignInfo:
-    """One line of `list_campaigns`."""
-
-    name: str
-    policy: str
-    created: float
-    rounds: int
-    open: int
-
-
-@contextmanager
-def _opened(
-    storage: str | os.PathLike[str] | Store, *, make: bool, keep: bool = False, name: str = "storage"
-) -> Iterator[Store]:
-    """The store at an address, closed after the block; with ``keep`` only if the block fails.
-
-    A store that the caller opened is left open.
-    """
-    if isinstance(storage, os.PathLike):
-        store: Store = open_store(f"sqlite:///{check_path(name, storage)}", create=make)
-    elif isinstance(storage, str):
-        store = open_store(storage, create=make)
-    elif hasattr(storage, "read") and hasattr(storage, "write"):
-        yield storage
-        return
-    else:
-        raise InputError(
-            f"{name} must be a storage URL, the path of a SQLite file or an open store; got {shown(storage)}."
-        )
-    try:
-        yield store
-    except BaseException:
-        store.close()
-        raise
-    if not keep:
-        store.close()
+if TYPE_CHECKING:
+    from tensorucb.store import SQLStore as Store
 
 
 def _exists(store: Store, name: str) -> bool:
@@ -90,9 +51,10 @@ def _exists(store: Store, name: str) -> bool:
 def create_campaign(
     name: str,
     *,
-    graph: Graph,
+    graph: Graph | None = None,
+    data: str | os.PathLike[str] | CampaignData | None = None,
     users: ArrayLike | None = None,
-    policy: Policy,
+    policy: Policy | None = None,
     storage: str | os.PathLike[str] | Store = STORAGE,
     load_if_exists: bool = False,
     products: Mapping[int | str, Sequence[float]] | None = None,
@@ -102,11 +64,13 @@ def create_campaign(
     groups: ArrayLike | None = None,
     objective: str = "direct",
     credit: str = "any",
-    window: float | timedelta | None = None,
+    window: Duration | None = None,
     epsilon: float = 0.1,
+    ask: Mapping[str, Any] | None = None,
     seed: int = 0,
     snapshot_every: int = 10,
     clock: Callable[[], float] = time.time,
+    engine: Engine | None = None,
 ) -> Campaign:
     """Create a campaign in a store.
 
@@ -116,9 +80,14 @@ def create_campaign(
         How it is called there.
     graph, users
         The network, and features, one row per user in the order of ``graph.ids``: an (n, d) array or a
-        :class:`~tensorucb.features.UserProfile`. Both are stored.
+        :class:`~tensorucb.features.UserProfile`. Both are stored. Without ``users``, a policy that needs features gets
+        degrees and an eigenmap of the network.
+    data
+        Instead of ``graph``, ``users`` and ``products``: the directory with a team's files, or what
+        :func:`~tensorucb.campaign.read_campaign_data` made of them. What is given beside it counts more.
     policy
-        The policy; one of this package is stored by its settings, another must be passed to ``load_campaign`` again.
+        The policy, by default ``TensorUCB()``; one of this package is stored by its settings, another must be passed to
+        ``load_campaign`` again.
     storage
         ``sqlite:///file.db``, ``postgresql://…``, ``memory://``, the `pathlib.Path` of a SQLite file, or an open store.
     load_if_exists
@@ -139,51 +108,78 @@ def create_campaign(
         Who gets the credit for a node event: ``"any"`` contacted user with an edge to the one who acted, the
         ``"last"`` to act, or ``"shared"`` by believed probability.
     window
-        How long after the contact an action counts, and after which a round closes by itself; None: no limit.
+        How long after the contact an action counts, and after which a round closes by itself: ``"7d"``, seconds or a
+        timedelta; None: no limit.
     epsilon
         Accuracy of the cascade objective's oracle.
+    ask
+        Defaults of :meth:`Campaign.ask`, used for arguments left out there: ``{"k": 10, "cooldown": "7d"}``. Any of its
+        arguments but ``product``, ``shadow``, ``costs``, ``groups`` and ``request_id``; a deadline as a span.
     seed
         Seed of everything random.
     snapshot_every
         Rounds between snapshots of the model.
     clock
         Gives the time in unix seconds.
+    engine
+        Where this process samples cascades: None for this machine, or a cluster
+        (:class:`tensorucb.engines.RayEngine`). The answers are the same, so the campaign does not remember it.
 
     Examples
     --------
-    >>> from tensorucb.graph import Graph
     >>> from tensorucb.policies import HighDegree
     >>> graph = Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
     >>> campaign = create_campaign("spring", graph=graph, policy=HighDegree(), storage="memory://")
-    >>> campaign.ask([1.0], 1).seeds
+    >>> campaign.ask(k=1).seeds
     ('ann',)
     """
     check_text("name", name)
     check_flag("load_if_exists", load_if_exists)
-    with _opened(storage, make=True, keep=True) as store:
+    with opened(storage, make=True, keep=True) as store:
         if load_if_exists and _exists(store, name):
-            return Campaign(store, name, policy=policy, clock=clock)
-        check_graph(graph)
+            return Campaign(store, name, policy=policy, clock=clock, engine=engine)
+        check_engine(engine)
         check_callable("clock", clock, "a function that gives unix seconds")
-        settings = {
+        own = TensorUCB() if policy is None else policy
+        settings: dict[str, Any] = {
             "format": 1,
             "seed": check_count("seed", seed, 0, 2**63 - 1),
-            "policy": policy_spec(policy),
+            "policy": policy_spec(own),
             "objective": check_choice("objective", objective, ("cascade", "direct")),
             "credit": check_credit(credit),
-            "window": span("window", window),
+            "window": None if window is None else duration("window", window),
             "epsilon": check_share("epsilon", epsilon, zero=False, one=False),
             "snapshot_every": check_count("snapshot_every", snapshot_every, 1),
         }
-        world = make_world(graph, users, costs, groups)
-        catalogues = [_catalogue("product", products, None), _catalogue("strategy", strategies, strategy_costs)]
+        given = {"graph": graph, "users": users, "products": products}
+        more = {"strategies": strategies, "strategy_costs": strategy_costs, "costs": costs, "groups": groups}
+        parts = _parts(data, given, {**more, "window": settings["window"]})
+        if parts.users is None and getattr(own, "needs_users", False):
+            known = default_profile(parts.graph)
+            parts = replace(parts, users=known[0], user_features=known[1])
+        settings["window"] = parts.window
+        if parts.columns:
+            settings["columns"] = parts.columns
         try:
-            _write(store, name, settings, policy, world, catalogues, check_moment("the clock's time", clock()))
+            _write(store, name, settings, own, parts, ask, check_moment("the clock's time", clock()))
         except InputError:
             # Somebody else may have created it since we looked.
             if not (load_if_exists and _exists(store, name)):
                 raise
-        return Campaign(store, name, policy=policy, clock=clock)
+        return Campaign(store, name, policy=policy, clock=clock, engine=engine)
+
+
+def _parts(data: Any, given: Mapping[str, Any], more: Mapping[str, Any]) -> CampaignData:
+    """What a campaign begins with: from files, or ``given``; ``more`` counts in both cases, where it is there."""
+    known = {name: value for name, value in {**given, **more}.items() if value is not None}
+    if data is None:
+        check_graph(given["graph"])
+        return CampaignData(**{"users": None, **known})
+    twice = [f"{name}=" for name in given if name in known]
+    if twice:
+        raise InputError(f"data= brings a network, users and products, so leave out {' and '.join(twice)}.")
+    made = data if isinstance(data, CampaignData) else read_campaign_data(data)
+    return replace(made, **known)
 
 
 def _write(
@@ -191,31 +187,39 @@ def _write(
     name: str,
     settings: Mapping[str, Any],
     policy: Policy,
-    world: World,
-    catalogues: Sequence[Catalogue],
+    parts: CampaignData,
+    ask: Mapping[str, Any] | None,
     now: float,
 ) -> None:
     if not name.strip():
         raise InputError(f"a campaign needs a name; got {shown(name)}.")
+    network = make_network(parts.graph, parts.users, parts.costs, parts.groups)
+    nodes, edges, wide = network.graph.n_nodes, network.graph.n_edges, feature_columns(network.users)
+    check_memory(f"a campaign on {nodes:,} users and {edges:,} edges", storing(nodes, edges, wide))
+    catalogues = (
+        _catalogue("product", parts.products, None),
+        _catalogue("strategy", parts.strategies, parts.strategy_costs),
+    )
+    if ask is not None:
+        settings = {**settings, "ask": read_defaults(ask, settings, network, catalogues, now)}
     # What the policy objects to must be said now, not at the first ask.
     rng = np.random.default_rng([settings["seed"], 0])
-    build_policy(settings["policy"], policy).bind(world.graph, world.users, rng)
+    build_policy(settings["policy"], policy).bind(network.graph, network.users, rng)
     with store.write() as session:
         number = session.insert_campaign(name, settings, now).campaign
-        session.add_users(number, world.keys, world.graph.ids.tolist())
-        session.put_blob(number, f"world-{world.revision:08d}", world_to_blob(world))
+        session.add_users(number, network.keys, network.graph.ids.tolist())
+        session.put_blob(number, f"world-{network.revision:08d}", network_to_blob(network))
         for catalogue in catalogues:
             session.put_blob(number, PLURAL[catalogue.kind], catalogue.to_blob())
-        counts = {"users": world.graph.n_nodes, "edges": world.graph.n_edges}
+        put_features(session, number, parts.product_features, parts.user_features)
+        counts = {"users": network.graph.n_nodes, "edges": network.graph.n_edges}
         session.append_event(number, "created", None, counts, now)
 
 
-def _catalogue(
-    kind: str, entries: Mapping[int | str, Sequence[float]] | None, costs: Mapping[int | str, float] | None
-) -> Catalogue:
+def _catalogue(kind: str, entries: Mapping[int | str, Any], costs: Mapping[int | str, float] | None) -> Catalogue:
     """The catalogue at the start: features by id, and costs by id where there are any."""
     many = PLURAL[kind]
-    named = {} if entries is None else check_mapping(many, entries, f"a mapping of {kind} ids to features")
+    named = check_mapping(many, entries, f"a mapping of {kind} ids to features")
     prices = {} if costs is None else check_mapping(f"{kind}_costs", costs, f"a mapping of {kind} ids to costs")
     strange = [entry for entry in prices if entry not in named]
     if strange:
@@ -231,80 +235,21 @@ def load_campaign(
     storage: str | os.PathLike[str] | Store = STORAGE,
     policy: Policy | None = None,
     clock: Callable[[], float] = time.time,
+    engine: Engine | None = None,
 ) -> Campaign:
-    """Load a campaign; everything it needs is in the store, except a policy of another package."""
-    check_text("name", name)
-    with _opened(storage, make=False, keep=True) as store:
-        return Campaign(store, name, policy=policy, clock=clock)
+    """Load a campaign; everything it needs is in the store, except a policy of another package.
 
+    ``engine`` is where this process samples cascades, as in :func:`create_campaign`.
 
-def list_campaigns(storage: str | os.PathLike[str] | Store = STORAGE) -> list[CampaignInfo]:
-    """List the campaigns of a store, oldest first."""
-    with _opened(storage, make=False) as store, store.read() as session:
-        lines = []
-        for record in session.campaigns():
-            states = [r.status for r in session.rounds(record.campaign)]
-            policy = str(record.settings["policy"]["type"])
-            lines.append(CampaignInfo(record.name, policy, record.created, len(states), states.count("open")))
-        return lines
-
-
-def copy_campaign(
-    name: str,
-    new_name: str,
-    *,
-    storage: str | os.PathLike[str] | Store = STORAGE,
-    to: str | os.PathLike[str] | Store | None = None,
-) -> None:
-    """Copy a campaign with its whole log under a new name, into the same store or another one.
-
-    Snapshots of the model are not copied: the copy makes its own.
+    Examples
+    --------
+    >>> from tensorucb.policies import HighDegree
+    >>> graph = Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
+    >>> create_campaign("spring", graph=graph, policy=HighDegree(), storage="sqlite:///c.db").disconnect()
+    >>> with load_campaign("spring", storage="sqlite:///c.db") as campaign:
+    ...     campaign.ask([1.0], 1).number
+    1
     """
     check_text("name", name)
-    if name == check_text("new_name", new_name) and to is None:
-        raise InputError(f"a copy in the same store needs another name than {shown(name)}.")
-    with _opened(storage, make=False) as source:
-        if to is None:
-            _copy(source, name, source, new_name)
-            return
-        with _opened(to, make=True, name="to") as target:
-            _copy(source, name, target, new_name)
-
-
-def _copy(source: Store, name: str, target: Store, new_name: str) -> None:
-    with source.read() as old:
-        record = find_campaign(old, source, name)
-        users, rounds, events = old.users(record.campaign), old.rounds(record.campaign), old.events(record.campaign)
-        names = [n for n in old.blobs(record.campaign) if not n.startswith((SNAPSHOTS, SERVED, ERASING))]
-        blobs = {name: old.blob(record.campaign, name) for name in names}
-        told = {r.number: old.edge_responses(record.campaign, r.number) for r in rounds}
-        acted = {r.number: old.node_events(record.campaign, r.number) for r in rounds}
-    with target.write() as new:
-        number = new.insert_campaign(new_name, record.settings, record.created).campaign
-        new.add_users(number, *users)
-        for blob_name, data in blobs.items():
-            new.put_blob(number, blob_name, data or b"")
-        seqs = {e.seq: new.append_event(number, e.kind, e.round, e.payload, e.created) for e in events}
-        last = max(seqs.values(), default=0)
-        for r in rounds:
-            new.put_round(number, replace(r, revision=seqs.get(r.revision, last)))
-            new.add_edge_responses(number, r.number, told[r.number], last)
-            new.add_node_events(number, r.number, acted[r.number], last)
-
-
-def delete_campaign(name: str, *, storage: str | os.PathLike[str] | Store = STORAGE) -> None:
-    """Delete a campaign with its users, rounds, responses and log; it cannot be undone.
-
-    The store's files are rewritten, so that nothing of the campaign stays in them. Exports and backups are not touched.
-    """
-    check_text("name", name)
-    with _opened(storage, make=False) as store:
-        with store.write() as session:
-            session.delete_campaign(find_campaign(session, store, name).campaign)
-        try:
-            store.purge()
-        except StoreError as error:
-            raise StoreError(
-                f"the campaign {name!r} is deleted, but the store's files may still hold parts of it ({error}) "
-                "Then call tensorucb.store.open_store(…).purge()."
-            ) from error
+    with opened(storage, make=False, keep=True) as store:
+        return Campaign(store, name, policy=policy, clock=clock, engine=engine)

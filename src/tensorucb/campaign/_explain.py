@@ -4,36 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.arrays import F64
+from tensorucb.arrays import F64, I64
 from tensorucb.campaign._choice import Choice, of_sources
 from tensorucb.campaign._constraints import CANDIDATES, COOLDOWN, OPT_OUT, Constraints, group_use
+from tensorucb.campaign._network import Network, seal, unseal
 from tensorucb.campaign._reach import Outlook, untouched
-from tensorucb.campaign._world import World, seal, unseal
+from tensorucb.checks import check_id
+from tensorucb.errors import StateError
 from tensorucb.graph import Graph
 from tensorucb.store._protocol import RoundRecord
+
+if TYPE_CHECKING:
+    from tensorucb.campaign._handle import View
 
 _RANKED = 1000
 _FOLLOWERS = 5
 _QUOTA, _BUDGET = 1, 2
 _TIE = 1e-9
 _SEEN = 0.005  # responses; a smaller difference does not show in a text
-_RANKED_OFFERS = ("ranked_offers", "ranked_strategies")
-_SEEDS = ("seeds", "seed_scores", "follower_keys", "follower_probabilities", "seed_offers")
-_RANKS = ("ranked_keys", "ranked_scores", "ranked_gains", "ranked_values", "ranked_codes", *_RANKED_OFFERS)
 
+_BY_KEY = {
+    "seeds": ("seed_scores", "follower_keys", "follower_probabilities", "seed_offers"),
+    "ranked_keys": tuple(f"ranked_{name}" for name in ("scores", "gains", "values", "codes", "offers", "strategies")),
+    "left_keys": ("left_codes",),
+    "candidate_keys": (),
+}
+"""Arrays of keys, and those with a row for each of them."""
 
 _COUNTED = {
     "own": "the choice also counts what is not known yet",
+    "list": "the list says otherwise",
     "direct": "the choice also counts what is not known yet, and users reached by others already",
     "cascade": "the choice counts whole cascades, and what is not known yet",
     "budget": "under the budget the choice counts what is added for the cost, and what is not known yet",
 }
 """Why the strategy with the most expected responses need not be the one that a user gets."""
+
+
+_OTHERS = {"own": "{} picks users by a rule of its own", "list": "a person made the list of this round"}
+"""Who chose, where it was not the oracle."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +84,15 @@ class Explanation:
     offers
         In a round with strategies, for each of them: its id, the expected responses if this user alone were contacted
         with it, and what it adds to the cost. Known for seeds and for the thousand best.
+
+    Examples
+    --------
+    >>> import tensorucb as tu
+    >>> graph = tu.Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
+    >>> campaign = tu.create_campaign("spring", graph=graph, storage="memory://")
+    >>> ask = campaign.ask(k=1, exclude=["ann"])
+    >>> print(ask.explain("ann").text)
+    'ann' was not considered: excluded by the caller.
     """
 
     user: int | str
@@ -86,7 +109,18 @@ class Explanation:
 
 @dataclass(frozen=True)
 class RoundExplanation:
-    """Every seed explained, and how many users were left out for what reason."""
+    """Every seed explained, and how many users were left out for what reason.
+
+    Examples
+    --------
+    >>> import tensorucb as tu
+    >>> graph = tu.Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
+    >>> campaign = tu.create_campaign("spring", graph=graph, storage="memory://")
+    >>> ask = campaign.ask(k=1, exclude=["ann", "bob"])
+    >>> why = ask.explain()
+    >>> len(why.seeds), dict(why.left_out)
+    (1, {'cooldown': 0, 'opt_out': 2, 'outside_candidates': 0})
+    """
 
     seeds: tuple[Explanation, ...]
     left_out: Mapping[str, int]
@@ -115,28 +149,30 @@ class Evidence:
     def without(self, key: int) -> Evidence:
         """The same without a user."""
         arrays = dict(self.arrays)
-        groups = (("seeds", _SEEDS), ("ranked_keys", _RANKS), ("left_keys", ("left_keys", "left_codes")))
-        for keys, names in groups:
-            kept = arrays[keys] != key
-            arrays.update({name: arrays[name][kept] for name in names if name in arrays})
+        for keys, names in _BY_KEY.items():
+            if keys in arrays:
+                kept = arrays[keys] != key
+                arrays.update({name: arrays[name][kept] for name in (keys, *names) if name in arrays})
         gone = arrays["follower_keys"] == key
         arrays["follower_keys"] = np.where(gone, -1, arrays["follower_keys"])
         arrays["follower_probabilities"] = np.where(gone, 0.0, arrays["follower_probabilities"])
-        if "candidate_keys" in arrays:
-            arrays["candidate_keys"] = arrays["candidate_keys"][arrays["candidate_keys"] != key]
         return replace(self, arrays=arrays)
 
+    def place(self, keys: str, key: int) -> int | None:
+        """Where a user stands in an array of keys, if at all."""
+        found = np.flatnonzero(self.arrays[keys] == key)
+        return int(found[0]) if found.size else None
 
-def collect_evidence(world: World, rules: Constraints, choice: Choice, outlook: Outlook) -> Evidence:
+
+def collect_evidence(network: Network, rules: Constraints, choice: Choice, outlook: Outlook) -> Evidence:
     """Record what explanations of this choice need.
 
     ``outlook`` has the expected probabilities, corrected; each edge with the strategy that its source gets, or would.
-
     Users are compared with the last one chosen, both in that place: after all the others chosen. ``values`` is what
     the choice compared, exploration included; greedy takes the largest, so nobody who might have been chosen has more
     than the last one. ``gains`` are the responses to be expected.
     """
-    graph, rows, p = world.graph, choice.rows, outlook.probabilities
+    graph, rows, p = network.graph, choice.rows, outlook.probabilities
     scores = np.bincount(graph.sources, weights=p, minlength=graph.n_nodes)
     others, last = rows[:-1], rows[-1:]
     gains = _added(graph, p, untouched(graph, p, others))
@@ -152,20 +188,20 @@ def collect_evidence(world: World, rules: Constraints, choice: Choice, outlook: 
     for i, row in enumerate(rows.tolist()):
         edges = np.arange(graph.out_offsets[row], graph.out_offsets[row + 1])
         best = edges[np.argsort(-p[edges], kind="stable")[:_FOLLOWERS]]
-        followers[i, : best.size] = world.keys[graph.targets[best]]
+        followers[i, : best.size] = network.keys[graph.targets[best]]
         strengths[i, : best.size] = p[best]
     barred = np.flatnonzero((rules.reasons == OPT_OUT) | (rules.reasons == COOLDOWN))
     arrays: dict[str, NDArray[Any]] = {
-        "seeds": world.keys[rows],
+        "seeds": network.keys[rows],
         "seed_scores": scores[rows],
         "follower_keys": followers,
         "follower_probabilities": strengths,
-        "ranked_keys": world.keys[top],
+        "ranked_keys": network.keys[top],
         "ranked_scores": scores[top],
         "ranked_gains": gains[top],
         "ranked_values": values[top],
         "ranked_codes": _blocked(rules, choice, top),
-        "left_keys": world.keys[barred],
+        "left_keys": network.keys[barred],
         "left_codes": rules.reasons[barred],
     }
     if len(choice.means) > 1:
@@ -173,15 +209,15 @@ def collect_evidence(world: World, rules: Constraints, choice: Choice, outlook: 
         arrays["ranked_offers"] = _offers(graph, outlook, choice.means, top)
         arrays["ranked_strategies"] = choice.places[top]
     if (rules.reasons == CANDIDATES).any():
-        arrays["candidate_keys"] = world.keys[rules.reasons != CANDIDATES]
+        arrays["candidate_keys"] = network.keys[rules.reasons != CANDIDATES]
     settings = {
         "policy": choice.policy,
-        "rule": "budget" if rules.budget is not None and choice.rule != "own" else choice.rule,
+        "rule": "budget" if rules.budget is not None and choice.rule in ("direct", "cascade") else choice.rule,
         "forced": bool(np.isin(last, rules.must_include).any()),
         # A budget may be too small for anybody.
         "threshold": float(gains[last].sum()),
         "value": float(values[last].sum()),
-        "next_key": world.next_key,
+        "next_key": network.next_key,
     }
     return Evidence(settings, arrays)
 
@@ -192,7 +228,7 @@ def _added(graph: Graph, probabilities: F64, free: F64) -> F64:
     return np.bincount(graph.sources, weights=weights, minlength=graph.n_nodes).astype(np.float64)
 
 
-def _offers(graph: Graph, outlook: Outlook, means: F64, rows: NDArray[np.int64]) -> F64:
+def _offers(graph: Graph, outlook: Outlook, means: F64, rows: I64) -> F64:
     """(users, strategies) expected responses if each of ``rows`` alone were contacted with each strategy."""
     edges = graph.out_edges(rows)
     found = [
@@ -202,7 +238,7 @@ def _offers(graph: Graph, outlook: Outlook, means: F64, rows: NDArray[np.int64])
     return np.stack(found, axis=1)
 
 
-def _blocked(rules: Constraints, choice: Choice, top: NDArray[np.int64]) -> NDArray[np.int8]:
+def _blocked(rules: Constraints, choice: Choice, top: I64) -> NDArray[np.int8]:
     """For the best-ranked users whether a full group or the money left stood against them."""
     codes = np.zeros(top.size, dtype=np.int8)
     full = [label for label, (used, quota) in group_use(rules, choice.rows).items() if used >= quota]
@@ -216,41 +252,34 @@ def _blocked(rules: Constraints, choice: Choice, top: NDArray[np.int64]) -> NDAr
     return codes
 
 
-def explain_user(world: World, record: RoundRecord, evidence: Evidence, key: int) -> Explanation:
-    """The explanation of one user."""
-    user = world.ids([key])[0]
-    threshold = float(evidence.settings["threshold"])
+def _explain_user(network: Network, record: RoundRecord, evidence: Evidence, key: int) -> Explanation:
+    user, arrays = network.ids([key])[0], evidence.arrays
     if key in record.payload["seeds"]:
-        return _with_offers(_chosen(world, record, evidence, key, user, threshold), record, evidence, key)
+        return _with_offers(_chosen(network, record, evidence, key, user), record, evidence, key)
     if key >= evidence.settings["next_key"]:
         return Explanation(user, "not_there_yet", f"{user!r} joined the campaign after this round was opened.")
-    arrays = evidence.arrays
-    left = np.flatnonzero(arrays["left_keys"] == key)
-    if left.size:
-        optout = int(arrays["left_codes"][left[0]]) == OPT_OUT
-        if optout:
-            return Explanation(user, "opt_out", f"{user!r} was not considered: excluded by the caller.")
+    left = evidence.place("left_keys", key)
+    if left is not None and arrays["left_codes"][left] == OPT_OUT:
+        return Explanation(user, "opt_out", f"{user!r} was not considered: excluded by the caller.")
+    if left is not None:
         return Explanation(user, "cooldown", f"{user!r} was not considered: contacted within the cooldown.")
-    if "candidate_keys" in arrays and not np.any(arrays["candidate_keys"] == key):
+    if "candidate_keys" in arrays and evidence.place("candidate_keys", key) is None:
         return Explanation(user, "outside_candidates", f"{user!r} was not considered: not among the candidates.")
-    return _with_offers(_passed_over(evidence, key, user, threshold), record, evidence, key)
+    return _with_offers(_passed_over(evidence, key, user), record, evidence, key)
 
 
-def _chosen(
-    world: World, record: RoundRecord, evidence: Evidence, key: int, user: int | str, threshold: float
-) -> Explanation:
+def _chosen(network: Network, record: RoundRecord, evidence: Evidence, key: int, user: int | str) -> Explanation:
     place = record.payload["seeds"].index(key)
-    gain = float(record.payload["gains"][place])
-    at = int(np.flatnonzero(evidence.arrays["seeds"] == key)[0])
-    score = float(evidence.arrays["seed_scores"][at])
-    pairs = zip(
-        evidence.arrays["follower_keys"][at].tolist(), evidence.arrays["follower_probabilities"][at], strict=True
-    )
-    named = [(world.ids([follower]), float(p)) for follower, p in pairs if follower >= 0]
-    followers = tuple((ids[0], p) for ids, p in named if ids)
+    gain, threshold = float(record.payload["gains"][place]), float(evidence.settings["threshold"])
+    arrays, at = evidence.arrays, evidence.place("seeds", key)
+    score = float(arrays["seed_scores"][at])
+    pairs = zip(arrays["follower_keys"][at].tolist(), arrays["follower_probabilities"][at].tolist(), strict=True)
+    # Of those who were forgotten, or are not there, no id is left.
+    followers = tuple((name, p) for follower, p in pairs if follower >= 0 for name in network.ids([follower]))
     best = ", ".join(f"{follower!r} {p:.2f}" for follower, p in followers)
     held = key in record.payload["holdout"]
-    text, before = f"{user!r} was chosen as number {place + 1}", " to those chosen before" if place else ""
+    how = "was put on the list by a person" if record.payload.get("listed") else "was chosen"
+    text, before = f"{user!r} {how} as number {place + 1}", " to those chosen before" if place else ""
     if held:
         text += f" and held out at random, to measure the lift: would add {gain:.2f} expected responses"
     elif record.payload["objective"] == "cascade":
@@ -262,29 +291,28 @@ def _chosen(
     return Explanation(user, "held_out" if held else "chosen", text, place + 1, gain, score, threshold, followers)
 
 
-def _passed_over(evidence: Evidence, key: int, user: int | str, threshold: float) -> Explanation:
-    arrays, settings = evidence.arrays, evidence.settings
+def _passed_over(evidence: Evidence, key: int, user: int | str) -> Explanation:
+    arrays, settings, at = evidence.arrays, evidence.settings, evidence.place("ranked_keys", key)
+    threshold = float(settings["threshold"])
     if "rule" not in settings:
         text = f"{user!r} was not chosen. The round was opened by an earlier release, which kept no comparable numbers."
         return Explanation(user, "not_enough", text)
-    at = np.flatnonzero(arrays["ranked_keys"] == key)
-    if not at.size:
-        text = f"{user!r} was not chosen: {_beyond(evidence, threshold)}."
-        return Explanation(user, "not_enough", text, threshold=threshold)
-    names = ("ranked_scores", "ranked_gains", "ranked_values")
-    score, gain, value = (float(arrays[name][at[0]]) for name in names)
-    code = int(arrays["ranked_codes"][at[0]])
+    if at is None:
+        why = f"{arrays['ranked_values'].size} others who were not chosen either count as much or more"
+        if settings["rule"] in _OTHERS:
+            why = _OTHERS[settings["rule"]].format(settings["policy"])
+        last = f"the last one chosen adds {threshold:.2f} expected responses to the others chosen"
+        return Explanation(user, "not_enough", f"{user!r} was not chosen: {why}; {last}.", threshold=threshold)
+    score, gain, value = (float(arrays[f"ranked_{name}"][at]) for name in ("scores", "gains", "values"))
     numbers = (
         f"would add {gain:.2f} expected direct responses in place of the last one chosen, who adds {threshold:.2f} to "
         "the others chosen"
     )
-    status = {_QUOTA: "group_quota", _BUDGET: "budget"}.get(code, "not_enough")
-    if code == _QUOTA:
-        reason = f"the group's quota is used up ({numbers})"
-    elif code == _BUDGET:
-        reason = f"costs more than the budget has left ({numbers})"
-    else:
-        reason = _reason(settings, gain, value, threshold, numbers)
+    status, reason = "not_enough", _reason(settings, gain, value, threshold, numbers)
+    if arrays["ranked_codes"][at] == _QUOTA:
+        status, reason = "group_quota", f"the group's quota is used up ({numbers})"
+    elif arrays["ranked_codes"][at] == _BUDGET:
+        status, reason = "budget", f"costs more than the budget has left ({numbers})"
     return Explanation(user, status, f"{user!r} was not chosen: {reason}.", None, gain, score, threshold)
 
 
@@ -294,16 +322,17 @@ def _with_offers(found: Explanation, record: RoundRecord, evidence: Evidence, ke
     if offered is None:
         return replace(found, strategy=record.payload["product"].get("strategy"))
     one = None if offered["per_user"] or not offered["seeds"] else offered["seeds"][0]
+    keys, name = ("ranked_keys", "ranked_offers") if found.rank is None else ("seeds", "seed_offers")
+    at, values = evidence.place(keys, key), arrays.get(name)
+    known = at is not None and values is not None
     if found.rank is not None:
         place = offered["seeds"][found.rank - 1]
-        at, values = np.flatnonzero(arrays["seeds"] == key), arrays.get("seed_offers")
     else:
-        at, values = np.flatnonzero(arrays["ranked_keys"] == key), arrays.get("ranked_offers")
-        place = int(arrays["ranked_strategies"][at[0]]) if at.size and values is not None else one
+        place = int(arrays["ranked_strategies"][at]) if known else one
     strategy = None if place is None else offered["ids"][place]
-    if not at.size or values is None or place is None:
+    if not known or values is None or place is None:
         return replace(found, strategy=strategy)
-    offers = tuple(zip(offered["ids"], values[at[0]].tolist(), offered["costs"], strict=True))
+    offers = tuple(zip(offered["ids"], values[at].tolist(), offered["costs"], strict=True))
     text = f"{found.text} {_offered(found.rank is not None, one is not None, place, offers)}"
     best = max(offers, key=lambda offer: offer[1])
     if found.rank is not None and one is None and best[1] > offers[place][1] + _SEEN:
@@ -327,8 +356,8 @@ def _reason(settings: Mapping[str, Any], gain: float, value: float, threshold: f
     last, rule = float(settings["value"]), settings["rule"]
     if settings["forced"]:
         return f"every place went to users who had to be included; {numbers}"
-    if rule == "own":
-        return f"{settings['policy']} picks users by a rule of its own; {numbers}"
+    if rule in _OTHERS:
+        return f"{_OTHERS[rule].format(settings['policy'])}; {numbers}"
     if rule == "cascade":
         return f"the choice counts whole cascades, and the last one chosen brought at least as many users; {numbers}"
     if rule == "budget":
@@ -337,32 +366,30 @@ def _reason(settings: Mapping[str, Any], gain: float, value: float, threshold: f
         return f"counts as much as the last one chosen, and ties go to users with more followers; {numbers}"
     if gain < threshold:
         return numbers
-    small, large = _apart(value, last)
+    for decimals in range(2, 12):
+        small, large = f"{value:.{decimals}f}", f"{last:.{decimals}f}"
+        if small != large:
+            break
     return (
         f"{numbers}; but the choice also counts what is not known yet, and with this bonus for exploration {small} "
         f"stand against {large}"
     )
 
 
-def _beyond(evidence: Evidence, threshold: float) -> str:
-    """Why a user was not chosen who is not among those ranked, so that less is known."""
-    settings, values = evidence.settings, evidence.arrays["ranked_values"]
-    shown = f"the last one chosen adds {threshold:.2f} expected responses to the others chosen"
-    if settings["rule"] == "own":
-        return f"{settings['policy']} picks users by a rule of its own; {shown}"
-    return f"{values.size} others who were not chosen either count as much or more; {shown}"
+def explain(view: View, round_id: str | int, user: int | str | None) -> Explanation | RoundExplanation:
+    """The explanation of one user, or of all seeds of a round."""
+    network, record = view.network, view.round(round_id)
+    data = view.session.blob(view.number, f"explain-{record.number:08d}")
+    if data is None:
+        raise StateError(f"round {round_id} is imported history: it has no choice of ours to explain.")
+    evidence = Evidence.from_blob(data)
+    if user is not None:
+        row = network.graph.rows([check_id("user", user)])[0]
+        return _explain_user(network, record, evidence, int(network.keys[row]))
+    return explain_seeds(network, record, evidence)
 
 
-def _apart(small: float, large: float) -> tuple[str, str]:
-    """Two numbers with as many decimals as tell them apart."""
-    for decimals in range(2, 12):
-        shown = f"{small:.{decimals}f}", f"{large:.{decimals}f}"
-        if shown[0] != shown[1]:
-            break
-    return shown
-
-
-def explain_round(world: World, record: RoundRecord, evidence: Evidence) -> RoundExplanation:
-    """The explanation of all seeds of a round."""
-    seeds = tuple(explain_user(world, record, evidence, key) for key in record.payload["seeds"])
+def explain_seeds(network: Network, record: RoundRecord, evidence: Evidence) -> RoundExplanation:
+    """The explanation of all seeds of a round, also of one that was not opened."""
+    seeds = tuple(_explain_user(network, record, evidence, key) for key in record.payload["seeds"])
     return RoundExplanation(seeds, dict(record.payload["excluded"]))

@@ -1,4 +1,4 @@
-"""A campaign as Parquet files, with the caller's ids and a manifest."""
+"""A campaign as Parquet or CSV files, with the caller's ids and a manifest."""
 
 from __future__ import annotations
 
@@ -9,87 +9,106 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from tensorucb.campaign._catalogue import strategy_names
+from tensorucb.campaign._credited import credited_edges
 from tensorucb.campaign._handle import Handle
-from tensorucb.campaign._world import World
-from tensorucb.checks import check_path, shown_path
+from tensorucb.campaign._network import Network
+from tensorucb.checks import check_choice, check_path, shown_path
 from tensorucb.errors import InputError
 from tensorucb.files import staged
 from tensorucb.store._protocol import RoundRecord
-
-if TYPE_CHECKING:
-    import polars as pl
+from tensorucb.tables import guarded
 
 MANIFEST = "manifest.json"
 
+_Kinds = Mapping[str, Any]
+"""Polars types of the ids of users, products and strategies."""
 
-def export(handle: Handle, directory: str | os.PathLike[str]) -> list[Path]:
-    """Write rounds, seeds, responses, node events, the log, users, edges, products and strategies to ``directory``.
 
-    Returns the files; the last one is ``manifest.json``, which names the others with their rows and checksums. It is
-    there only while all of them are, and belong together.
+def export(handle: Handle, directory: str | os.PathLike[str], format: str = "parquet") -> list[Path]:
+    """Write rounds, seeds, responses, credited edges, the log, users, edges and catalogues to ``directory``.
+
+    Returns the files; the last one is ``manifest.json``, which names the others with their rows, columns and checksums.
+    It is there only while all of them are, and belong together.
     """
+    check_choice("format", format, ("parquet", "csv"))
     folder = check_path("directory", directory)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{shown_path(folder)} is a file; name a directory to export to.")
     with handle.read() as view:
-        session, number, world, records = view.session, view.number, view.world, view.rounds()
+        session, number, network, records = view.session, view.number, view.network, view.rounds()
         told = [(record.id, session.edge_responses(number, record.number)) for record in records]
         acted = [(record.id, session.node_events(number, record.number)) for record in records]
-        events = _log(session.events(number))
+        log = [
+            (e.seq, e.kind, e.round, json.dumps(dict(e.payload), sort_keys=True), e.created)
+            for e in session.events(number)
+        ]
         products, strategies = view.catalogues()
+        credited = list(credited_edges(handle, view))
+    ids = {"user": _kind(network.graph.ids.tolist()), "product": _kind(products.ids), "strategy": _kind(strategies.ids)}
+    events = {"seq": pl.Int64, "kind": pl.String, "round": pl.Int64, "payload": pl.String, "created": pl.Float64}
     frames = {
-        "rounds": _rounds(records),
-        "seeds": _seeds(records, world),
-        "responses": _by_round(world, told, {"source": "sources", "target": "targets"}, {"outcome": "outcomes"}),
-        "node_events": _by_round(world, acted, {"user": "users"}, {}),
-        "events": events,
-        "users": _table("user", world.graph.ids.tolist(), world.users, cost=world.costs, group=world.groups),
-        "edges": world.graph.to_frame(),
-        "products": _table("product", [str(entry) for entry in products.ids], products.features),
-        "strategies": _table(
-            "strategy", [str(entry) for entry in strategies.ids], strategies.features, cost=strategies.costs
-        ),
+        "rounds": _rounds(records, ids),
+        "seeds": _seeds(records, network, ids),
+        "responses": _by_round(network, told, {"source": "sources", "target": "targets"}, {"outcome": "outcomes"}),
+        "node_events": _by_round(network, acted, {"user": "users"}, {}),
+        "credited_edges": _credited(credited, ids),
+        "events": pl.DataFrame(log, schema=events, orient="row"),
+        "users": _table("user", network.graph.ids.tolist(), network.users, cost=network.costs, group=network.groups),
+        "edges": network.graph.to_frame(),
+        "products": _table("product", products.ids, products.features),
+        "strategies": _table("strategy", strategies.ids, strategies.features, cost=strategies.costs),
     }
     with staged(directory, MANIFEST) as folder:
-        lines = [_write(frame, folder / f"{name}.parquet") for name, frame in frames.items()]
+        lines = []
+        for name, frame in frames.items():
+            path = folder / f"{name}.{format}"
+            _write(frame, path)
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            types = {column: str(kind).lower() for column, kind in frame.schema.items()}
+            lines.append({"name": path.name, "rows": frame.height, "columns": types, "sha256": digest})
         about = {
             "format": "tensorucb campaign export",
             "version": 1,
             "campaign": handle.record.name,
             "exported": datetime.fromtimestamp(handle.clock(), UTC).isoformat(timespec="seconds"),
             "tensorucb": version("tensorucb"),
-            "last_event": events["seq"].max(),
+            "last_event": log[-1][0] if log else None,
             "files": lines,
         }
         (folder / MANIFEST).write_text(f"{json.dumps(about, indent=2)}\n", encoding="utf-8")
-    return [Path(directory) / name for name in (*(line["name"] for line in lines), MANIFEST)]
+    return [Path(directory) / str(name) for name in (*(line["name"] for line in lines), MANIFEST)]
 
 
-def _write(frame: pl.DataFrame, path: Path) -> dict[str, Any]:
-    """Write a table; its line of the manifest."""
-    frame.write_parquet(path)
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return {"name": path.name, "rows": frame.height, "sha256": digest}
+def _write(frame: pl.DataFrame, path: Path) -> None:
+    if path.suffix == ".parquet":
+        frame.write_parquet(path)
+        return
+    guarded(frame).write_csv(path)
 
 
-def _id_type(world: World) -> Any:
-    import polars as pl
+def _kind(ids: Sequence[Any]) -> Any:
+    """The type of a column of ids: numbers if all are."""
+    return pl.Int64 if ids and all(isinstance(entry, int) for entry in ids) else pl.String
 
-    return pl.String if world.strings else pl.Int64
+
+def _as(kind: Any, entry: Any) -> Any:
+    return str(entry) if kind is pl.String and entry is not None else entry
 
 
-def _rounds(records: list[RoundRecord]) -> pl.DataFrame:
-    import polars as pl
-
-    texts, numbers = ("round", "kind", "status", "product", "credit"), ("number", "k")
+def _rounds(records: list[RoundRecord], ids: _Kinds) -> pl.DataFrame:
+    texts, numbers = ("round", "kind", "status", "credit"), ("number", "k")
     names = "round number kind status product k window credit opened deadline closed cost reach reach_low reach_high"
-    schema = {n: pl.String if n in texts else pl.Int64 if n in numbers else pl.Float64 for n in names.split()}
+    schema: dict[str, Any] = {
+        n: pl.String if n in texts else pl.Int64 if n in numbers else pl.Float64 for n in names.split()
+    }
+    schema["product"] = ids["product"]
     rows = []
     for record in records:
         payload, product = record.payload, record.payload["product"]["id"]
@@ -99,7 +118,7 @@ def _rounds(records: list[RoundRecord]) -> pl.DataFrame:
                 record.number,
                 payload["kind"],
                 record.status,
-                None if product is None else str(product),
+                _as(ids["product"], product),
                 # Imported history was asked by nobody: it has none of these.
                 *(payload.get(name) for name in ("k", "window", "credit")),
                 *(record.opened, record.deadline, record.closed, payload.get("cost")),
@@ -109,10 +128,8 @@ def _rounds(records: list[RoundRecord]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _seeds(records: list[RoundRecord], world: World) -> pl.DataFrame:
+def _seeds(records: list[RoundRecord], network: Network, ids: _Kinds) -> pl.DataFrame:
     """Who was chosen, held out and contacted in each round, and with which strategy."""
-    import polars as pl
-
     rows = []
     for record in records:
         payload = record.payload
@@ -124,21 +141,34 @@ def _seeds(records: list[RoundRecord], world: World) -> pl.DataFrame:
         }
         for role, (keys, given) in roles.items():
             names = strategy_names(payload, given) or {}
-            for key, user in zip(keys, world.ids(keys), strict=True):
-                rows.append((record.id, user, role, str(names[key]) if key in names else None))
-    schema = {"round": pl.String, "user": _id_type(world), "role": pl.String, "strategy": pl.String}
+            for key, user in zip(keys, network.ids(keys), strict=True):
+                rows.append((record.id, user, role, _as(ids["strategy"], names.get(key))))
+    schema = {"round": pl.String, "user": ids["user"], "role": pl.String, "strategy": ids["strategy"]}
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _by_round(
-    world: World, parts: Sequence[tuple[str, Any]], users: Mapping[str, str], values: Mapping[str, str]
-) -> pl.DataFrame:
-    """Responses of all rounds; ``users`` and ``values`` say which column comes from which attribute of the rows."""
-    import polars as pl
-
+def _credited(parts: Sequence[Mapping[str, Any]], ids: _Kinds) -> pl.DataFrame:
+    """What the model learned from each response."""
     schema = {
         "round": pl.String,
-        **dict.fromkeys(users, _id_type(world)),
+        **dict.fromkeys(("source", "target"), ids["user"]),
+        **{name: ids[name] for name in ("product", "strategy")},
+        **dict.fromkeys(("credit", "time"), pl.Float64),
+    }
+    frames = [pl.DataFrame(schema=schema)]
+    for part in parts:
+        named = {name: [_as(ids[name], entry) for entry in part[name]] for name in ("product", "strategy")}
+        frames.append(pl.DataFrame({**part, **named}, schema=schema))
+    return pl.concat(frames).with_columns(pl.col("time").fill_nan(None))
+
+
+def _by_round(
+    network: Network, parts: Sequence[tuple[str, Any]], users: Mapping[str, str], values: Mapping[str, str]
+) -> pl.DataFrame:
+    """Responses of all rounds; ``users`` and ``values`` say which column comes from which attribute of the rows."""
+    schema = {
+        "round": pl.String,
+        **dict.fromkeys(users, pl.String if network.strings else pl.Int64),
         **dict.fromkeys((*values, "time"), pl.Float64),
         "event_id": pl.String,
     }
@@ -146,7 +176,7 @@ def _by_round(
     for name, rows in parts:
         columns = {
             "round": [name] * rows.times.size,
-            **{column: world.ids(getattr(rows, attribute)) for column, attribute in users.items()},
+            **{column: network.ids(getattr(rows, attribute)) for column, attribute in users.items()},
             **{column: getattr(rows, attribute) for column, attribute in values.items()},
             "time": rows.times,
             "event_id": list(rows.event_ids),
@@ -155,20 +185,10 @@ def _by_round(
     return pl.concat(frames).with_columns(pl.col("time").fill_nan(None))
 
 
-def _log(events: list[Any]) -> pl.DataFrame:
-    import polars as pl
-
-    schema = {"seq": pl.Int64, "kind": pl.String, "round": pl.Int64, "payload": pl.String, "created": pl.Float64}
-    rows = [(e.seq, e.kind, e.round, json.dumps(dict(e.payload), sort_keys=True), e.created) for e in events]
-    return pl.DataFrame(rows, schema=schema, orient="row")
-
-
-def _table(name: str, ids: list[Any], features: Any, **others: NDArray[Any] | None) -> pl.DataFrame:
+def _table(name: str, ids: Sequence[Any], features: Any, **others: NDArray[Any] | None) -> pl.DataFrame:
     """Ids, features, and further columns where there are any."""
-    import polars as pl
-
-    strings = not ids or isinstance(ids[0], str)
-    columns: dict[str, Any] = {name: pl.Series(name, ids, dtype=pl.String if strings else pl.Int64)}
+    kind = _kind(ids)
+    columns: dict[str, Any] = {name: pl.Series(name, [_as(kind, entry) for entry in ids], dtype=kind)}
     # A profile goes out flat, as most policies see it.
     matrix = np.empty((len(ids), 0)) if features is None else np.asarray(features)
     for i in range(matrix.shape[1]):

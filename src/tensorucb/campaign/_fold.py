@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.campaign._catalogue import contexts_of, strategies_of
 from tensorucb.campaign._choice import of_sources
 from tensorucb.campaign._ledger import Ledger, Pair, link, place
+from tensorucb.campaign._network import Network, seal, unseal
 from tensorucb.campaign._told import learned
-from tensorucb.campaign._world import World, seal, unseal
 from tensorucb.errors import FileFormatError
 from tensorucb.policies import Policy, PolicyState
 from tensorucb.policies.beliefs import expected_probabilities
@@ -28,7 +28,15 @@ _REASON = 300  # characters of an error that the log keeps
 
 
 class UnlearnableRoundWarning(RuntimeWarning):
-    """A round could not be learned; the model goes on without it, and ``status()`` names it."""
+    """A round could not be learned; the model goes on without it, and ``status()`` names it.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from tensorucb.campaign import UnlearnableRoundWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", UnlearnableRoundWarning)  # stop instead of going on without the round
+    """
 
 
 class _UnlearnableError(Exception):
@@ -45,48 +53,49 @@ class _Mark:
 
 
 class Fold:
-    """A policy and the rounds that it has learned.
+    """A policy and the rounds that it has learned, one after the other.
 
-    Attributes
-    ----------
-    policy
-        The policy.
-    world
-        The network that the policy is bound to; None if it holds nothing that can be built on.
-    pairs
-        The rounds learned, in order.
-    hash
-        What the policy's state depends on, see :func:`~tensorucb.campaign._ledger.link`.
-    complete
-        Whether it has once learned every closed round that the log held.
+    ``network`` is the network that the policy is bound to; None if it holds nothing that can be built on. ``pairs`` are
+    the rounds learned, in order, and ``hash`` is what the policy's state depends on (see `link`). ``complete`` says
+    whether it has once learned every closed round that the log held.
     """
 
     def __init__(self, policy: Policy, seed: int) -> None:
         self.policy = policy
         self._seed = seed
-        self.world: World | None = None
+        self.network: Network | None = None
         self.pairs: list[Pair] = []
         self.hash = ""
         self.complete = False
         self._mark = _Mark(0, "", PolicyState({}, {}))
 
-    def begin(self, world: World, first: str) -> None:
+    def bound(self, network: Network) -> bool:
+        """Whether the policy is bound to this revision of the network."""
+        return self.network is not None and self.network.revision == network.revision
+
+    def current(self, network: Network, wanted: Sequence[str]) -> bool:
+        """Whether it has learned the first rounds of the log as they are now; ``wanted`` are the log's hashes."""
+        count = len(self.pairs)
+        return self.bound(network) and count < len(wanted) and wanted[count] == self.hash
+
+    def following(self, ledger: Ledger) -> list[RoundRecord]:
+        """The rounds that come after those that it has learned, whatever has changed before."""
+        return ledger.to_learn(ledger.position(place(ledger.rounds[self.pairs[-1][0]])) if self.pairs else 0)
+
+    def begin(self, network: Network, first: str) -> None:
         """Bind again, with nothing learned; ``first`` is the hash of that."""
-        self.world, self.complete = None, False
-        self.policy.bind(world.graph, world.users, np.random.default_rng([self._seed, 0]))
-        self.world, self.pairs, self.hash = world, [], first
-        self._mark = _Mark(0, first, self.policy.state())
+        self.complete = False
+        with self._unsafe(network):
+            self.policy.bind(network.graph, network.users, np.random.default_rng([self._seed, 0]))
+            self.pairs, self.hash = [], first
+            self._mark = _Mark(0, first, self.policy.state())
 
     def take_over(self, other: Fold) -> None:
         """Take over everything that another fold of the same policy has learned."""
-        self.world = None
-        self.policy.restore(other.policy.state())
-        self.world, self.pairs, self.hash, self._mark = other.world, other.pairs, other.hash, other._mark
+        with self._unsafe(other.network):
+            self.policy.restore(other.policy.state())
+            self.pairs, self.hash, self._mark = other.pairs, other.hash, other._mark
         self.complete = True
-
-    def last_place(self, ledger: Ledger) -> Pair | None:
-        """Where the last round learned stands in the order of learning."""
-        return place(ledger.rounds[self.pairs[-1][0]]) if self.pairs else None
 
     def learn(self, view: View, records: Sequence[RoundRecord]) -> None:
         """Learn some more rounds; those that cannot be learned are left out, and the ledger is told.
@@ -95,33 +104,59 @@ class Fold:
         """
         if not records:
             return
-        with self._unsafe() as world:
+        with self._unsafe(self.network):
             try:
                 for record in records:
-                    self._take(view, world, record)
+                    self._take(view, record)
                 self._check_scores(records[-1])
                 self._count(records)
             except _UnlearnableError:
-                self._one_by_one(view, world, records)
+                self._one_by_one(view, records)
+
+    def lesson(self, view: View, record: RoundRecord) -> tuple[I64, F64]:
+        """Edges and outcomes that a closed round teaches a policy that has learned the rounds before it."""
+        network = view.network
+
+        def believed() -> F64:
+            products, places = contexts_of(record.payload), strategies_of(network, record.payload)
+            means = np.stack([expected_probabilities(self.policy, product) for product in products])
+            return of_sources(network.graph, means, places)
+
+        return learned(network, record, view.told(record.number), believed)
 
     def to_blob(self, view: View) -> bytes:
         """The fold as bytes. This looks at the policy's state too, and leaves out rounds which spoiled that."""
-        with self._unsafe() as world:
+        with self._unsafe(self.network):
             try:
                 self._mark = _Mark(len(self.pairs), self.hash, self._checked_state())
             except _UnlearnableError:
-                self._one_by_one(view, world, [])
+                self._one_by_one(view, [])
         state = self._mark.state
-        learned = {"basis": self.hash, "world": world.revision, "rounds": self.pairs}
+        learned = {"basis": self.hash, "world": view.network.revision, "rounds": self.pairs}
         return seal("snapshot", {**learned, "state": dict(state.settings)}, state.arrays)
 
+    def from_blob(self, network: Network, data: bytes, name: str, pairs: list[Pair] | None = None) -> None:
+        """Go on from the bytes of `to_blob`, stored under ``name``, which ends with a hash; the policy is bound by now.
+
+        Snapshots of earlier versions do not list their rounds: these must be given.
+        """
+        settings, arrays = unseal(data, "snapshot", f"snapshot {name}")
+        basis, revision = str(settings["basis"]), settings.get("world", network.revision)
+        if not basis.startswith(name.rsplit("-", 1)[1]) or revision != network.revision:
+            raise FileFormatError(f"snapshot {name} holds another state than its name says.")
+        pairs = _pairs(settings) if pairs is None else pairs
+        state = PolicyState(settings["state"], arrays)
+        with self._unsafe(network):
+            self.policy.restore(state)
+            self.pairs, self.hash = pairs, basis
+            self._mark = _Mark(len(pairs), basis, state)
+
     @contextmanager
-    def _unsafe(self) -> Iterator[World]:
+    def _unsafe(self, network: Network | None) -> Iterator[None]:
         """While this block runs, the fold counts as empty: an interrupted policy must not be built on."""
-        world, self.world = self.world, None
-        assert world is not None
-        yield world
-        self.world = world
+        self.network = None
+        yield
+        self.network = network
 
     def _count(self, records: Sequence[RoundRecord]) -> None:
         pairs = [(record.number, record.revision) for record in records]
@@ -129,14 +164,14 @@ class Fold:
             self.hash = link(self.hash, pair)
         self.pairs = [*self.pairs, *pairs]
 
-    def _one_by_one(self, view: View, world: World, records: Sequence[RoundRecord]) -> None:
+    def _one_by_one(self, view: View, records: Sequence[RoundRecord]) -> None:
         """Learn again from the last sound state, to find out which round it was that cannot be learned."""
         since = [view.ledger.rounds[number] for number, _ in self.pairs[self._mark.count :]]
         self.pairs, self.hash = self.pairs[: self._mark.count], self._mark.hash
         self.policy.restore(self._mark.state)
         for record in [*since, *records]:
             try:
-                self._take(view, world, record)
+                self._take(view, record)
                 self._check_scores(record)
                 state = self._checked_state()
             except _UnlearnableError as error:
@@ -152,21 +187,17 @@ class Fold:
             self._count([record])
             self._mark = _Mark(len(self.pairs), self.hash, state)
 
-    def _take(self, view: View, world: World, record: RoundRecord) -> None:
-        told = view.told(record.number)
+    def _take(self, view: View, record: RoundRecord) -> None:
+        """Let the policy learn one round."""
+        network = view.network
         with _blamed():
-            products, places = contexts_of(record.payload), strategies_of(world, record.payload)
-
-            def believed() -> NDArray[np.float64]:
-                means = np.stack([expected_probabilities(self.policy, product) for product in products])
-                return of_sources(world.graph, means, places)
-
+            products, places = contexts_of(record.payload), strategies_of(network, record.payload)
             # Credit is a matter of the whole round; then each strategy teaches what was done with it, in a fixed order.
-            edges, outcomes = learned(world, record, told, believed)
-            used = sorted(set(places[world.rows(record.payload["contacted"])].tolist())) or [0]
-            for place in used:
-                own = slice(None) if len(products) == 1 else places[world.graph.sources[edges]] == place
-                self.policy.update(products[place], edges[own], outcomes[own])
+            edges, outcomes = self.lesson(view, record)
+            used = sorted(set(places[network.rows(record.payload["contacted"])].tolist())) or [0]
+            for at in used:
+                own = slice(None) if len(products) == 1 else places[network.graph.sources[edges]] == at
+                self.policy.update(products[at], edges[own], outcomes[own])
 
     def _check_scores(self, record: RoundRecord) -> None:
         # A policy whose scoring changes what it knows must not be asked more often than by its caller.
@@ -185,23 +216,6 @@ class Fold:
                 raise _UnlearnableError(f"afterwards the policy's state had NaN or infinity in {name!r}")
         return state
 
-    def from_blob(self, world: World, data: bytes, name: str, wanted: str, pairs: list[Pair] | None = None) -> None:
-        """Go on from the bytes of `to_blob`, which must be of hash ``wanted``; the policy is bound already.
-
-        Snapshots of earlier versions do not list their rounds: these must be given.
-        """
-        settings, arrays = unseal(data, "snapshot", f"snapshot {name}")
-        basis, revision = str(settings["basis"]), settings.get("world", world.revision)
-        if not basis.startswith(wanted) or revision != world.revision:
-            raise FileFormatError(f"snapshot {name} holds another state than its name says.")
-        if pairs is None:
-            pairs = [(int(number), int(revision)) for number, revision in settings["rounds"]]
-        state = PolicyState(settings["state"], arrays)
-        self.world = None
-        self.policy.restore(state)
-        self.world, self.pairs, self.hash = world, pairs, basis
-        self._mark = _Mark(len(pairs), basis, state)
-
 
 @contextmanager
 def _blamed() -> Iterator[None]:
@@ -214,10 +228,13 @@ def _blamed() -> Iterator[None]:
         raise _UnlearnableError(f"{type(error).__name__}: {error}"[:_REASON]) from error
 
 
+def _pairs(settings: Mapping[str, Any]) -> list[Pair]:
+    return [(int(number), int(revision)) for number, revision in settings["rounds"]]
+
+
 def pairs_of(data: bytes) -> list[Pair]:
     """The rounds that the fold of `Fold.to_blob`'s bytes has learned; none if they are damaged."""
     try:
-        settings, _ = unseal(data, "snapshot", "the snapshot")
-        return [(int(number), int(revision)) for number, revision in settings["rounds"]]
+        return _pairs(unseal(data, "snapshot", "the snapshot")[0])
     except (FileFormatError, KeyError, TypeError, ValueError):
         return []

@@ -14,7 +14,7 @@ u_product + e ~ N(0, s²) what is particular to the product and to the round, s 
 
 No model is right for every campaign. So the level at which the interval is taken follows the intervals shown so far:
 after a miss it grows, after a hit it shrinks a little, which brings the share of hits to the promised one in the long
-run whatever the world does (Gibbs and Candès 2021, adaptive conformal inference).
+run whatever the network does (Gibbs and Candès 2021, adaptive conformal inference).
 
 The prior was set on generated worlds, and on items of two logs that the reported coverage does not use (see
 docs/uncertainty.md).
@@ -73,14 +73,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Predictive:
-    """The distribution of the number of responders: a mixture of binomials.
+    """The distribution of the number of responders: a mixture of binomials with these weights and expected counts.
 
-    Attributes
-    ----------
-    weights, counts
-        Weight and expected count of each part.
-    audience
-        The largest possible number.
+    ``audience`` is the largest possible number.
     """
 
     weights: F64

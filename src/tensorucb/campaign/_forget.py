@@ -9,7 +9,7 @@ from typing import Any
 
 from tensorucb.campaign._explain import Evidence
 from tensorucb.campaign._handle import ERASING, Handle, View
-from tensorucb.campaign._world import drop_user
+from tensorucb.campaign._network import drop_user
 from tensorucb.checks import check_id
 from tensorucb.errors import StoreError, UnknownIdError
 from tensorucb.store._protocol import RoundRecord
@@ -46,6 +46,15 @@ class ForgetReport:
     completed
         Whether the id was gone already, and this call only finished the purge of a :meth:`Campaign.forget` that had
         been interrupted or kept from the files by a reader. Opening the campaign again does so too.
+
+    Examples
+    --------
+    >>> import tensorucb as tu
+    >>> graph = tu.Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
+    >>> campaign = tu.create_campaign("spring", graph=graph, storage="memory://")
+    >>> report = campaign.forget("cid")
+    >>> report.proven, campaign.graph.ids.tolist()
+    (True, ['ann', 'bob'])
     """
 
     responses: int
@@ -67,62 +76,46 @@ def forget(handle: Handle, user: int | str) -> ForgetReport:
         handle.expire(handle.clock())
         before = handle.model_hash()
         removed = _erase(handle, user)
-        handle.start_again()
-        _purge(handle, user)
+        handle.network, handle.model = None, handle.fresh_model()
+        try:
+            handle.purge()
+        except StoreError as error:
+            raise StoreError(
+                f"{user!r} is gone from the log and the model, but the store's files may still hold the id ({error}) "
+                "Then open the campaign or forget the same id again: that finishes it."
+            ) from error
         after, replay = handle.model_hash(), handle.replay_hash()
         with handle.read() as view:
             ids = view.session.users(view.number)[1]
-            elsewhere = _elsewhere(view, user)
+            # As text, since one file's 7 is another's "7".
+            others = [other for other in view.session.campaigns() if other.campaign != view.number]
+            known = {other.name: set(map(str, view.session.users(other.campaign)[1])) for other in others}
     files, absent = _search(handle.store.url, user, ids)
     proven = after == replay and user not in ids and absent is not False
-    counts = (0, 0) if removed is None else removed
-    return ForgetReport(*counts, before, after, replay, proven, files, absent, elsewhere, removed is None)
+    elsewhere = tuple(name for name, theirs in known.items() if str(user) in theirs)
+    return ForgetReport(*(removed or (0, 0)), before, after, replay, proven, files, absent, elsewhere, removed is None)
 
 
 def _erase(handle: Handle, user: int | str) -> tuple[int, int] | None:
     """Numbers of responses and rounds that named the user; None if only a purge is left to do."""
     with handle.write() as view:
-        world = view.world
+        network = view.network
         try:
-            row = int(world.graph.rows([user])[0])
+            row = int(network.graph.rows([user])[0])
         except UnknownIdError:
             if not view.session.blobs(view.number, ERASING):
                 raise
             return None
         # In the same transaction, so that after a crash the next process sees that the files still hold somebody.
-        view.session.put_blob(view.number, f"{ERASING}{world.revision:08d}", b"")
+        view.session.put_blob(view.number, f"{ERASING}{network.revision:08d}", b"")
         return _remove(view, row, handle.clock())
 
 
-def _purge(handle: Handle, user: int | str) -> None:
-    with handle.read() as view:
-        # Only these: somebody else may forget while this purge runs, and their mark must outlive it.
-        marks = view.session.blobs(view.number, ERASING)
-    try:
-        handle.store.purge()
-    except StoreError as error:
-        raise StoreError(
-            f"{user!r} is gone from the log and the model, but the store's files may still hold the id ({error}) "
-            "Then open the campaign or forget the same id again: that finishes it."
-        ) from error
-    with handle.write() as view:
-        view.session.delete_blobs(view.number, marks)
-
-
-def _elsewhere(view: View, user: int | str) -> tuple[str, ...]:
-    """Other campaigns with a user of this id; as text, since one file's 7 is another's "7"."""
-    session = view.session
-    others = [record for record in session.campaigns() if record.campaign != view.number]
-    return tuple(
-        record.name for record in others if any(str(known) == str(user) for known in session.users(record.campaign)[1])
-    )
-
-
 def _remove(view: View, row: int, now: float) -> tuple[int, int]:
-    session, number, key = view.session, view.number, int(view.world.keys[row])
-    smaller = drop_user(view.world, row)
+    session, number, key = view.session, view.number, int(view.network.keys[row])
+    smaller = drop_user(view.network, row)
     responses = session.erase_user(number, key)
-    view.put_world(smaller)
+    view.put_network(smaller)
     touched = 0
     for record in view.ledger.rounds.values():
         changed = _without(record, key)

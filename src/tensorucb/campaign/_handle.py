@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import copy
+import logging
+import re
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tensorucb.campaign._catalogue import PLURAL, Catalogue
+from tensorucb.campaign._fold import Fold
 from tensorucb.campaign._ledger import Ledger
-from tensorucb.campaign._model import SERVED, SNAPSHOTS, Model, Snapshot, prunable, served_name
+from tensorucb.campaign._model import IN_CLOSE, SERVED, SNAPSHOTS, Model, Snapshot, prunable, served_name
+from tensorucb.campaign._network import Network, network_from_blob, network_to_blob, seal
 from tensorucb.campaign._policy import build_policy
 from tensorucb.campaign._reach import TrackRecord
 from tensorucb.campaign._told import Told
-from tensorucb.campaign._world import World, seal, world_from_blob, world_to_blob
 from tensorucb.checks import check_callable, check_text, shown
-from tensorucb.errors import FileFormatError, StoreError, UnknownIdError
+from tensorucb.errors import FileFormatError, StateError, StoreError, UnknownIdError
 from tensorucb.policies import Policy
-from tensorucb.store._protocol import CampaignRecord, RoundRecord, Session, Status, Store
+from tensorucb.store._protocol import CampaignRecord, RoundRecord, Status
+from tensorucb.work import Engine, check_engine
+
+if TYPE_CHECKING:
+    from tensorucb.store import SQLStore as Store
+    from tensorucb.store._session import Session
+
+_log = logging.getLogger("tensorucb.campaign")
 
 ERASING = "purge-pending-"
 """Blobs of this name are marks: somebody was forgotten, but the store's files are not rewritten yet."""
@@ -42,14 +51,8 @@ def find_campaign(session: Session, store: Store, name: str) -> CampaignRecord:
 class View:
     """A campaign as one session of its store shows it, from the beginning of the session to its end.
 
-    Attributes
-    ----------
-    session
-        The session; it takes ``number`` wherever it wants to know the campaign.
-    number
-        The campaign's number in the store.
-    ledger
-        All rounds as the session shows them.
+    ``session`` takes ``number``, the campaign's in the store, wherever it wants to know the campaign; ``ledger`` has
+    all rounds as the session shows them.
     """
 
     def __init__(self, handle: Handle, session: Session) -> None:
@@ -60,18 +63,18 @@ class View:
         self.ledger.refresh(session)
 
     @property
-    def world(self) -> World:
+    def network(self) -> Network:
         """The network and all that is known of its users; read only if it has changed."""
-        world, revision = self._handle.world, self.ledger.revision
-        if world is None or world.revision != revision:
+        network, revision = self._handle.network, self.ledger.revision
+        if network is None or network.revision != revision:
             data = self.session.blob(self.number, f"world-{revision:08d}")
             if data is None:
                 raise FileFormatError(
                     f"campaign {self._handle.record.name!r} has lost its network. "
                     f"Use a backup of {self._handle.store.masked_url}."
                 )
-            world = self._handle.world = world_from_blob(data, *self.session.users(self.number))
-        return world
+            network = self._handle.network = network_from_blob(data, *self.session.users(self.number))
+        return network
 
     def catalogue(self, kind: str) -> Catalogue:
         """The catalogue of a kind, ``product`` or ``strategy``; read only if it has changed."""
@@ -86,13 +89,16 @@ class View:
         """The catalogues of products and of strategies."""
         return self.catalogue("product"), self.catalogue("strategy")
 
-    def round(self, round_id: str) -> RoundRecord:
-        """The round of that id."""
-        record = self.session.round(self.number, check_text("round_id", round_id))
+    def round(self, round_id: str | int) -> RoundRecord:
+        """The round of that id or number."""
+        if type(round_id) is int or (isinstance(round_id, str) and re.fullmatch("[0-9]{1,18}", round_id)):
+            record = self.ledger.rounds.get(int(round_id))
+        else:
+            record = self.session.round(self.number, check_text("round_id", round_id))
         if record is None:
             raise UnknownIdError(
                 f"campaign {shown(self._handle.record.name)} has no round {shown(round_id)}. "
-                "Use the id that ask returned; rounds() lists them."
+                "Use the id that ask returned, or its number; rounds() lists them."
             )
         return record
 
@@ -105,17 +111,10 @@ class View:
         last = self._handle.last_told
         if last is not None and last[:2] == (number, self.ledger.told_tag(number)):
             return last[2]
-        return Told.read(self.session, self.number, number, self.world)
-
-    def keep_told(self, number: int, told: Told, seq: int = 0) -> None:
-        """Remember what this round was told, up to the event ``seq`` if the log shows that only from now on."""
-        loads, known = self.ledger.told_tag(number)
-        self._handle.last_told = (number, (loads, seq or known), told)
-
-    # -- inside a write transaction --
+        return Told.read(self.session, self.number, number, self.network)
 
     def append(self, kind: str, round_number: int | None, payload: Mapping[str, Any], now: float) -> int:
-        """Append an event to the log; returns its number."""
+        """Append an event to the log; returns its number. From here on, methods need a write transaction."""
         return self.session.append_event(self.number, kind, round_number, payload, now)
 
     def close_due(self, now: float) -> list[str]:
@@ -134,50 +133,45 @@ class View:
         self.session.put_round(self.number, ended)
         return ended
 
-    def put_world(self, world: World) -> None:
+    def put_network(self, network: Network) -> None:
         """Replace the network; the model is learned again on the new one."""
         old = self.session.blobs(self.number, "world-")
-        self.session.put_blob(self.number, f"world-{world.revision:08d}", world_to_blob(world))
+        self.session.put_blob(self.number, f"world-{network.revision:08d}", network_to_blob(network))
         self.session.delete_blobs(self.number, [*old, *self.session.blobs(self.number, SNAPSHOTS), SERVED])
 
 
 class Handle:
     """What a process holds of one campaign between calls. Everything in it can be read or learned again from the log.
 
-    All work on a campaign goes through a `View`, which `read` and `change` give for the length of one session.
-
-    Attributes
-    ----------
-    store, record
-        Where the campaign lives, and its record there.
-    clock
-        Gives the time in unix seconds.
-    lock
-        Keeps other threads of this process out, also for several sessions.
-    ledger, world, catalogues, last_told
-        What was read last; a `View` brings them up to date.
-    model
-        The policy with what it learned.
-    track
-        How earlier forecasts of the campaign turned out.
+    All work on a campaign goes through a `View`, which `read` and `change` give for the length of one session. ``lock``
+    keeps other threads of this process out, also for several sessions. ``ledger``, ``network``, ``catalogues`` and
+    ``last_told`` are what was read last; a `View` brings them up to date.
     """
 
     def __init__(
-        self, store: Store, name: str, *, policy: Policy | None = None, clock: Callable[[], float] = time.time
+        self,
+        store: Store,
+        name: str,
+        policy: Policy | None,
+        clock: Callable[[], float],
+        engine: Engine | None = None,
     ) -> None:
-        self.store = store
+        self.store, self.engine = store, check_engine(engine)
         self.clock = check_callable("clock", clock, "a function that gives unix seconds")
         with store.read() as session:
             self.record = find_campaign(session, store, name)
         self._policy = policy
         self.lock = threading.RLock()
         self.ledger = Ledger(self.record.campaign)
-        self.world: World | None = None
+        self.network: Network | None = None
         self.catalogues: dict[str, tuple[int, Catalogue]] = {}
         self.last_told: tuple[int, tuple[int, int], Told] | None = None
         self.track = TrackRecord()
+        self.counted: Any = None  # what `progress` has counted of rounds that have ended
         self.model = self.fresh_model()
-        self._finish_erasing()
+        # If somebody reads the store, status() says what is left to do, and the next one who opens it tries again.
+        with suppress(StoreError):
+            self.purge(_PATIENCE)
 
     @contextmanager
     def read(self, now: float | None = None) -> Iterator[View]:
@@ -212,10 +206,38 @@ class Handle:
             with self.write(now) as view:
                 yield view
 
+    def close(self, round_id: str | int) -> tuple[Network, RoundRecord]:
+        """Close a round and learn it; closing again changes nothing."""
+        with self.lock:
+            now = self.clock()
+            with self.change(now) as view:
+                network, record = view.network, view.round(round_id)
+                if record.status == "cancelled":
+                    raise StateError(f"round {round_id} was cancelled; there is nothing to close.")
+                was_open = record.status == "open"
+                if was_open:
+                    record = view.finish(record, "closed", now)
+            if was_open:
+                _log.info("campaign %r: round %d closed", self.record.name, record.number)
+            self.learn(IN_CLOSE)
+            return network, record
+
+    def cancel(self, round_id: str | int) -> tuple[Network, RoundRecord]:
+        """Cancel a round that is open or could not be learned; cancelling again changes nothing."""
+        now = self.clock()
+        with self.change(now) as view:
+            record = view.round(round_id)
+            left_out = record.id in view.ledger.quarantined()
+            if record.status == "closed" and not left_out:
+                raise StateError(f"round {round_id} is closed and its responses are learned; it cannot be cancelled.")
+            if record.status == "open" or left_out:
+                record = view.finish(record, "cancelled", now)
+            return view.network, record
+
     def expire(self, now: float) -> list[str]:
         """Close the rounds whose deadline has passed; returns their ids."""
         with self.read() as view:
-            _ = view.world
+            _ = view.network
         return self.close_due(now)
 
     def close_due(self, now: float) -> list[str]:
@@ -223,15 +245,12 @@ class Handle:
         if not self.ledger.due(now):
             return []
         with self.write() as view:
-            return view.close_due(now)
-
-    # -- the model --
+            closed = view.close_due(now)
+        _log.info("campaign %r: %d rounds closed by their deadline", self.record.name, len(closed))
+        return closed
 
     def fresh_model(self, *, apart: bool = False) -> Model:
-        """A model that has learned nothing.
-
-        It uses the caller's object of a policy of another package; with ``apart`` a copy of it.
-        """
+        """A model that has learned nothing, with the caller's policy object if there is one; ``apart`` with a copy."""
         settings = self.record.settings
         spec = settings["policy"]
 
@@ -241,14 +260,16 @@ class Handle:
         policy = another() if apart else build_policy(spec, self._policy)
         return Model(policy, another, spec, settings["seed"], settings["snapshot_every"])
 
-    def start_again(self) -> None:
-        """Drop the network and all that was learned; the next call reads and learns them again."""
-        self.world, self.model = None, self.fresh_model()
+    def fresh_fold(self) -> Fold:
+        """A fold that has learned nothing, with a policy of its own, for looking at the past."""
+        return Fold(self.fresh_model(apart=True).policy, int(self.record.settings["seed"]))
 
     def learn(self, budget: int | None = None) -> None:
         """Bring the model up to date with the log, at most ``budget`` of work at a time, and store due snapshots."""
         with self.read() as view:
             due = self.model.sync(view, budget=budget)
+        if self.model.replayed:
+            _log.info("campaign %r: %d rounds learned", self.record.name, self.model.replayed)
         self.keep(due)
 
     def keep(self, due: Sequence[Snapshot]) -> None:
@@ -256,27 +277,24 @@ class Handle:
         model, number = self.model, self.record.campaign
         if not due and not model.damaged and not self.ledger.unlearned:
             return
+        now = self.clock()
         with self.write() as view:
             session = view.session
-            self._quarantine(view)
+            # Every other process has to leave out the rounds that could not be learned here.
+            for at, reason in sorted(self.ledger.unlearned.items()):
+                record = self.ledger.rounds[at]
+                seq = view.append("quarantined", at, {"id": record.id, "reason": reason}, now)
+                marked = {**record.payload, "quarantined": reason}
+                session.put_round(number, replace(record, revision=seq, payload=marked))
             session.delete_blobs(number, model.damaged)
-            if model.serves(view.world):
-                for snapshot in due:
-                    session.put_blob(number, snapshot.name, snapshot.data)
-                if model.served in [snapshot.name for snapshot in due]:
+            if model.serves(view.network):
+                for name, data in due:
+                    session.put_blob(number, name, data)
+                if model.served in dict(due):
                     session.put_blob(number, SERVED, seal(SERVED, {"name": model.served}, {}))
             names, served = session.blobs(number, SNAPSHOTS), served_name(session, number)
             session.delete_blobs(number, prunable(names, model.hashes(view), served))
         model.damaged.clear()
-
-    def _quarantine(self, view: View) -> None:
-        """Write down which rounds could not be learned, so that every other process leaves them out as well."""
-        now = self.clock()
-        for number, reason in sorted(view.ledger.unlearned.items()):
-            record = view.ledger.rounds[number]
-            seq = view.append("quarantined", number, {"id": record.id, "reason": reason}, now)
-            marked = {**record.payload, "quarantined": reason}
-            view.session.put_round(view.number, replace(record, revision=seq, payload=marked))
 
     def model_hash(self) -> str:
         """SHA-256 of everything the policy has learned from the log as it is now."""
@@ -292,15 +310,12 @@ class Handle:
             model.sync(view, snapshots=False)
         return model.state_hash()
 
-    def _finish_erasing(self) -> None:
-        """Rewrite the store's files if somebody who was forgotten may still be in them, and nobody is in the way."""
+    def purge(self, timeout: float | None = None) -> None:
+        """Rewrite the store's files if somebody who was forgotten may still be in them."""
         with self.store.read() as session:
+            # Only these: somebody else may forget while this purge runs, and their mark must outlive it.
             marks = session.blobs(self.record.campaign, ERASING)
-        if not marks:
-            return
-        try:
-            self.store.purge(_PATIENCE)
+        if marks:
+            self.store.purge(timeout)
             with self.store.write() as session:
                 session.delete_blobs(self.record.campaign, marks)
-        except StoreError:
-            return  # status() says so, and the next one who opens the campaign tries again

@@ -3,88 +3,141 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
 
+from tensorucb.arrays import F64, I64
 from tensorucb.campaign._ask import round_id
-from tensorucb.campaign._catalogue import Context, check_sizes, read_context, with_strategy
+from tensorucb.campaign._catalogue import Catalogue, Context, by_text, check_sizes, read_context, with_strategy
 from tensorucb.campaign._handle import Handle, View
-from tensorucb.campaign._responses import Batch, read_responses
-from tensorucb.campaign._world import World
-from tensorucb.checks import check_id, is_missing, plain
+from tensorucb.campaign._network import Network
+from tensorucb.campaign._resolve import UNKNOWN, Resolved, resolve
+from tensorucb.campaign._responses import Batch, as_list, read_responses, text_places, whole, written
+from tensorucb.checks import check_choice, check_id, is_missing, shown
 from tensorucb.errors import InputError
+from tensorucb.moments import duration
 from tensorucb.store._protocol import CampaignRecord, EdgeResponses, RoundRecord
+
+_LOG = "a log of purchases"
+_NOBODY = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class HistoryReport:
-    """What an import brought: rounds and responses that are new, and rounds that had been imported before."""
+    """What an import brought.
+
+    Attributes
+    ----------
+    rounds, responses
+        Past rounds that are new, and the responses in them.
+    known_rounds
+        Past rounds that had been imported before; they changed nothing.
+    unknown
+        Rows that name a user or an edge that is not in the network, left out with ``unknown="skip"``.
+    other
+        Rows of a log whose product is not in the catalogue.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph, create_campaign
+    >>> from tensorucb.policies import HighDegree
+    >>> graph = Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
+    >>> campaign = create_campaign(
+    ...     "spring", graph=graph, policy=HighDegree(), products={"tea": [1.0]}, storage="memory://"
+    ... )
+    >>> log = {"user": ["ann", "bob"], "item": ["tea", "tea"], "time": [0, 3600]}
+    >>> campaign.import_history(log, window="1d").responses
+    3
+    """
 
     rounds: int
     responses: int
     known_rounds: int
+    unknown: int = 0
+    other: int = 0
 
 
 @dataclass(frozen=True)
 class _PastRound:
-    """One past round: its context, responses, a hash of the caller's label and context, and one of it all."""
+    """One past round: its context, responses, a hash of the caller's label and context, and one of it all.
+
+    ``span`` is from when to when the purchases of a log were made.
+    """
 
     context: Context
     rows: EdgeResponses
     label: str
     fingerprint: str
+    span: tuple[float, float] | None = None
 
 
-def import_history(handle: Handle, responses: Any, product: Any = None) -> HistoryReport:
-    """Learn from past campaigns, before everything else in the order of learning.
+@dataclass(frozen=True)
+class _Past:
+    """Past rounds, and how many rows of the caller's were left out."""
 
-    Parameters
-    ----------
-    handle
-        The campaign.
-    responses
-        Edge responses as ``tell`` takes them, with a field ``product`` (an id of the catalogue) unless the argument is
-        given, optionally a field ``strategy`` (an id of that catalogue), and a field ``round`` that tells past rounds
-        of one product apart. Only the edges told are learned, since silence need not have been a "no".
-    product
-        The product of all rows, as ``ask`` takes it: an id or features, alone or with a strategy.
+    rounds: list[_PastRound]
+    unknown: int = 0
+    other: int = 0
 
-    Returns
-    -------
-    HistoryReport
-        Importing the same again changes nothing.
-    """
+
+def import_history(
+    handle: Handle, responses: Any, product: Any, window: Any, unknown: str, columns: Any
+) -> HistoryReport:
+    """Learn from past campaigns, before everything else in the order of learning; see `Campaign.import_history`."""
+    check_choice("unknown", unknown, UNKNOWN)
+    limit = handle.record.settings["window"] if window is None else duration("window", window)
+
+    def read(view: View) -> _Past:
+        found = resolve(view.network, batch, unknown)
+        if batch.nodes.rows.size:
+            return _from_log(view, batch, found, product, limit)
+        return _from_edges(view, batch, found, product)
+
     with handle.read() as view:
-        strings = view.world.strings
-    batch = read_responses(responses, strings=strings)
-    if batch.nodes.rows.size:
-        raise InputError(f"history must be edge responses; row {batch.nodes.rows[0]} is a node event.")
+        batch = read_responses(responses, strings=view.network.strings, columns=columns)
+        if batch.nodes.rows.size and batch.edges.rows.size:
+            raise InputError(
+                f"history must be edge responses or a log of purchases; row {batch.edges.rows[0]} is the one and row "
+                f"{batch.nodes.rows[0]} the other. Import them one after the other."
+            )
+        if product is None and batch.length and "product" not in batch.extra:
+            raise InputError(
+                "history needs a field 'product' (or 'item') with ids of the catalogue. "
+                "Say which column it is with columns={'product': 'NAME'}."
+            )
+        # All that needs no lock is done before others have to wait.
+        seen, past = view.ledger.seq, read(view)
     now = handle.clock()
     with handle.change(now) as view:
-        return _write(view, handle.record, _past_rounds(view, batch, product), now)
+        if view.ledger.seq != seen:
+            past = read(view)
+        return _write(view, handle.record, past, now)
 
 
-def _past_rounds(view: View, batch: Batch, product: Any) -> list[_PastRound]:
-    world, edges = view.world, batch.edges
-    if product is None and "product" not in batch.extra:
-        raise InputError("history needs a field 'product' with ids of the catalogue, or the argument product.")
-    s, t = world.known(edges.sources, edges.rows, "source"), world.known(edges.targets, edges.rows, "target")
-    numbers = world.edges(s, t, edges.rows)
-    nothing: list[Any] = [None] * s.size
-    labels = [_label(row, value) for row, value in enumerate(batch.extra.get("round", nothing))]
-    products = nothing
-    if product is None:
-        products = [check_id(f"product in row {row}", _whole(v)) for row, v in enumerate(batch.extra["product"])]
+def _past_round(context: Context, label: Any, rows: EdgeResponses, span: Any = None) -> _PastRound:
+    vectors = context.to_payload()["vectors"]
+    text = [str(label), repr(vectors), rows.sources.tolist(), rows.targets.tolist(), rows.outcomes.tolist()]
+    digest = hashlib.sha256(repr(text).encode()).hexdigest()
+    mark = hashlib.sha256(repr(text[:2]).encode()).hexdigest()
+    return _PastRound(context, rows, mark, f"history:{digest}", span)
+
+
+def _from_edges(view: View, batch: Batch, found: Resolved, product: Any) -> _Past:
+    """Past rounds that were told by edge, one for each product, strategy and label."""
+    at = found.edges.rows.tolist()
+    nothing: list[Any] = [None] * len(at)
+    labels = [_label(row, value) for row, value in _values(batch, "round", at)] or nothing
     catalogues = view.catalogues()
+    products = nothing if product is not None else _entries(batch, "product", at, catalogues[0])
     strategies = nothing
     if "strategy" in batch.extra and catalogues[1].ids:
         if isinstance(product, list | tuple):
             raise InputError("history has a field 'strategy', so the argument product must be an id alone.")
-        given = enumerate(batch.extra["strategy"])
-        strategies = [check_id(f"strategy in row {row}", _whole(v)) for row, v in given]
+        strategies = _entries(batch, "strategy", at, catalogues[1])
     groups: dict[tuple[Any, Any, Any], list[int]] = {}
     for i, key in enumerate(zip(products, strategies, labels, strict=True)):
         groups.setdefault(key, []).append(i)
@@ -95,19 +148,68 @@ def _past_rounds(view: View, batch: Batch, product: Any) -> list[_PastRound]:
         if strategy is not None:
             context = with_strategy(context, strategy, catalogues[1])
         check_sizes(view.ledger, catalogues, [vector.size for vector in context.vectors])
-        rows = _distinct(world, batch, s, t, numbers, np.array(members, dtype=np.int64))
-        vectors = context.to_payload()["vectors"]
-        text = [str(label), repr(vectors), rows.sources.tolist(), rows.targets.tolist(), rows.outcomes.tolist()]
-        digest = hashlib.sha256(repr(text).encode()).hexdigest()
-        mark = hashlib.sha256(repr(text[:2]).encode()).hexdigest()
-        past.append(_PastRound(context, rows, mark, f"history:{digest}"))
-    return past
+        rows = _distinct(view.network, found.take(np.array(members, dtype=np.int64), _NOBODY))
+        past.append(_past_round(context, label, rows))
+    return _Past(past, found.unknown)
 
 
-def _whole(value: Any) -> Any:
-    # A column of numbers with a gap comes as floats.
-    value = plain(value)
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+def _values(batch: Batch, name: str, rows: list[int]) -> list[tuple[int, Any]]:
+    """Rows and values of a column; nothing if it did not come."""
+    values = as_list(batch.extra[name]) if name in batch.extra else []
+    return [(row, values[row]) for row in rows] if values else []
+
+
+def _entries(batch: Batch, name: str, rows: list[int], catalogue: Catalogue) -> list[int | str]:
+    """Ids of a catalogue; a file of text holds them as they are written."""
+    ids = [check_id(f"{name} in row {row}", whole(value)) for row, value in _values(batch, name, rows)]
+    texts = by_text(catalogue.ids)
+    return [texts.get(str(entry), entry) for entry in ids] if batch.text else ids
+
+
+def _from_log(view: View, batch: Batch, found: Resolved, product: Any, window: float | None) -> _Past:
+    """Past rounds from who bought what when: one for each product, whose buyers are the ones who were contacted.
+
+    Each buyer showed the product to those followers who had not bought it yet. A follower who bought it within the
+    window responded, all others did not (`tensorucb.truth.activations`).
+    """
+    # The truth's kernels take a while to load, and most processes never need them.
+    from tensorucb.truth import activations
+
+    catalogues, network = view.catalogues(), view.network
+    if product is None:
+        texts = by_text(catalogues[0].ids)
+        codes = text_places(written("product", batch.extra["product"]), list(texts))[found.nodes.rows]
+        ids = list(texts.values())
+        contexts = {place: ids[place] for place in np.unique(codes[codes >= 0]).tolist()}
+    else:
+        codes, contexts = np.zeros(found.users.size, dtype=np.int64), {0: product}
+    kept = codes >= 0
+    users, items, times = found.users[kept], codes[kept], found.nodes.times[kept]
+    other = found.users.size - users.size
+    if not users.size:
+        return _Past([], found.unknown, other)
+    trials = activations(network.graph, users, items, times, window)
+    order, (first, last) = np.argsort(trials.items, kind="stable"), _spans(items, times)
+    past = []
+    for place, entry in contexts.items():
+        context = read_context(entry, *catalogues)
+        check_sizes(view.ledger, catalogues, [vector.size for vector in context.vectors])
+        start, stop = np.searchsorted(trials.items, (place, place + 1), sorter=order).tolist()
+        edges, nothing = trials.edges[order[start:stop]], np.full(stop - start, np.nan)
+        ends = network.keys[network.graph.sources[edges]], network.keys[network.graph.targets[edges]]
+        outcomes = trials.successes[order[start:stop]].astype(np.float64)
+        rows = EdgeResponses(*ends, outcomes, nothing, [None] * edges.size)
+        if edges.size:
+            past.append(_past_round(context, _LOG, rows, (float(first[place]), float(last[place]))))
+    return _Past(past, found.unknown, other)
+
+
+def _spans(items: I64, times: F64) -> tuple[F64, F64]:
+    """The first and the last time of each item."""
+    first, last = np.full(items.max() + 1, np.inf), np.full(items.max() + 1, -np.inf)
+    np.minimum.at(first, items, times)
+    np.maximum.at(last, items, times)
+    return first, last
 
 
 def _label(row: int, value: Any) -> int | str | None:
@@ -116,29 +218,30 @@ def _label(row: int, value: Any) -> int | str | None:
         return None
     if isinstance(value, date | np.datetime64):
         return str(value)
-    return check_id(f"round in row {row}", _whole(value))
+    return check_id(f"round in row {row}", whole(value))
 
 
-def _distinct(world: World, batch: Batch, s: Any, t: Any, edges: Any, at: Any) -> EdgeResponses:
-    s, t = s[at], t[at]
-    _, index, inverse = np.unique(edges[at], return_index=True, return_inverse=True)
-    outcomes = batch.edges.outcomes[at]
+def _distinct(network: Network, found: Resolved) -> EdgeResponses:
+    """The responses of one past round, by edge; a repeated one must tell the same."""
+    _, index, inverse = np.unique(found.numbers, return_index=True, return_inverse=True)
+    outcomes, rows = found.edges.outcomes, found.edges.rows
     differs = np.flatnonzero(outcomes != outcomes[index[inverse]])
     if differs.size:
-        i = int(differs[0])
-        rows = batch.edges.rows[at[index[inverse[i]]]], batch.edges.rows[at[i]]
+        i, first = int(differs[0]), int(index[inverse[differs[0]]])
         raise InputError(
-            f"rows {rows[0]} and {rows[1]} tell outcomes {outcomes[index[inverse[i]]]:g} and {outcomes[i]:g} of one "
-            "edge. If they belong to different past rounds, add a field 'round'."
+            f"rows {rows[first]} and {rows[i]} tell outcomes {outcomes[first]:g} and {outcomes[i]:g} of one edge. If "
+            "they belong to different past rounds, add a field 'round'."
         )
     # Event ids stay behind: old logs number their events in their own way.
-    return EdgeResponses(
-        world.keys[s[index]], world.keys[t[index]], outcomes[index], batch.edges.times[at[index]], [None] * index.size
-    )
+    ends = network.keys[found.sources[index]], network.keys[found.targets[index]]
+    return EdgeResponses(*ends, outcomes[index], found.edges.times[index], [None] * index.size)
 
 
-def _write(view: View, campaign: CampaignRecord, past: list[_PastRound], now: float) -> HistoryReport:
-    new = [p for p in past if not _known(view, p)]
+def _write(view: View, campaign: CampaignRecord, past: _Past, now: float) -> HistoryReport:
+    labelled: dict[str | None, list[RoundRecord]] = {}
+    for record in view.ledger.rounds.values():
+        labelled.setdefault(record.payload.get("label"), []).append(record)
+    new = [p for p in past.rounds if not _known(view, p, labelled.get(p.label, []))]
     responses = sum(int(p.rows.sources.size) for p in new)
     if new:
         payload = {"rounds": len(new), "responses": responses}
@@ -149,20 +252,31 @@ def _write(view: View, campaign: CampaignRecord, past: list[_PastRound], now: fl
             record = RoundRecord(at, identifier, "closed", now, None, now, seq, p.fingerprint, _payload(p))
             view.session.put_round(view.number, record)
             view.session.add_edge_responses(view.number, at, p.rows, seq)
-    return HistoryReport(len(new), responses, len(past) - len(new))
+    return HistoryReport(len(new), responses, len(past.rounds) - len(new), past.unknown, past.other)
 
 
-def _known(view: View, past: _PastRound) -> bool:
+def _known(view: View, past: _PastRound, labelled: Sequence[RoundRecord]) -> bool:
     """Whether this round was imported before; since then somebody may have been forgotten, and be gone from both."""
     if view.session.round_by_request(view.number, past.fingerprint) is not None:
         return True
-    for record in view.ledger.rounds.values():
-        if record.payload.get("label") == past.label:
-            held = view.session.edge_responses(view.number, record.number)
-            columns = ("sources", "targets", "outcomes")
-            if all(np.array_equal(getattr(held, name), getattr(past.rows, name)) for name in columns):
-                return True
+    for record in labelled:
+        held = view.session.edge_responses(view.number, record.number)
+        columns = ("sources", "targets", "outcomes")
+        if all(np.array_equal(getattr(held, name), getattr(past.rows, name)) for name in columns):
+            return True
+        _refuse_overlap(past, record.payload.get("span"))
     return False
+
+
+def _refuse_overlap(past: _PastRound, before: Sequence[float] | None) -> None:
+    """A log that has grown holds the old purchases once more, and they would count twice."""
+    if before is None or past.span is None or past.span[0] > before[1] or past.span[1] < before[0]:
+        return
+    start, stop = (datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M:%S") for moment in before)
+    raise InputError(
+        f"purchases of product {shown(past.context.product)} from {start} to {stop} UTC were imported before, and this "
+        "log has others of that time. Nothing was imported, since they would count twice. Import only rows after that."
+    )
 
 
 def _payload(past: _PastRound) -> dict[str, Any]:
@@ -181,4 +295,5 @@ def _payload(past: _PastRound) -> dict[str, Any]:
         "learn": "told",
         "label": past.label,
         "excluded": {},
+        **({} if past.span is None else {"span": past.span}),
     }

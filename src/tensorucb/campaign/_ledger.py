@@ -10,8 +10,12 @@ import hashlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from tensorucb.store._protocol import RoundRecord, Session
+from tensorucb.store._protocol import RoundRecord
+
+if TYPE_CHECKING:
+    from tensorucb.store._session import Session
 
 Pair = tuple[int, int]
 """A round's number and its revision, which stands for what the round taught at that moment."""
@@ -32,7 +36,7 @@ def link(before: str, pair: Pair) -> str:
 
 @dataclass
 class Ledger:
-    """Rounds by number, the log's last event seen, the revision of the world, and who was told what last.
+    """Rounds by number, the log's last event seen, the revision of the network, and who was told what last.
 
     ``unlearned`` holds the rounds that this object could not learn and has yet to report to the log, with the reason.
     """

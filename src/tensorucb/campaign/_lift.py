@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tensorucb.arrays import F64
 from tensorucb.campaign._handle import Handle, View
+from tensorucb.campaign._told import in_window
 from tensorucb.errors import StateError
 from tensorucb.graph import Graph
 from tensorucb.store._protocol import RoundRecord
@@ -46,12 +47,11 @@ class Lift:
     The interval holds every effect that the draw of the hold-outs does not contradict. For an assumed effect, the
     responses that it would explain are taken away from the contacted users; what is left must look the same however
     the hold-outs were drawn. They are drawn again 1,999 times in each round, and the effect is kept if the observed
-    difference, divided by its standard deviation, is not among the most extreme 5 % on either side. So the draw within
-    each round is the only source of chance that is needed: no normal approximation, no assumption about how followers
-    of one user or of one product resemble each other, and no least number of rounds. Where contact changes nothing,
-    the interval covers 0 with a probability of at least ``level``, exactly. The same holds for an effect that adds the
-    same rate everywhere, and about so for effects that differ between followers. With very few possible draws (one
-    round, one user held out of five) nothing can be excluded; the ends are then -1 and 1.
+    difference, divided by its standard deviation, is not among the most extreme 5 % on either side. That needs no
+    normal approximation, no assumption about how followers resemble each other, and no least number of rounds. Where
+    contact changes nothing, the interval covers 0 with a probability of at least ``level``, exactly; so it does for an
+    effect that adds the same rate everywhere, and about so for effects that differ between followers. With very few
+    possible draws (one round, one user held out of five) nothing can be excluded; the ends are then -1 and 1.
 
     Attributes
     ----------
@@ -65,6 +65,13 @@ class Lift:
         Ends of its interval at ``level``.
     rounds
         Rounds in which both arms have followers.
+
+    Examples
+    --------
+    >>> from tensorucb.campaign import Lift
+    >>> lift = Lift(0.15, 0.05, 900, 300, difference=0.10, low=0.07, high=0.13, rounds=20)
+    >>> f"{lift.difference:+.0%} ({lift.low:+.0%} to {lift.high:+.0%})"
+    '+10% (+7% to +13%)'
     """
 
     contacted_rate: float
@@ -76,6 +83,13 @@ class Lift:
     high: float
     rounds: int
     level: float = _LEVEL
+
+    def __repr__(self) -> str:
+        return (
+            f"Lift({100 * self.difference:+.2f} points, {self.level:.0%} between {100 * self.low:+.2f} and "
+            f"{100 * self.high:+.2f}: {self.contacted_rate:.2%} of {self.contacted_followers:,} followers of contacted "
+            f"users, {self.held_out_rate:.2%} of {self.held_out_followers:,} of held-out users, {self.rounds} rounds)"
+        )
 
 
 @dataclass(frozen=True)
@@ -98,14 +112,8 @@ def draw_of(
 ) -> Draw:
     """Count the followers of the drawn users.
 
-    Parameters
-    ----------
-    chosen, drawn, held_out
-        Rows of all chosen users, of those who could have been held out, and of those who were.
-    acted
-        For each user, whether they acted.
-    edges
-        For each edge, whether it counts; by default all do.
+    ``chosen``, ``drawn`` and ``held_out`` are rows of all chosen users, of those who could have been held out, and of
+    those who were. ``acted`` says it for each user, ``edges`` for each edge whether it counts (by default all do).
     """
     out = graph.out_edges(chosen)
     out = out if edges is None else out[edges[out]]
@@ -121,8 +129,8 @@ def draw_of(
 
 def compare_arms(rounds: Sequence[Draw], rng: np.random.Generator, *, level: float = _LEVEL) -> Lift:
     """The difference between the arms, and its interval by drawing the hold-outs again."""
-    followers = np.array([_by_arm(draw.followers, draw) for draw in rounds]).reshape(-1, 2)
-    responders = np.array([_by_arm(draw.responders, draw) for draw in rounds]).reshape(-1, 2)
+    arms = np.array([[_by_arm(draw.followers, draw), _by_arm(draw.responders, draw)] for draw in rounds])
+    followers, responders = arms.reshape(-1, 2, 2).transpose(1, 0, 2)
     both = followers.all(axis=1)
     if not both.any():
         raise StateError("one of the groups has no followers of its own yet, so there is nothing to compare.")
@@ -200,26 +208,31 @@ def _statistic(sums: F64, effect: float) -> F64:
 def lift(handle: Handle) -> Lift:
     """Compare response rates of followers of contacted and of held-out users."""
     with handle.read() as view:
-        rounds = [r for r in view.ledger.rounds.values() if r.payload["holdout"] and r.status != "cancelled"]
-        if not rounds:
-            raise StateError("no round has a hold-out; open rounds with ask(…, holdout=0.2) to measure the lift.")
-        heard = [_draw(view, record) for record in rounds]
+        return lift_of(view, int(handle.record.settings["seed"]))
+
+
+def lift_of(view: View, seed: int) -> Lift:
+    """The same of a campaign as a session shows it; ``seed`` is the campaign's."""
+    rounds = [r for r in view.ledger.rounds.values() if r.payload["holdout"] and r.status != "cancelled"]
+    if not rounds:
+        raise StateError("no round has a hold-out; open rounds with ask(…, holdout=0.2) to measure the lift.")
+    heard = [_draw(view, record) for record in rounds]
     if not any(events for events, _ in heard):
         raise StateError(
             "the lift needs node events (user, time) of the followers of contacted and held-out users; none were told. "
             "Edge responses say nothing about those who were held out."
         )
     counted = [draw for record, (events, draw) in zip(rounds, heard, strict=True) if events or record.status != "open"]
-    return compare_arms(counted, np.random.default_rng([int(handle.record.settings["seed"]), _STREAM]))
+    return compare_arms(counted, np.random.default_rng([seed, _STREAM]))
 
 
 def _draw(view: View, record: RoundRecord) -> tuple[int, Draw]:
     """How many node events a round has, and its arms."""
-    payload, world, told = record.payload, view.world, view.told(record.number)
-    acted = np.zeros(world.graph.n_nodes, dtype=np.bool_)
-    acted[told.users[told.in_window(record)]] = True
+    payload, network, told = record.payload, view.network, view.told(record.number)
+    acted = np.zeros(network.graph.n_nodes, dtype=np.bool_)
+    acted[told.users[in_window(told.times, record.opened, payload["window"])]] = True
     # Rounds of older versions do not say who was demanded.
     demanded = payload.get("must_include", [])
     drawn = [key for key in payload["seeds"] if key not in demanded]
-    seeds, free, held = (world.rows(keys) for keys in (payload["seeds"], drawn, payload["holdout"]))
-    return told.users.size, draw_of(world.graph, seeds, free, held, acted, edges=world.born <= record.number)
+    seeds, free, held = (network.rows(keys) for keys in (payload["seeds"], drawn, payload["holdout"]))
+    return told.users.size, draw_of(network.graph, seeds, free, held, acted, edges=network.born <= record.number)

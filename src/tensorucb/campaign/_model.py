@@ -10,19 +10,19 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tensorucb.campaign._fold import Fold, pairs_of
-from tensorucb.campaign._ledger import Ledger, Pair
+from tensorucb.campaign._ledger import Pair
+from tensorucb.campaign._network import Network, unseal
 from tensorucb.campaign._policy import state_hash
-from tensorucb.campaign._world import World, unseal
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.policies import Policy
-from tensorucb.store._protocol import RoundRecord, Session
+from tensorucb.store._protocol import RoundRecord
 
 if TYPE_CHECKING:
     from tensorucb.campaign._handle import View
+    from tensorucb.store._session import Session
 
 SNAPSHOTS = "snapshot-"
 SERVED = "served"
@@ -38,41 +38,29 @@ IN_ASK, IN_CLOSE = 1_200, 8_000
 
 
 class DamagedSnapshotWarning(RuntimeWarning):
-    """A stored snapshot is damaged; the model was learned again from the log instead."""
+    """A stored snapshot is damaged; the model was learned again from the log instead.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from tensorucb.campaign import DamagedSnapshotWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", DamagedSnapshotWarning)  # stop instead of learning again from the log
+    """
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """A snapshot to be stored: its blob's name and bytes."""
-
-    name: str
-    data: bytes
+Snapshot = tuple[str, bytes]
+"""A snapshot to be stored: its blob's name and bytes."""
 
 
 class Model:
-    """A policy with what it learned from the log.
+    """A policy with what it learned from the log; it is bound again whenever learning starts again.
 
-    Parameters
-    ----------
-    policy
-        The policy; bound again whenever learning starts again.
-    another
-        Makes a second policy like it, for the second fold.
-    spec
-        The policy's type and arguments, part of what snapshots depend on.
-    seed
-        The campaign's seed.
-    every
-        A snapshot is due whenever the number of learned rounds passes a multiple of this.
+    ``another`` makes a second policy like it, for the second fold. ``spec`` (type and arguments) and ``seed`` are part
+    of what snapshots depend on. A snapshot is due whenever the number of learned rounds passes a multiple of ``every``.
 
-    Attributes
-    ----------
-    damaged
-        Names of stored snapshots that cannot be read.
-    served
-        The name of the last snapshot of the fold that answers.
-    replayed
-        How many rounds the last `sync` learned.
+    ``damaged`` names stored snapshots that cannot be read, ``served`` the last snapshot of the fold that answers, and
+    ``replayed`` says how many rounds the last `sync` learned.
     """
 
     def __init__(
@@ -99,15 +87,15 @@ class Model:
 
     def hashes(self, view: View) -> list[str]:
         """Hashes of all lengths of the order of learning as it is now."""
-        return view.ledger.hashes(f"{self._spec}|{self._seed}|{view.world.revision}")
+        return view.ledger.hashes(f"{self._spec}|{self._seed}|{view.network.revision}")
 
-    def serves(self, world: World) -> bool:
+    def serves(self, network: Network) -> bool:
         """Whether it can answer for this network without learning first."""
-        return _bound(self._serving, world) and self._serving.complete
+        return self._serving.bound(network) and self._serving.complete
 
     def behind(self, view: View) -> int:
         """How many rounds the answering policy has not learned as they are now."""
-        if not _bound(self._serving, view.world):
+        if not self._serving.bound(view.network):
             return view.ledger.unlike(())
         current = self._serving.hash == self.hashes(view)[-1]
         return 0 if current else view.ledger.unlike(self._serving.pairs)
@@ -115,33 +103,25 @@ class Model:
     def sync(self, view: View, *, budget: int | None = None, snapshots: bool = True) -> list[Snapshot]:
         """Learn what is new, and again what has changed; returns the snapshots worth storing.
 
-        Parameters
-        ----------
-        view
-            The campaign as it is now.
-        budget
-            How much to learn at most, if there is much to learn and an older model can answer meanwhile. None: learn
-            to the end.
-        snapshots
-            Whether stored snapshots may be used.
+        ``budget`` is how much to learn at most, if there is much to learn and an older model can answer meanwhile;
+        None: learn to the end. ``snapshots`` says whether stored ones may be used. See "Two folds" in docs/design.md.
         """
-        self.replayed, serving, world, ledger = 0, self._serving, view.world, view.ledger
-        wanted, new = self.hashes(view), not _bound(serving, world)
+        self.replayed, serving, network, ledger = 0, self._serving, view.network, view.ledger
+        wanted, new = self.hashes(view), not serving.bound(network)
         if new:
             self._building = None
         elif serving.complete and serving.hash == wanted[-1]:
             return []
-        folds = [fold for fold in (serving, self._building) if fold is not None and _current(fold, world, wanted)]
         names = self._valid(view, wanted) if snapshots else []
-        best = max(folds, key=lambda fold: len(fold.pairs), default=None)
+        best = max(self._usable(network, wanted), key=lambda fold: len(fold.pairs), default=None)
         start = max(len(best.pairs) if best else 0, _count(names[0]) if names else 0)
-        much = not self._little(world, ledger.to_learn(start))
-        if budget is not None and much and (self.serves(world) or self._restored(view)):
-            if _current(serving, world, wanted) and len(serving.pairs) >= start:
-                return self._forward(view, self._slice(world, ledger.to_learn(len(serving.pairs)), budget))
+        much = not self._little(network, ledger.to_learn(start))
+        if budget is not None and much and (self.serves(network) or self._restored(view)):
+            if serving.current(network, wanted) and len(serving.pairs) >= start:
+                return self._forward(view, self._slice(network, ledger.to_learn(len(serving.pairs)), budget))
             due = self._beside(view, names, _AT_ONCE if new else budget)
             building = self._building
-            if new and building is not None and _current(building, world, self.hashes(view)):
+            if new and building is not None and building.current(network, self.hashes(view)):
                 # This process may end after its first call, and its work must not be lost.
                 due.append(self._snapshot(building, view))
             return due
@@ -154,17 +134,19 @@ class Model:
 
     def lag(self, view: View) -> int:
         """How many rounds the next ask would not have learned as they are now."""
-        world, ledger = view.world, view.ledger
-        wanted = self.hashes(view)
+        network, wanted = view.network, self.hashes(view)
         counts = [_count(name) for name in self._valid(view, wanted)[:1]]
-        folds = (self._serving, self._building)
-        counts += [len(f.pairs) for f in folds if f is not None and _current(f, world, wanted)]
-        if self._little(world, ledger.to_learn(max(counts, default=0))):
+        counts += [len(fold.pairs) for fold in self._usable(network, wanted)]
+        if self._little(network, view.ledger.to_learn(max(counts, default=0))):
             return 0
-        if self.serves(world):
+        if self.serves(network):
             return self.behind(view)
         name = self._served_name(view)
-        return ledger.unlike(pairs_of(view.session.blob(view.number, name) or b"")) if name else 0
+        return view.ledger.unlike(pairs_of(view.session.blob(view.number, name) or b"")) if name else 0
+
+    def _usable(self, network: Network, wanted: Sequence[str]) -> list[Fold]:
+        """The folds that have learned the first rounds of the log as they are now."""
+        return [fold for fold in (self._serving, self._building) if fold is not None and fold.current(network, wanted)]
 
     def _forward(self, view: View, records: Sequence[RoundRecord]) -> list[Snapshot]:
         """Learn more rounds in the fold that answers."""
@@ -174,28 +156,28 @@ class Model:
 
     def _beside(self, view: View, names: Sequence[str], budget: int) -> list[Snapshot]:
         """The past has changed: learn some new rounds in the fold that answers, some of the past in the second."""
-        world, ledger = view.world, view.ledger
+        network, ledger = view.network, view.ledger
         serving, building = self._serving, self._building
-        due = self._learn(serving, view, self._slice(world, _following(serving, ledger), budget))
-        if building is None or not _bound(building, world) or (names and _count(names[0]) > len(building.pairs)):
+        due = self._learn(serving, view, self._slice(network, serving.following(ledger), budget))
+        if building is None or not building.bound(network) or (names and _count(names[0]) > len(building.pairs)):
             building = self._building = Fold(self._another(), self._seed)
             self._resume(building, view, names)
-        due += self._learn(building, view, self._slice(world, _following(building, ledger), budget))
-        if not _following(building, ledger):
+        due += self._learn(building, view, self._slice(network, building.following(ledger), budget))
+        if not building.following(ledger):
             serving.take_over(building)
             self._building = None
             due.append(self._snapshot(serving, view))
         return due
 
-    def _little(self, world: World, records: Sequence[RoundRecord]) -> bool:
+    def _little(self, network: Network, records: Sequence[RoundRecord]) -> bool:
         """Whether so much may be learned within one call."""
-        return len(records) <= 2 * self._every or len(self._slice(world, records, _AT_ONCE)) == len(records)
+        return len(records) <= 2 * self._every or len(self._slice(network, records, _AT_ONCE)) == len(records)
 
-    def _slice(self, world: World, records: Sequence[RoundRecord], budget: int) -> Sequence[RoundRecord]:
+    def _slice(self, network: Network, records: Sequence[RoundRecord], budget: int) -> Sequence[RoundRecord]:
         """The first rounds, at least one, up to an amount of work."""
         spent = 0
         for count, record in enumerate(records):
-            degrees = world.graph.out_degree[world.rows(record.payload["contacted"])]
+            degrees = network.graph.out_degree[network.rows(record.payload["contacted"])]
             spent += _ROUND + int(degrees.sum())
             if spent > budget:
                 return records[: max(count, 1)]
@@ -205,7 +187,7 @@ class Model:
         """Learn rounds, with a stop at each count that deserves a snapshot."""
         started, due, first = time.perf_counter(), [], len(fold.pairs)
         self.replayed += len(records)
-        stops = self._stops(first, first + len(_following(fold, view.ledger)))
+        stops = self._stops(first, first + len(fold.following(view.ledger)))
         done = 0
         for stop in [*(count - first for count in stops if count - first < len(records)), len(records)]:
             fold.learn(view, records[done:stop])
@@ -220,7 +202,7 @@ class Model:
 
     def _keeps(self, fold: Fold, view: View) -> bool:
         """Whether a snapshot of this fold is of use: a changed past is worth it only for the fold that answers."""
-        return fold is self._serving or _current(fold, view.world, self.hashes(view))
+        return fold is self._serving or fold.current(view.network, self.hashes(view))
 
     def _stops(self, first: int, last: int) -> list[int]:
         """Which counts in (first, last] deserve a snapshot: those that would outlive `prunable` at the end."""
@@ -236,11 +218,10 @@ class Model:
 
     def _resume(self, fold: Fold, view: View, names: Sequence[str]) -> None:
         """Begin again, from the newest of these snapshots that can be read, or from nothing."""
-        wanted = self.hashes(view)
-        fold.begin(view.world, wanted[0])
+        fold.begin(view.network, self.hashes(view)[0])
         for name in names:
             pairs = [(record.number, record.revision) for record in view.ledger.to_learn()[: _count(name)]]
-            if self._read(fold, view, name, wanted, pairs):
+            if self._read(fold, view, name, pairs):
                 return
 
     def _served_name(self, view: View) -> str:
@@ -250,36 +231,30 @@ class Model:
 
     def _restored(self, view: View) -> bool:
         """Whether a model that answered others can answer now."""
-        name, wanted = self._served_name(view), self.hashes(view)
+        name = self._served_name(view)
         if not name:
             return False
-        self._serving.begin(view.world, wanted[0])
-        self._serving.complete = self._read(self._serving, view, name, wanted, None)
+        self._serving.begin(view.network, self.hashes(view)[0])
+        self._serving.complete = self._read(self._serving, view, name, None)
         return self._serving.complete
 
-    def _read(
-        self,
-        fold: Fold,
-        view: View,
-        name: str,
-        wanted: Sequence[str],
-        pairs: list[Pair] | None,
-    ) -> bool:
+    def _read(self, fold: Fold, view: View, name: str, pairs: list[Pair] | None) -> bool:
+        """Whether the fold could go on from this snapshot; if not, it has begun again with nothing."""
         try:
-            fold.from_blob(view.world, view.session.blob(view.number, name) or b"", name, name.rsplit("-", 1)[1], pairs)
+            fold.from_blob(view.network, view.session.blob(view.number, name) or b"", name, pairs)
         except (FileFormatError, InputError, KeyError, TypeError, ValueError) as error:
             self.damaged.add(name)
-            fold.begin(view.world, wanted[0])
+            fold.begin(view.network, self.hashes(view)[0])
             warnings.warn(f"{error} The model is learned again from the log.", DamagedSnapshotWarning, stacklevel=2)
             return False
         return True
 
     def _snapshot(self, fold: Fold, view: View) -> Snapshot:
-        data = fold.to_blob(view)
+        data = fold.to_blob(view)  # this may leave out rounds, so the name comes after it
         name = _name(len(fold.pairs), fold.hash)
         if fold is self._serving:
             self.served = name
-        return Snapshot(name, data)
+        return name, data
 
 
 def served_name(session: Session, campaign: int) -> str:
@@ -288,21 +263,6 @@ def served_name(session: Session, campaign: int) -> str:
         return str(unseal(session.blob(campaign, SERVED) or b"", SERVED, "the note of the served snapshot")[0]["name"])
     except FileFormatError:
         return ""
-
-
-def _bound(fold: Fold, world: World) -> bool:
-    return fold.world is not None and fold.world.revision == world.revision
-
-
-def _current(fold: Fold, world: World, wanted: Sequence[str]) -> bool:
-    """Whether the fold has learned the first rounds of the log as they are now."""
-    count = len(fold.pairs)
-    return _bound(fold, world) and count < len(wanted) and wanted[count] == fold.hash
-
-
-def _following(fold: Fold, ledger: Ledger) -> list[RoundRecord]:
-    """The rounds that come after those that the fold has learned, whatever has changed before."""
-    return ledger.to_learn(ledger.position(fold.last_place(ledger)))
 
 
 def _name(count: int, basis: str) -> str:

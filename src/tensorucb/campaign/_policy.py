@@ -15,12 +15,6 @@ from tensorucb.policies import Policy, PolicyState
 from tensorucb.policies._base import check_policy_object
 
 
-def _own_name(policy: object) -> str | None:
-    name = type(policy).__name__
-    ours = name in policies.__all__ and getattr(policies, name) is type(policy)
-    return name if ours else None
-
-
 def policy_spec(policy: Policy) -> dict[str, Any]:
     """The policy's type and arguments as JSON; a policy among the arguments is described in the same way.
 
@@ -28,19 +22,14 @@ def policy_spec(policy: Policy) -> dict[str, Any]:
     only be recognised by it.
     """
     check_policy_object("policy", policy)
-    name = _own_name(policy)
-    settings = getattr(policy, "settings", None)
-    arguments = dict(settings()) if callable(settings) else {}
-    if name is None:
-        return {"type": f"{type(policy).__module__}:{type(policy).__qualname__}", "own": False, "arguments": arguments}
+    kind, settings = type(policy), getattr(policy, "settings", None)
+    name, arguments = kind.__name__, dict(settings()) if callable(settings) else {}
+    if name not in policies.__all__ or getattr(policies, name) is not kind:
+        return {"type": f"{kind.__module__}:{kind.__qualname__}", "own": False, "arguments": arguments}
     inner = {key: policy_spec(value) for key in arguments if isinstance(value := getattr(policy, key, None), Policy)}
     foreign = [spec["type"] for spec in inner.values() if not spec["own"]]
     title = f"{name} around {', '.join(foreign)}" if foreign else name
     return {"type": title, "own": not foreign, "arguments": {**arguments, **inner}}
-
-
-def _is_spec(value: object) -> bool:
-    return isinstance(value, Mapping) and set(value) == {"type", "own", "arguments"}
 
 
 def build_policy(spec: Mapping[str, Any], given: Policy | None) -> Policy:
@@ -58,9 +47,10 @@ def build_policy(spec: Mapping[str, Any], given: Policy | None) -> Policy:
         raise StateError(
             f"the campaign's policy {spec['type']} is not of this package. Pass it again: load_campaign(…, policy=…)."
         )
-    arguments = {
-        name: build_policy(value, None) if _is_spec(value) else value for name, value in spec["arguments"].items()
-    }
+    arguments = dict(spec["arguments"])
+    for name, value in arguments.items():
+        if isinstance(value, Mapping) and set(value) == {"type", "own", "arguments"}:  # a policy inside the policy
+            arguments[name] = build_policy(value, None)
     built: Policy = getattr(policies, spec["type"])(**arguments)
     return built
 

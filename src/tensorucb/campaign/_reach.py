@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
-from tensorucb.campaign._forecast import Forecast, Outcome, Predictive, adapted_level, predict
-from tensorucb.campaign._told import responders
+from tensorucb.campaign._forecast import Forecast, Outcome, adapted_level, predict
+from tensorucb.campaign._told import responded
 from tensorucb.diffusion import simulate_gains
 from tensorucb.graph import Graph
 from tensorucb.store._protocol import RoundRecord
+from tensorucb.work import Engine
 
 if TYPE_CHECKING:
     from tensorucb.campaign._handle import View
@@ -56,6 +57,15 @@ class Reach:
     objective
         What is counted: ``direct`` or ``cascade``. None in rounds opened by an earlier release, which counted the
         contacted users as well and stated the interval of chance alone.
+
+    Examples
+    --------
+    >>> import tensorucb as tu
+    >>> graph = tu.Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
+    >>> campaign = tu.create_campaign("spring", graph=graph, storage="memory://")
+    >>> ask = campaign.ask(k=1)
+    >>> ask.reach.low <= ask.reach.mean <= ask.reach.high
+    True
     """
 
     mean: float
@@ -73,18 +83,10 @@ class Reach:
 class Outlook:
     """What is expected of a choice.
 
-    Attributes
-    ----------
-    reach
-        The number shown.
-    forecast
-        The policy's own, for later comparison with what was observed; None if the chosen have no followers.
-    probabilities
-        The policy's probabilities, corrected: those of the contacted users' followers sum to the expected number.
-    gains
-        What each seed adds to the expected number, in the given order.
-    factor
-        The correction: what the odds of every probability were multiplied by.
+    ``forecast`` is the policy's own number, for later comparison with what was observed; None if the chosen have no
+    followers. ``probabilities`` are the policy's, corrected: those of the contacted users' followers sum to the
+    expected number. ``gains`` is what each seed adds to it, in the given order. ``factor`` is the correction: what the
+    odds of every probability were multiplied by.
     """
 
     reach: Reach
@@ -120,7 +122,7 @@ class TrackRecord:
         counted = {}
         for record in closed:
             if record.payload.get("forecast") is not None:
-                key = (record.number, record.revision, view.world.revision)
+                key = (record.number, record.revision, view.network.revision)
                 counted[key] = self._counted.get(key) or _outcome(view, record)
         self._counted = counted
         keys = [key for record in closed for key in record.payload["contacted"]]
@@ -128,11 +130,22 @@ class TrackRecord:
 
 
 def _outcome(view: View, record: RoundRecord) -> Outcome:
-    payload, count = record.payload, responders(view.world, record, view.told(record.number))
-    shown = payload["reach"]
-    ours = payload["kind"] == "ask" and payload["objective"] == "direct"
-    covered = shown["low"] <= count <= shown["high"] if ours else None
+    payload, reach = record.payload, promised(record)
+    count = int(np.count_nonzero(responded(view.network, record, view.told(record.number))))
+    covered = None if reach is None else reach.low <= count <= reach.high
     return Outcome(Forecast(**payload["forecast"]), product_label(payload["product"]["vectors"]), count, covered)
+
+
+def promised(record: RoundRecord) -> Reach | None:
+    """What was promised of a round's responders; None if the promise was about something else, or there was none.
+
+    A cascade counts users who are not observed, a shadow round's expectation is about users who were not contacted,
+    rounds of the first release counted the contacted users too, and nothing is expected where nobody follows.
+    """
+    payload = record.payload
+    ours = payload["kind"] == "ask" and payload["objective"] == "direct"
+    ours = ours and payload.get("forecast") is not None
+    return Reach(**payload["reach"]) if ours else None
 
 
 def product_label(vectors: Any) -> str:
@@ -200,17 +213,12 @@ def foresee(
     tried: I64,
     product: str,
     rng: np.random.Generator,
+    engine: Engine | None = None,
 ) -> Outlook:
-    """What to expect if the users ``rows`` are contacted for a product.
+    """What to expect if the users ``rows`` are contacted for a product, given by its label.
 
-    Parameters
-    ----------
-    probabilities
-        The policy's for every edge, without exploration.
-    past, tried
-        The campaign's last rounds, and the rows of the users contacted in them.
-    product
-        Its label, see `product_label`.
+    ``probabilities`` are the policy's for every edge, without exploration; ``past`` are the campaign's last rounds, and
+    ``tried`` the rows of the users contacted in them.
     """
     audience = _Audience.of(graph, probabilities, rows)
     if audience.size == 0:
@@ -221,10 +229,14 @@ def foresee(
     factor = audience.factor(belief.mean)
     p = _corrected(probabilities, factor)
     if objective == "cascade":
-        reached = _cascades(graph, probabilities, rows, audience, belief, rng)
-        counts = reached.sum(axis=1)
-        low, high = np.quantile(counts, [(1.0 - _LEVEL) / 2.0, (1.0 + _LEVEL) / 2.0])
-        return Outlook(_reach(float(counts.mean()), low, high, objective), forecast, p, reached.mean(axis=0), factor)
+        # Users that each seed adds in simulated cascades, a tenth of them for each tenth of the belief.
+        runs, counts = _RUNS // _PARTS, belief.quantiles(_PARTS).tolist()
+        factors = map(audience.factor, counts)
+        parts = [simulate_gains(graph, _corrected(probabilities, f), rows, runs, rng, engine=engine) for f in factors]
+        reached = np.concatenate(parts)
+        totals = reached.sum(axis=1)
+        low, high = np.quantile(totals, [(1.0 - _LEVEL) / 2.0, (1.0 + _LEVEL) / 2.0])
+        return Outlook(_reach(float(totals.mean()), low, high, objective), forecast, p, reached.mean(axis=0), factor)
     low, high = belief.interval(adapted_level(past.outcomes, _LEVEL))
     return Outlook(_reach(belief.mean, low, high, objective), forecast, p, direct_gains(graph, p, rows), factor)
 
@@ -232,17 +244,6 @@ def foresee(
 def _reach(mean: float, low: float, high: float, objective: str) -> Reach:
     """The interval always holds the mean, which a rare large number moves further than the quantiles."""
     return Reach(mean, float(min(low, math.floor(mean))), float(max(high, math.ceil(mean))), objective=objective)
-
-
-def _cascades(
-    graph: Graph, probabilities: F64, rows: I64, audience: _Audience, belief: Predictive, rng: np.random.Generator
-) -> F64:
-    """(runs, seeds) users that each seed adds in simulated cascades, a tenth of them for each tenth of the belief."""
-    parts = [
-        simulate_gains(graph, _corrected(probabilities, audience.factor(count)), rows, _RUNS // _PARTS, rng)
-        for count in belief.quantiles(_PARTS).tolist()
-    ]
-    return np.concatenate(parts)
 
 
 def untouched(graph: Graph, probabilities: F64, rows: I64) -> F64:

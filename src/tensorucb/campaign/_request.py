@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import I64
-from tensorucb.campaign._catalogue import Catalogue, Context, read_context, read_shadow, read_strategies
-from tensorucb.campaign._credit import check_credit
-from tensorucb.campaign._world import World, as_id_array
+from tensorucb.campaign._catalogue import Catalogue, Context, read_contacts, read_context, read_strategies
+from tensorucb.campaign._defaults import with_defaults
+from tensorucb.campaign._network import Network, as_id_array
+from tensorucb.campaign._told import check_credit
 from tensorucb.checks import (
     check_choice,
     check_count,
@@ -24,11 +26,12 @@ from tensorucb.checks import (
     check_number,
     check_share,
     check_text,
+    refusal,
     shown,
 )
 from tensorucb.errors import InputError
 from tensorucb.graph._arguments import check_values
-from tensorucb.moments import check_moment, check_seconds
+from tensorucb.moments import check_moment, duration, is_moment
 from tensorucb.store._protocol import RoundRecord
 
 
@@ -36,7 +39,8 @@ from tensorucb.store._protocol import RoundRecord
 class Request:
     """The arguments of `Campaign.ask`: users as graph rows, and the campaign's settings for what was left out.
 
-    ``shadow_strategies`` are the places of the strategies, among those offered, that others gave to ``shadow``.
+    ``shadow_strategies`` and ``user_strategies`` are the places of the strategies, among those offered, that go to
+    ``shadow`` and to ``users``, the list that a person accepted.
     ``fingerprint`` is a digest of each argument, to recognise the same question; empty without a ``request_id``.
     """
 
@@ -55,6 +59,8 @@ class Request:
     holdout: float
     shadow: I64 | None
     shadow_strategies: tuple[int, ...] | None
+    users: I64 | None
+    user_strategies: tuple[int, ...] | None
     window: float | None
     deadline: float | None
     credit: str
@@ -71,45 +77,45 @@ class Request:
         return [first, *rest] if offered is None else [first, int(offered.shape[1]), *rest]
 
 
-def span(name: str, value: float | timedelta | None) -> float | None:
-    """Seconds of a number or a timedelta."""
-    return None if value is None else check_seconds(name, value)
-
-
 def _deadline(value: Any, now: float) -> float | None:
-    """Unix seconds of a number, a datetime (UTC without a zone) or a timedelta from now; it must be in the future."""
+    """Unix seconds of a number, a datetime (UTC without a zone) or a span from now; it must be in the future."""
     if value is None:
         return None
-    at = now + check_seconds("deadline", value) if isinstance(value, timedelta) else check_moment("deadline", value)
+    try:
+        at = now + duration("deadline", value) if _from_now(value) else check_moment("deadline", value)
+    except InputError:
+        at = math.nan
+    if not is_moment(at):
+        wanted = "unix seconds, a datetime, or a span from now such as '3d' or a timedelta; in the years 1 to 9999"
+        raise refusal("deadline", wanted, value)
     if at <= now:
         raise InputError(f"deadline must be in the future; got {shown(value)}. To end a round now, close or cancel it.")
     return at
 
 
+def _from_now(deadline: Any) -> bool:
+    return isinstance(deadline, timedelta | str)
+
+
 def read_request(
     given: Mapping[str, Any],
     settings: Mapping[str, Any],
-    world: World,
+    network: Network,
     catalogues: tuple[Catalogue, Catalogue],
     now: float,
 ) -> Request:
     """Check the arguments of `Campaign.ask`, given by name, and look up the users, products and strategies they name.
 
-    Parameters
-    ----------
-    given
-        The arguments as the caller gave them.
-    settings
-        The campaign's, for what was left out.
-    world, catalogues
-        What the campaign knows now; ``catalogues`` are of products and of strategies.
-    now
-        The time in unix seconds.
+    ``settings`` are the campaign's, for what was left out, its defaults of `ask` first; ``catalogues`` are of products
+    and of strategies.
     """
+    context, wanted = read_context(given["product"], *catalogues), given["k"]
+    given = with_defaults(given, settings.get("ask", {}), network, has_strategy=context.strategy is not None)
     given = {**given, **{name: settings[name] for name in _SETTINGS if given[name] is None}}
     plain: dict[str, Any] = {
-        "cooldown": span("cooldown", given["cooldown"]),
-        "window": span("window", given["window"]),
+        # A cooldown of 0 is none, whatever the campaign's default.
+        "cooldown": None if given["cooldown"] is None else duration("cooldown", given["cooldown"], zero=True) or None,
+        "window": None if given["window"] is None else duration("window", given["window"]),
         "deadline": _deadline(given["deadline"], now),
         "credit": check_credit(given["credit"]),
         "objective": check_choice("objective", given["objective"], ("cascade", "direct")),
@@ -117,35 +123,51 @@ def read_request(
         "k": None if given["k"] is None else check_count("k", given["k"], 1),
         "budget": None if given["budget"] is None else check_number("budget", given["budget"], strict=True),
         "request_id": None if given["request_id"] is None else check_text("request_id", given["request_id"]),
-        "holdout": check_share("holdout", given["holdout"], one=False),
+        "holdout": 0.0 if given["holdout"] is None else check_share("holdout", given["holdout"], one=False),
     }
     if given["shadow"] is not None and plain["holdout"]:
         raise InputError("a shadow round contacts nobody, so it has no hold-out; leave one of them out.")
-    context, offered = read_context(given["product"], *catalogues), read_strategies(given["strategies"], catalogues[1])
-    per_user = check_flag("per_user", given["per_user"])
+    offered = read_strategies(given["strategies"], catalogues[1])
+    per_user = given["per_user"] is not None and check_flag("per_user", given["per_user"])
     if per_user and offered is None:
-        raise InputError("per_user=True needs strategies: 'all', or ids from the campaign's catalogue.")
+        raise InputError("per_user needs strategies: 'all', or ids from the campaign's catalogue.")
     if offered is not None and context.strategy is not None:
         raise InputError(
             f"the product names the strategy {shown(context.strategy)}, and strategies= asks for a choice. "
             "Leave one of them out."
         )
-    others, theirs = read_shadow(given["shadow"], offered)
-    users = {**{name: given[name] for name in ("exclude", "candidates", "must_include")}, "shadow": others}
-    rows: dict[str, Any] = {name: None if ids is None else world.graph.rows(ids) for name, ids in users.items()}
+    others, theirs = read_contacts("shadow", given["shadow"], offered)
+    listed, gets = read_contacts("users", given["users"], offered)
+    lists = {name: given[name] for name in ("exclude", "candidates", "must_include")}
+    users = {**lists, "shadow": others, "users": listed}
+    rows: dict[str, Any] = {name: None if ids is None else network.graph.rows(ids) for name, ids in users.items()}
+    if rows["users"] is not None:
+        plain["k"] = _length(rows["users"], wanted, others)
     request = Request(
         context=context,
         strategies=offered,
         per_user=per_user,
         shadow_strategies=theirs,
+        user_strategies=gets,
         quotas=_checked_quotas(given["quotas"]),
-        costs=world.costs if given["costs"] is None else check_values(world.graph, given["costs"], "costs"),
-        groups=world.groups if given["groups"] is None else as_id_array(given["groups"], "groups"),
+        costs=network.costs if given["costs"] is None else check_values(network.graph, given["costs"], "costs"),
+        groups=network.groups if given["groups"] is None else as_id_array(given["groups"], "groups"),
         fingerprint={},
         **rows,
         **plain,
     )
-    return request if request.request_id is None else replace(request, fingerprint=_digests(world, request, given))
+    return request if request.request_id is None else replace(request, fingerprint=_digests(network, request, given))
+
+
+def _length(users: I64, k: Any, shadow: Any) -> int:
+    """How many users a list names; an error if the rest of the question does not fit to a list."""
+    if shadow is not None:
+        raise InputError("users= are to be contacted, and shadow= were contacted by others; leave one of them out.")
+    if not users.size:
+        raise InputError("users must name at least one user; leave it out to have them chosen.")
+    if k is not None and check_count("k", k, 1) != users.size:
+        raise InputError(f"k = {k}, but users names {users.size}. Leave k out.")
+    return int(users.size)
 
 
 _SETTINGS = ("credit", "objective", "epsilon", "window")
@@ -158,61 +180,52 @@ def _checked_quotas(quotas: Any) -> Mapping[Any, int] | int | None:
     return None if quotas is None else check_count("quotas", quotas, 0, 2**62)
 
 
-def _digests(world: World, request: Request, given: Mapping[str, Any]) -> dict[str, str]:
+def _digests(network: Network, request: Request, given: Mapping[str, Any]) -> dict[str, str]:
     """A digest of each argument by what it means; arguments that were left out, or mean the same, are not in it.
 
     Lists of users are sets, and an empty one of users to exclude or to include is none. Users count by key, so that
     the digest of somebody who is forgotten says nothing. A deadline counts as the caller gave it: one from now on must
     not differ because time goes by.
     """
-    deadline = given["deadline"]
+    deadline, quotas = given["deadline"], cast(Any, request.quotas)
+    vectors = [vector.tolist() for vector in request.context.vectors]
+    if isinstance(quotas, Mapping):
+        quotas = sorted([str(label), most] for label, most in quotas.items())
     means: dict[str, Any] = {
         **{name: getattr(request, name) for name in ("k", "cooldown", "budget", *_SETTINGS)},
-        "product": _product(request),
+        # A strategy of the catalogue that costs something is more than its features.
+        "product": [vectors, request.context.cost] if request.context.cost else vectors,
         "strategies": None if request.strategies is None else list(request.strategies.ids),
         "per_user": request.per_user or None,
-        "exclude": _keys(world, request.exclude) or None,
-        "candidates": _keys(world, request.candidates),
-        "must_include": _keys(world, request.must_include) or None,
-        "costs": _column(given["costs"], world.costs),
-        "groups": _column(given["groups"], world.groups),
-        "quotas": _quotas(request.quotas),
+        "exclude": _keys(network, request.exclude) or None,
+        "candidates": _keys(network, request.candidates),
+        "must_include": _keys(network, request.must_include) or None,
+        "costs": _column(given["costs"], network.costs),
+        "groups": _column(given["groups"], network.groups),
+        "quotas": quotas,
         "holdout": request.holdout or None,
-        "shadow": _shadow(world, request),
-        "deadline": ["from now", deadline.total_seconds()] if isinstance(deadline, timedelta) else request.deadline,
+        "shadow": _contacts(network, request.shadow, request.shadow_strategies),
+        "users": _contacts(network, request.users, request.user_strategies),
+        "deadline": ["from now", duration("deadline", deadline)] if _from_now(deadline) else request.deadline,
     }
-    return {name: _digest(value) for name, value in means.items() if value is not None}
+    used = {name: json.dumps(value) for name, value in means.items() if value is not None}
+    return {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in used.items()}
 
 
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
+def _keys(network: Network, rows: I64 | None) -> list[int] | None:
+    return None if rows is None else np.unique(network.keys[rows]).tolist()
 
 
-def _keys(world: World, rows: I64 | None) -> list[int] | None:
-    return None if rows is None else np.unique(world.keys[rows]).tolist()
-
-
-def _product(request: Request) -> list[Any]:
-    """Its features; a strategy of the catalogue that costs something is more than its features."""
-    vectors = [vector.tolist() for vector in request.context.vectors]
-    return [vectors, request.context.cost] if request.context.cost else vectors
-
-
-def _shadow(world: World, request: Request) -> list[Any] | None:
-    if request.shadow is None or request.shadow_strategies is None:
-        return _keys(world, request.shadow)
-    keys = world.keys[request.shadow].tolist()
-    return sorted([key, place] for key, place in zip(keys, request.shadow_strategies, strict=True))
+def _contacts(network: Network, rows: I64 | None, strategies: tuple[int, ...] | None) -> list[Any] | None:
+    if rows is None or strategies is None:
+        return _keys(network, rows)
+    return sorted([key, place] for key, place in zip(network.keys[rows].tolist(), strategies, strict=True))
 
 
 def _column(values: Any, default: Any) -> list[Any] | None:
     if values is None or (default is not None and np.array_equal(np.asarray(values), default)):
         return None
     return [value if isinstance(value, int | float) else str(value) for value in np.asarray(values).tolist()]
-
-
-def _quotas(quotas: Mapping[Any, int] | int | None) -> Any:
-    return sorted([str(label), most] for label, most in quotas.items()) if isinstance(quotas, Mapping) else quotas
 
 
 def check_same(record: RoundRecord, request: Request) -> None:

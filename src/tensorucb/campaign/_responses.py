@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.checks import array_of, check_mapping, check_path, check_text, is_missing, plain, shown, unstorable
+from tensorucb.arrays import I64
+from tensorucb.checks import (
+    array_of,
+    check_choice,
+    check_id,
+    check_mapping,
+    check_path,
+    check_text,
+    is_missing,
+    plain,
+    shown,
+    unstorable,
+)
 from tensorucb.errors import InputError, ShapeError
-from tensorucb.graph._ids import describe_rows, id_column
+from tensorucb.graph._ids import IdIndex, describe_rows, id_column
 from tensorucb.moments import is_moment, unix_times
-from tensorucb.tables import plain_column, read_table, table_columns
+from tensorucb.tables import PARQUET, plain_column, read_table, suffix_of, table_columns
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Column = Any  # a list, an array or a polars series
 _FIELDS = ("source", "target", "outcome", "user", "time", "event_id", "product", "strategy", "round")
+_USUAL = {"time": ("timestamp",), "product": ("item",)}
 _EXTRA = ("product", "strategy", "round")
-_TEXT_IDS = ("source", "target", "user")
+_IDS = ("source", "target", "user")
+_TEXTS = ("event_id", "product", "strategy")
 _SHOWN = 5
 
 
@@ -36,6 +54,11 @@ class EdgeBatch:
     times: NDArray[np.float64]
     event_ids: list[str | None]
 
+    def take(self, at: I64) -> EdgeBatch:
+        """Some of them, by their places in the batch."""
+        ends = _take(self.sources, at), _take(self.targets, at)
+        return EdgeBatch(self.rows[at], *ends, self.outcomes[at], self.times[at], _take(self.event_ids, at))
+
 
 @dataclass(frozen=True)
 class NodeBatch:
@@ -46,77 +69,123 @@ class NodeBatch:
     times: NDArray[np.float64]
     event_ids: list[str | None]
 
+    def take(self, at: I64) -> NodeBatch:
+        """Some of them, by their places in the batch."""
+        return NodeBatch(self.rows[at], _take(self.users, at), self.times[at], _take(self.event_ids, at))
+
 
 @dataclass(frozen=True)
 class Batch:
-    """One delivery of responses; either part may be empty. ``extra`` holds product, strategy and round, if any."""
+    """One delivery of responses; either part may be empty.
+
+    ``extra`` holds the columns product, strategy and round, as far as they came, with ``length`` values each; ``text``
+    says whether they come from a file of text, where a number is not told from its text.
+    """
 
     edges: EdgeBatch
     nodes: NodeBatch
-    extra: Mapping[str, list[Any]]
+    extra: Mapping[str, Column]
+    length: int
+    text: bool
 
 
-def read_responses(responses: Any, *, strings: bool) -> Batch:
+def read_responses(responses: Any, *, strings: bool, columns: Any = None) -> Batch:
     """Columns from a frame, a mapping of columns, one response or a list of them as mappings, or a file's path.
 
-    Parameters
-    ----------
-    responses
-        Fields ``source``, ``target``, ``outcome`` (0 or 1), or ``user``, ``time``; optionally ``time`` and
-        ``event_id``. A row with ``user`` and without ``source`` is a node event. Other fields are ignored.
-    strings
-        Whether ids are strings, so that a text file's ``007`` stays what it is.
+    A row with ``user`` and without ``source`` is a node event; fields that we do not know are ignored. ``strings`` says
+    whether ids are strings, so that a text file's ``007`` stays what it is. ``columns`` is the caller's mapping of
+    fields to names of columns.
     """
-    columns, length, offered = _columns(responses, strings)
+    names, text = _Names.read(columns), False
+    if isinstance(responses, str | os.PathLike):
+        path = check_path("responses", responses)
+        text = suffix_of(path) != PARQUET
+        responses = read_table(path, types=names.types(strings))
+    columns, length, offered = _columns(responses, names)
     # Also without a row: wrong names are better noticed today than when the first response comes.
     if (length or offered) and "source" not in columns and "user" not in columns:
+        came = f"{shown(sorted(offered))}. Say which is which with columns={{'user': 'NAME'}}"
         raise InputError(
             "responses need the fields source, target and outcome, or user and time; "
-            f"got {shown(sorted(offered)) if offered else 'none of them'}."
+            f"got {came if offered else 'none of them'}."
         )
-    if length == 0:
-        return _assemble({}, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+    columns = columns if length else {}
     by_edge = _present(columns.get("source"), length)
     by_node = _present(columns.get("user"), length) & ~by_edge
     lost = np.flatnonzero(~by_edge & ~by_node)
     if lost.size:
         raise InputError(f"row {lost[0]} names neither a source nor a user. Remove it or fill it in.")
-    return _assemble(columns, np.flatnonzero(by_edge), np.flatnonzero(by_node))
-
-
-def _assemble(columns: dict[str, Column], edge_rows: NDArray[np.int64], node_rows: NDArray[np.int64]) -> Batch:
-    edges = EdgeBatch(
-        edge_rows,
-        _ids(columns, "source", edge_rows),
-        _ids(columns, "target", edge_rows),
-        _outcomes(columns, edge_rows),
-        _times(columns, edge_rows, required=False),
-        _event_ids(columns, edge_rows),
-    )
-    nodes = NodeBatch(
-        node_rows,
-        _ids(columns, "user", node_rows),
-        _times(columns, node_rows, required=True),
-        _event_ids(columns, node_rows),
-    )
-    extra: dict[str, list[Any]] = {name: _as_list(columns[name]) for name in _EXTRA if name in columns}
-    return Batch(edges, nodes, extra)
+    rows, acted = np.flatnonzero(by_edge), np.flatnonzero(by_node)
+    for name, needed in (("target", rows), ("outcome", rows), ("time", acted)):
+        if needed.size and name not in columns:
+            raise InputError(
+                f"responses have no field {name!r}, which row {needed[0]} needs; got {shown(sorted(offered))}. "
+                f"Say which column it is with columns={{'{name}': 'NAME'}}."
+            )
+    ends = _ids(columns, "source", rows), _ids(columns, "target", rows)
+    outcomes, times = _outcomes(columns, rows), _times(columns, rows, required=False)
+    edges = EdgeBatch(rows, *ends, outcomes, times, _event_ids(columns, rows))
+    users, times = _ids(columns, "user", acted), _times(columns, acted, required=True)
+    nodes = NodeBatch(acted, users, times, _event_ids(columns, acted))
+    return Batch(edges, nodes, {name: columns[name] for name in _EXTRA if name in columns}, length, text)
 
 
 # -- from what came to columns --
 
 
-def _columns(responses: Any, strings: bool) -> tuple[dict[str, Column], int, set[str]]:
-    """The columns that we know, their length, and the names of all that came."""
-    import polars as pl
+@dataclass(frozen=True)
+class _Names:
+    """Names of columns by field: ``given`` by the caller, or the field's own, or another usual one."""
 
-    if isinstance(responses, str | os.PathLike):
-        wanted = {"event_id": pl.String, **(dict.fromkeys(_TEXT_IDS, pl.String) if strings else {})}
-        responses = read_table(check_path("responses", responses), types=wanted)
+    given: Mapping[str, str]
+
+    @classmethod
+    def read(cls, columns: Any) -> _Names:
+        given = {} if columns is None else check_mapping("columns", columns, "a mapping of fields to names of columns")
+        for field, name in given.items():
+            check_choice("a field in columns=", field, (*_FIELDS, "item"))
+            check_text(f"the column of {field} in columns=", name)
+        if len(set(given.values())) < len(given) or {"item", "product"} <= given.keys():
+            raise InputError(f"columns= names one column or field twice; got {shown(given)}. Name each once.")
+        return cls({"product" if field == "item" else field: name for field, name in given.items()})
+
+    def tried(self, field: str) -> list[str]:
+        if field in self.given:
+            return [self.given[field]]
+        # A column that was given a meaning has no other.
+        return [name for name in (field, *_USUAL.get(field, ())) if name not in self.given.values()]
+
+    def found(self, came: Collection[Any]) -> dict[str, str]:
+        """The name of each field that came."""
+        for field, name in self.given.items():
+            if name not in came and came:
+                raise InputError(
+                    f"responses have no column {shown(name)}, which columns= names as the {field}; "
+                    f"the columns are {shown(sorted(map(str, came)), 400)}."
+                )
+        present = {field: [name for name in self.tried(field) if name in came] for field in _FIELDS}
+        return {field: names[0] for field, names in present.items() if names}
+
+    def types(self, strings: bool) -> dict[str, Any]:
+        """Columns of a text file to leave unparsed."""
+        import polars as pl
+
+        fields = (*_TEXTS, *_IDS) if strings else _TEXTS
+        return {name: pl.String for field in fields for name in self.tried(field)}
+
+
+def _columns(responses: Any, names: _Names) -> tuple[dict[str, Column], int, set[str]]:
+    """The columns that we know by field, their length, and the names of all that came."""
     if isinstance(responses, Mapping):
-        return *_from_mapping(responses), set(map(str, responses))
+        given = check_mapping("responses", responses, "a mapping of columns")
+        return *_from_mapping(given, names.found(given)), set(map(str, given))
     if isinstance(responses, list | tuple):
-        return *_from_records(list(responses)), {str(name) for record in responses for name in record}
+        for row, record in enumerate(responses):
+            if not isinstance(record, Mapping):
+                raise InputError(f"a response must be a mapping such as {{'source': …}}; row {row} is {shown(record)}.")
+        came = {name for record in responses for name in record}
+        known = {field: [record.get(name) for record in responses] for field, name in names.found(came).items()}
+        return known, len(responses), set(map(str, came))
     if not (hasattr(type(responses), "columns") or hasattr(responses, "__arrow_c_stream__")):
         raise InputError(
             "responses must be a frame, a mapping, a list of mappings, or the path of a .csv, .ndjson or .parquet "
@@ -124,12 +193,11 @@ def _columns(responses: Any, strings: bool) -> tuple[dict[str, Column], int, set
         )
     columns = table_columns("responses", responses)
     length = max((len(column) for column in columns.values()), default=0)
-    return {name: columns[name] for name in _FIELDS if name in columns}, length, set(columns)
+    return {field: columns[name] for field, name in names.found(columns).items()}, length, set(columns)
 
 
-def _from_mapping(responses: Mapping[str, Any]) -> tuple[dict[str, Column], int]:
-    given = check_mapping("responses", responses, "a mapping of columns")
-    held = {name: plain(given[name]) for name in _FIELDS if name in given}
+def _from_mapping(given: Mapping[str, Any], fields: Mapping[str, str]) -> tuple[dict[str, Column], int]:
+    held = {field: plain(given[name]) for field, name in fields.items()}
     single = [name for name, value in held.items() if isinstance(value, str | bytes) or not _has_length(value)]
     if len(single) == len(held):
         return {name: [value] for name, value in held.items()}, 1 if held else 0
@@ -146,21 +214,42 @@ def _has_length(value: Any) -> bool:
         return False
 
 
-def _from_records(records: list[Any]) -> tuple[dict[str, Column], int]:
-    for row, record in enumerate(records):
-        if not isinstance(record, Mapping):
-            raise InputError(f"a response must be a mapping such as {{'source': …}}; row {row} is {shown(record)}.")
-    names = [name for name in _FIELDS if any(name in record for record in records)]
-    return {name: [record.get(name) for record in records] for name in names}, len(records)
-
-
 # -- one column each --
 
 
-def _as_list(column: Column) -> list[Any]:
+def as_list(column: Column) -> list[Any]:
+    """The values of a column."""
     if isinstance(column, list | tuple):
         return list(column)
     return list(column.to_list() if hasattr(column, "to_list") else np.asarray(column, dtype=object).tolist())
+
+
+def whole(value: Any) -> Any:
+    """A plain value; a whole number that came as a float, as in a column with a gap, is a whole number."""
+    value = plain(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def written(name: str, column: Column) -> pl.Series:
+    """A column of ids as a series of texts, with nulls where there is none."""
+    import polars as pl
+
+    if isinstance(column, pl.Series) and (column.dtype.is_integer() or column.dtype == pl.String):
+        return column.cast(pl.String)
+    texts: list[str | None] = []
+    for row, value in enumerate(map(whole, as_list(column))):
+        if is_missing(value) or value == "":
+            texts.append(None)
+        else:
+            texts.append(str(value if isinstance(value, date) else check_id(f"{name} in row {row}", value)))
+    return pl.Series(texts, dtype=pl.String)
+
+
+def text_places(column: pl.Series, texts: Sequence[str]) -> I64:
+    """The place of each text of a column among ``texts``, -1 for others and for nulls."""
+    if not texts:
+        return np.full(len(column), -1, dtype=np.int64)
+    return IdIndex(np.array(texts, dtype=np.str_)).rows(column).astype(np.int64)
 
 
 def _present(column: Column | None, length: int) -> NDArray[np.bool_]:
@@ -174,40 +263,34 @@ def _present(column: Column | None, length: int) -> NDArray[np.bool_]:
 
 
 def _take(column: Column, rows: NDArray[np.int64]) -> Column:
-    if len(column) == rows.size:
+    if len(column) == rows.size and np.array_equal(rows, np.arange(rows.size)):
         return column
     if isinstance(column, list | tuple):
         return [column[row] for row in rows.tolist()]
     return column[rows]
 
 
-def _required(columns: dict[str, Column], name: str, rows: NDArray[np.int64]) -> Column:
-    if name not in columns:
-        raise InputError(f"responses have no field {name!r}; row {rows[0]} needs it.")
-    return _take(columns[name], rows)
-
-
 def _ids(columns: dict[str, Column], name: str, rows: NDArray[np.int64]) -> Column:
     if rows.size == 0:
         return []
-    return id_column(_required(columns, name, rows), name)
+    return id_column(_take(columns[name], rows), name)
 
 
 def _outcomes(columns: dict[str, Column], rows: NDArray[np.int64]) -> NDArray[np.float64]:
     if rows.size == 0:
         return np.empty(0, dtype=np.float64)
-    column = _required(columns, "outcome", rows)
+    column = _take(columns["outcome"], rows)
     array = array_of("outcome", column, "a column of zeros and ones")
     if array.dtype.kind in "biuf":
         with np.errstate(over="ignore"):  # a wider number becomes infinite, and is refused below
             values = array.astype(np.float64)
     else:
-        values = np.array([_outcome(value) for value in _as_list(column)], dtype=np.float64)
+        values = np.array([_outcome(value) for value in as_list(column)], dtype=np.float64)
     if values.shape != rows.shape:
         raise ShapeError(f"outcome must be a column of {rows.size} values; got shape {values.shape}.")
     bad = np.flatnonzero((values != 0.0) & (values != 1.0))
     if bad.size:
-        came = [_as_list(column)[i] for i in bad[:_SHOWN].tolist()]
+        came = [as_list(column)[i] for i in bad[:_SHOWN].tolist()]
         raise InputError(f"outcome must be 0 or 1; got {describe_rows(came, rows[bad])}.")
     return values
 
@@ -220,14 +303,14 @@ def _outcome(value: Any) -> float:
 def _times(columns: dict[str, Column], rows: NDArray[np.int64], *, required: bool) -> NDArray[np.float64]:
     if rows.size == 0 or ("time" not in columns and not required):
         return np.full(rows.size, np.nan)
-    column = _required(columns, "time", rows)
+    column = _take(columns["time"], rows)
     present = _present(column, rows.size)
     times = unix_times(array_of("time", column, "a column of times")).astype(np.float64)
     if times.shape != rows.shape:
         raise ShapeError(f"time must be a column of {rows.size} values; got shape {times.shape}.")
     bad = np.flatnonzero(~is_moment(times) & (present | required))
     if bad.size:
-        came = [_as_list(column)[i] for i in bad[:_SHOWN].tolist()]
+        came = [as_list(column)[i] for i in bad[:_SHOWN].tolist()]
         raise InputError(
             "time must be unix seconds, a datetime or an ISO text, in the years 1 to 9999; "
             f"got {describe_rows(came, rows[bad])}."
@@ -238,7 +321,7 @@ def _times(columns: dict[str, Column], rows: NDArray[np.int64], *, required: boo
 def _event_ids(columns: dict[str, Column], rows: NDArray[np.int64]) -> list[str | None]:
     if rows.size == 0 or "event_id" not in columns:
         return [None] * rows.size
-    values = _as_list(_take(columns["event_id"], rows))
+    values = as_list(_take(columns["event_id"], rows))
     for row, kind in zip(rows.tolist(), map(type, values), strict=True):
         if not issubclass(kind, str | int | float | np.integer | np.floating | NoneType) and kind.__name__ != "NAType":
             raise InputError(f"event_id must be text or a number; row {row} has a {kind.__name__}.")

@@ -28,6 +28,16 @@ class CampaignStatus:
         Closed rounds that could not be learned: their ids, and why. The model goes on without them.
     erasing
         How many times somebody was forgotten whose traces are not out of the store's files yet.
+
+    Examples
+    --------
+    >>> import tensorucb as tu
+    >>> graph = tu.Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
+    >>> campaign = tu.create_campaign("spring", graph=graph, storage="memory://")
+    >>> ask = campaign.ask(k=1)
+    >>> status = campaign.status()
+    >>> status.users, status.rounds, status.open
+    (3, 1, 1)
     """
 
     name: str
@@ -45,11 +55,18 @@ class CampaignStatus:
     quarantined: Mapping[str, str]
     erasing: int
 
+    def __repr__(self) -> str:
+        counted = ("users", "edges", "products", "strategies", "rounds")
+        parts = [repr(self.name), self.policy, *(f"{getattr(self, name):,} {name}" for name in counted)]
+        more = {"open": self.open, "behind": self.behind, "quarantined": len(self.quarantined), "erasing": self.erasing}
+        parts += [f"{count:,} {name}" for name, count in more.items() if count]
+        return f"CampaignStatus({', '.join(parts)})"
+
 
 def status(handle: Handle) -> CampaignStatus:
     """Numbers of users, products and rounds, and what is still to do."""
     with handle.read() as view:
-        graph, ledger = view.world.graph, view.ledger
+        graph, ledger = view.network.graph, view.ledger
         states = [record.status for record in ledger.rounds.values()]
         return CampaignStatus(
             name=handle.record.name,

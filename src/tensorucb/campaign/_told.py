@@ -1,28 +1,31 @@
-"""What a round was told, by edge number; and what that teaches about the edges of those contacted."""
+"""What a round was told, by edge number; and what that teaches: outcomes by edge, and credit for node events."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
-from tensorucb.campaign._credit import credits
-from tensorucb.campaign._world import World
-from tensorucb.store._protocol import EdgeResponses, NodeEvents, RoundRecord, Session
+from tensorucb.campaign._network import Network
+from tensorucb.checks import check_choice
+from tensorucb.graph import Graph
+from tensorucb.store._protocol import RoundRecord
+
+if TYPE_CHECKING:
+    from tensorucb.store._session import Session
+
+CreditRule = Literal["any", "last", "shared"]
 
 
 class Told:
     """What a round has been told so far. Numbers and rows are of one revision of the network.
 
-    Attributes
-    ----------
-    edges, outcomes
-        Numbers of the edges of which an outcome was told, each once, and the outcomes.
-    users, times
-        I64 of the users who acted, and when.
+    ``edges`` and ``outcomes`` hold each edge of which an outcome was told, once; ``users`` and ``times`` say who acted
+    (by graph row) and when.
     """
 
     def __init__(self, edges: I64, outcomes: F64, users: I64, times: F64, n_edges: int) -> None:
@@ -30,11 +33,17 @@ class Told:
         self._n_edges = n_edges
 
     @classmethod
-    def read(cls, session: Session, campaign: int, number: int, world: World) -> Told:
-        """As the store has it; responses of users who are gone are left out."""
+    def read(cls, session: Session, campaign: int, number: int, network: Network) -> Told:
+        """Read it from the store; responses of users who are gone are left out."""
         told, acted = session.edge_responses(campaign, number), session.node_events(campaign, number)
-        edges, outcomes = _numbered(world, told)
-        return cls(edges, outcomes, world.rows(acted.users), _times(world, acted), world.graph.n_edges)
+        edges, outcomes, times = np.empty(0, dtype=np.int64), told.outcomes, acted.times
+        if told.sources.size:
+            known = np.isin(told.sources, network.keys) & np.isin(told.targets, network.keys)
+            edges = network.graph.edge_between(network.rows(told.sources[known]), network.rows(told.targets[known]))
+            edges, outcomes = edges[edges >= 0], outcomes[known][edges >= 0]
+        if acted.users.size:
+            times = times[np.isin(acted.users, network.keys)]
+        return cls(edges, outcomes, network.rows(acted.users), times, network.graph.n_edges)
 
     @cached_property
     def standing(self) -> NDArray[np.int8]:
@@ -48,74 +57,124 @@ class Told:
         """Who (by row) acted when."""
         return set(zip(self.users.tolist(), self.times.tolist(), strict=True))
 
-    def add_edges(self, edges: I64, outcomes: F64) -> None:
-        """Take in more outcomes, once they are durable."""
-        self.standing[edges] = outcomes.astype(np.int8)
-        self.edges, self.outcomes = np.concatenate([self.edges, edges]), np.concatenate([self.outcomes, outcomes])
-
-    def add_actions(self, users: I64, times: F64) -> None:
-        """Take in more actions, once they are durable."""
-        self.actions.update(zip(users.tolist(), times.tolist(), strict=True))
-        self.users, self.times = np.concatenate([self.users, users]), np.concatenate([self.times, times])
-
-    def in_window(self, record: RoundRecord) -> NDArray[np.bool_]:
-        """Which actions lie between the contact and the end of the round's window."""
-        window = record.payload["window"]
-        end = np.inf if window is None else record.opened + window
-        return np.asarray((self.times >= record.opened) & (self.times <= end))
+    def add(self, edges: I64, outcomes: F64, users: I64, times: F64) -> None:
+        """Take in more outcomes and actions, once they are durable."""
+        if edges.size:
+            self.standing[edges] = outcomes.astype(np.int8)
+            self.edges, self.outcomes = np.concatenate([self.edges, edges]), np.concatenate([self.outcomes, outcomes])
+        if users.size:
+            self.actions.update(zip(users.tolist(), times.tolist(), strict=True))
+            self.users, self.times = np.concatenate([self.users, users]), np.concatenate([self.times, times])
 
 
-def _numbered(world: World, told: EdgeResponses) -> tuple[I64, F64]:
-    if told.sources.size == 0:
-        return np.empty(0, dtype=np.int64), np.empty(0)
-    known = np.isin(told.sources, world.keys) & np.isin(told.targets, world.keys)
-    edges = world.graph.edge_between(world.rows(told.sources[known]), world.rows(told.targets[known]))
-    return edges[edges >= 0], told.outcomes[known][edges >= 0]
+def in_window(times: F64, opened: float, window: float | None) -> NDArray[np.bool_]:
+    """Which moments lie between the contact and the end of the window, if there is one."""
+    last = np.inf if window is None else opened + window
+    return np.asarray((times >= opened) & (times <= last))
 
 
-def _times(world: World, acted: NodeEvents) -> F64:
-    return acted.times[np.isin(acted.users, world.keys)] if acted.users.size else acted.times
-
-
-def learned(world: World, record: RoundRecord, told: Told, probabilities: Callable[[], F64]) -> tuple[I64, F64]:
+def learned(network: Network, record: RoundRecord, told: Told, probabilities: Callable[[], F64]) -> tuple[I64, F64]:
     """Edges and outcomes that a closed round teaches, in graph order.
 
     All out-edges of the contacted users, silence being 0; of an imported round only the edges that were told. What
     was told of an edge and the credit from node events combine by maximum.
     """
-    graph, payload = world.graph, record.payload
+    graph, payload = network.graph, record.payload
     order = np.argsort(told.edges, kind="stable")
     told_edges, told_outcomes = told.edges[order], told.outcomes[order]
     if payload["learn"] == "told":
         return told_edges, told_outcomes
-    edges = graph.out_edges(np.sort(world.rows(payload["contacted"])))
     # An edge that joined later was not silent in this round, but may have been told.
-    edges = edges[(world.born[edges] <= record.number) | np.isin(edges, told_edges)]
+    edges = network.edges_in_round(network.rows(payload["contacted"]), record.number, told_edges)
     outcomes = np.zeros(edges.size)
     if told.users.size:
         rule, window = payload["credit"], payload["window"]
         outcomes = credits(rule, graph, edges, told.users, told.times, record.opened, window, probabilities)
-    held = told_edges[np.isin(told_edges, edges)]
-    at = np.searchsorted(edges, held)
-    outcomes[at] = np.maximum(outcomes[at], told_outcomes[np.isin(told_edges, edges)])
+    held = np.isin(told_edges, edges)
+    at = np.searchsorted(edges, told_edges[held])
+    outcomes[at] = np.maximum(outcomes[at], told_outcomes[held])
     return edges, outcomes
 
 
-def responders(world: World, record: RoundRecord, told: Told) -> int:
-    """How many users responded to a round: the number that `Reach` forecasts.
+def responded(network: Network, record: RoundRecord, told: Told) -> NDArray[np.bool_]:
+    """Which users responded to a round, by graph row: the users whose number `Reach` forecasts.
 
-    Distinct followers of the contacted users, not contacted themselves, who acted within the window or have an edge
-    with an outcome of 1.
+    Followers of the contacted users, not contacted themselves, who acted within the window or have an edge with an
+    outcome of 1.
     """
-    graph = world.graph
-    contacted = world.rows(record.payload["contacted"])
-    responded = np.zeros(graph.n_nodes, dtype=np.bool_)
-    responded[graph.targets[told.edges[told.outcomes > 0.0]]] = True
+    graph, contacted = network.graph, network.rows(record.payload["contacted"])
+    found = np.zeros(graph.n_nodes, dtype=np.bool_)
+    found[graph.targets[told.edges[told.outcomes > 0.0]]] = True
     if told.users.size:
-        edges = graph.out_edges(np.sort(contacted))
         follows = np.zeros(graph.n_nodes, dtype=np.bool_)
-        follows[graph.targets[edges[world.born[edges] <= record.number]]] = True
-        rows = told.users[told.in_window(record)]
-        responded[rows[follows[rows]]] = True
-    responded[contacted] = False
-    return int(np.count_nonzero(responded))
+        follows[graph.targets[network.edges_in_round(contacted, record.number)]] = True
+        rows = told.users[in_window(told.times, record.opened, record.payload["window"])]
+        found[rows[follows[rows]]] = True
+    found[contacted] = False
+    return found
+
+
+def check_credit(rule: str) -> str:
+    """Refuse any other rule than those of `CreditRule`."""
+    return check_choice("credit", rule, get_args(CreditRule))
+
+
+def credits(
+    rule: str,
+    graph: Graph,
+    edges: I64,
+    users: I64,
+    times: F64,
+    opened: float,
+    window: float | None,
+    probabilities: Callable[[], F64],
+) -> F64:
+    """The outcome of each of ``edges`` (ascending) as far as node events tell: ``users`` acted at ``times``.
+
+    An edge i → j is eligible if i was contacted (``edges`` are the out-edges of those) and j acted in the window; a
+    user's first action there counts. The rule ``any`` gives 1 to every eligible edge; ``last`` to the one whose source
+    was the last to act before j (a source that did not act counts from when it was contacted), ties to the first edge;
+    ``shared`` gives ``p_ij / (1 − Π(1 − p))`` over j's eligible edges, and only then asks for the probabilities.
+    """
+    credit, inside = np.zeros(edges.size), in_window(times, opened, window)
+    if not inside.any():
+        return credit
+    users, times = users[inside], times[inside]
+    first = np.full(graph.n_nodes, np.inf)
+    np.minimum.at(first, users, times)
+    hit = np.flatnonzero(np.isfinite(first[graph.targets[edges]]))
+    if rule == "any":
+        credit[hit] = 1.0
+    elif rule == "shared":
+        credit[hit] = _shares(graph.targets[edges[hit]], probabilities()[edges[hit]], graph.n_nodes)
+    else:
+        credit[_last(graph, edges, hit, first, users, times, opened)] = 1.0
+    return credit
+
+
+def _shares(targets: NDArray[np.int32], p: F64, n: int) -> F64:
+    survive = np.ones(n)
+    np.multiply.at(survive, targets, 1.0 - p)
+    reached = 1.0 - survive[targets]
+    # Where nothing was believed possible, all share alike.
+    equal = 1.0 / np.bincount(targets, minlength=n)[targets]
+    shares = np.divide(p, reached, out=equal, where=reached > 0.0)
+    return np.asarray(np.minimum(shares, 1.0))
+
+
+def _last(graph: Graph, edges: I64, hit: I64, first: F64, users: I64, times: F64, opened: float) -> I64:
+    """Positions in ``edges`` of the one edge of each acting user whose source acted last."""
+    sources, targets = graph.sources[edges[hit]], graph.targets[edges[hit]]
+    order = np.lexsort((times, users))
+    acted_users, acted_times = users[order], times[order]
+    moment = np.full(hit.size, opened)
+    starts = np.searchsorted(acted_users, sources, side="left")
+    stops = np.searchsorted(acted_users, sources, side="right")
+    for i in np.flatnonzero(stops > starts).tolist():
+        before = int(np.searchsorted(acted_times[starts[i] : stops[i]], first[targets[i]], side="right"))
+        if before:
+            moment[i] = acted_times[starts[i] + before - 1]
+    ranked = np.lexsort((np.arange(hit.size), -moment, targets))
+    lead = np.diff(targets[ranked], prepend=-1) != 0
+    found: I64 = hit[ranked[lead]]
+    return found

@@ -1,4 +1,4 @@
-"""The ``tensorucb`` command: one file per command, each loaded only when it is called."""
+"""The ``tensorucb`` command: files of commands, each loaded only when it is called, in the frame of ``_app``."""
 
 from __future__ import annotations
 

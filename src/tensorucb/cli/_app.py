@@ -1,6 +1,6 @@
-"""The command's frame: the table of commands, lazy loading, and what an error or Ctrl-C looks like.
+"""The command's frame: the table of commands, lazy loading, and the one place where errors and Ctrl-C are handled.
 
-Nothing heavy may be imported here: ``tensorucb --help`` prints names and one-line helps from the table below.
+Nothing heavy may be imported here or at the top of a command's file: ``tensorucb --help`` loads them all.
 """
 
 from __future__ import annotations
@@ -8,129 +8,98 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 import typer.core
 import typer.main
 
-from tensorucb.cli._errors import in_words_of
+from tensorucb.cli._errors import error_text, in_words_of
 from tensorucb.cli._interrupt import was_pressed
 from tensorucb.cli._options import HELP
-from tensorucb.cli._output import error_text, one_line, safe_streams, say
+from tensorucb.cli._output import one_line, safe_streams, say
 from tensorucb.errors import TensorUCBError
 
-_AGAIN = "Run the same command again"
+_AGAIN, _REPEAT = "Run the same command again", "run the same command again"
 _NOTHING = f"Nothing was written. {_AGAIN} to start over."
 _RUNS = f"{_AGAIN}: it goes on, the finished runs are kept in the directory of --out."
 _FILES = f"Files may be missing in the directory of --out. {_AGAIN} to write them all."
 _TWICE = f"{_AGAIN}: what is already stored is not counted twice."
+_WHOLE = "as a whole or not at all:"
 
 
-@dataclass(frozen=True)
-class Command:
-    """Where a command lives, its line of help, and what a person who has pressed Ctrl-C needs to know."""
+class Command(NamedTuple):
+    """The file of a command, and what a person who has pressed Ctrl-C in it needs to know."""
 
     module: str
-    attribute: str
-    help: str
     stopped: str
 
 
-COMMANDS: dict[str, Command] = {
-    "demo": Command(
-        "demo",
-        "demo",
-        "A campaign on a generated network in about a minute: table, explained seeds, report.html.",
-        f"The report was not finished. {_AGAIN} to start over.",
-    ),
-    "select": Command("select", "select", "Pick the K users to seed in a network of your own.", _NOTHING),
-    "datasets": Command(
-        "datasets", "app", "Look at and check networks and action logs; generate synthetic ones.", _FILES
-    ),
-    "reproduce": Command(
-        "reproduce", "reproduce", "Run the paper's tables and figures on a data set or a synthetic network.", _RUNS
-    ),
-    "compare": Command(
-        "compare",
-        "compare",
-        "Our defaults beside every tuned baseline and a product-blind oracle, over a long campaign.",
-        _RUNS,
-    ),
-    "tune": Command("tune", "tune", "Choose settings for a data set of your own, and say what was chosen.", _NOTHING),
-    "create": Command(
-        "create",
-        "create",
-        "Create a campaign from an edge list, and files of users and products.",
-        "The campaign was created as a whole or not at all: `tensorucb status` tells. If not, run the same command "
-        "again.",
-    ),
-    "ask": Command(
-        "ask",
-        "ask",
-        "Open a round: who to contact for a product, and what to expect.",
-        "The round was opened as a whole or not at all: `tensorucb status NAME` tells. If not, run the same command "
-        "again.",
-    ),
-    "tell": Command("tell", "tell", "Store responses of a round; again, late or in any order.", _TWICE),
-    "close": Command(
-        "close",
-        "close",
-        "Close a round, so that the campaign learns from it; or cancel it.",
-        f"{_AGAIN}: closing a round twice changes nothing.",
-    ),
-    "status": Command("status", "status", "List the campaigns of a store, or the rounds of one.", _NOTHING),
-    "export": Command("export", "export", "Write a campaign as Parquet files.", _FILES),
-    "import-history": Command(
-        "import_history", "import_history", "Learn from past campaigns before the first round.", _TWICE
-    ),
-    "forget": Command(
-        "forget",
-        "forget",
-        "Remove a person from the log and the model, with proof.",
-        f"The person may not be gone yet. {_AGAIN} to finish.",
-    ),
-    "delete": Command(
-        "delete",
-        "delete",
-        "Delete a campaign with everything that belongs to it.",
-        "The campaign was deleted as a whole or not at all: `tensorucb status` tells.",
-    ),
+COMMANDS = {
+    "demo": Command("demo", f"The report was not finished. {_AGAIN} to start over."),
+    "select": Command("select", _NOTHING),
+    "datasets": Command("datasets", _FILES),
+    "reproduce": Command("reproduce", _RUNS),
+    "compare": Command("compare", _RUNS),
+    "tune": Command("tune", f"{_AGAIN}: it goes on, what was tried is kept beside the file of --out."),
+    "init": Command("init", _NOTHING),
+    "create": Command("create", f"The campaign was created {_WHOLE} `tensorucb status` tells. If not, {_REPEAT}."),
+    "ask": Command("rounds", f"The round was opened {_WHOLE} `tensorucb status NAME` tells. If not, {_REPEAT}."),
+    "tell": Command("rounds", _TWICE),
+    "close": Command("rounds", f"{_AGAIN}: closing a round twice changes nothing."),
+    "status": Command("progress", _NOTHING),
+    "report": Command("progress", f"The report was not finished. {_AGAIN} to start over."),
+    "lift": Command("progress", _NOTHING),
+    "expire": Command("progress", f"{_AGAIN}: closing a round twice changes nothing."),
+    "add-products": Command("additions", _TWICE),
+    "add-users": Command("additions", f"Users were added {_WHOLE} `tensorucb status NAME` tells. If not, {_REPEAT}."),
+    "export": Command("progress", _FILES),
+    "import-history": Command("campaigns", _TWICE),
+    "forget": Command("campaigns", f"The person may not be gone yet. {_AGAIN} to finish."),
+    "serve": Command("serve", "The service had not started yet."),
+    "token": Command("serve", f"The token was made or revoked {_WHOLE} `tensorucb token list` tells."),
+    "delete": Command("campaigns", f"The campaign was deleted {_WHOLE} `tensorucb status` tells."),
+    "doctor": Command("doctor", _NOTHING),
+    "bench": Command("bench", _NOTHING),
 }
+# typer ships its own copy of click's errors, or takes click's, by its version.
+_USAGE_ERROR: Any = typer.BadParameter.__base__
 
 
 class LazyGroup(typer.core.TyperGroup):
-    """A group whose commands are stubs (name and help); the one that is called is loaded and run in their place."""
+    """A group whose commands are stubs; the one that is called is loaded and run in its stub's place."""
 
     running: str = ""
     loaded: Any = None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The whole line of help of each command; typer would cut it to one line of the terminal."""
+        """Write the whole line of help of each command; typer would cut it to one line of the terminal."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, command.help) for name, command in COMMANDS.items()])
+            formatter.write_dl([(name, summary(name)) for name in COMMANDS])
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command itself in place of its stub: a shell that completes a line asks for its options."""
+        return load_command(cmd_name) if cmd_name in COMMANDS else None
 
     def main(self, args: Any = None, prog_name: str | None = None, *more: Any, **extra: Any) -> Any:
         """Run a command line and exit; every failure is one line on stderr."""
         self.running, self.loaded = "", None
-        args = list(sys.argv[1:] if args is None else args)
         safe_streams()
+        self._main_shell_completion({}, prog_name or "tensorucb")  # ends here if a shell asks
         try:
-            code = self._run(prog_name or "tensorucb", args or ["--help"])
+            code = self._run(prog_name or "tensorucb", list(sys.argv[1:] if args is None else args) or ["--help"])
             if sys.stdout is not None:
                 sys.stdout.flush()  # now, while a failure can be told
         except _USAGE_ERROR as error:
             code = self._misused(error)
-        except KeyboardInterrupt:
-            code = self._interrupted()
         except typer.Abort:
             say("tensorucb: nothing was done, since the question was not answered with yes.", err=True)
             code = 1
-        except BrokenPipeError:
-            code = _reader_gone()
-        except Exception as error:
-            code = self._interrupted() if was_pressed() else self._failed(error)
+        except BrokenPipeError:  # whoever read our output has stopped, such as `head`
+            code = 1
+        except (KeyboardInterrupt, Exception) as error:
+            code = self._failed(error)
+        _drop_what_cannot_be_written()
         sys.exit(code)
 
     def _run(self, prog_name: str, args: list[str]) -> int:
@@ -146,56 +115,55 @@ class LazyGroup(typer.core.TyperGroup):
             return int(end.exit_code)
         return 0
 
-    def _failed(self, error: Exception) -> int:
+    def _misused(self, error: Any) -> int:
+        path = error.ctx.command_path if error.ctx is not None else f"tensorucb {self.running}".rstrip()
+        said = one_line(error.format_message()).removeprefix("Invalid value: ").rstrip(".")
+        say(f"tensorucb: {said}{'' if said.endswith('?') else '.'} See '{path} --help'.", err=True)
+        return int(error.exit_code)
+
+    def _failed(self, error: BaseException) -> int:
+        if isinstance(error, KeyboardInterrupt) or was_pressed():
+            say(f"\ntensorucb: stopped. {COMMANDS[self.running].stopped if self.running else _NOTHING}", err=True)
+            return 130
         if not isinstance(error, (TensorUCBError, OSError, MemoryError, UnicodeEncodeError)):
             raise error
         say(f"tensorucb: {in_words_of(self.loaded, error_text(error))}", err=True)
         return 1
 
-    def _misused(self, error: Any) -> int:
-        path = error.ctx.command_path if error.ctx is not None else f"tensorucb {self.running}".rstrip()
-        said = one_line(error.format_message()).removeprefix("Invalid value: ").rstrip(".")
-        say(f"tensorucb: {said}. See '{path} --help'.", err=True)
-        return int(error.exit_code)
 
-    def _interrupted(self) -> int:
-        advice = COMMANDS[self.running].stopped if self.running else _NOTHING
-        say(f"\ntensorucb: stopped. {advice}", err=True)
-        return 130
+def _drop_what_cannot_be_written() -> None:
+    """What is left of our output goes nowhere if it cannot be written, so that Python does not complain at its end."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-# typer ships its own copy of click's errors, or takes click's, by its version.
-_USAGE_ERROR: Any = typer.BadParameter.__base__
+def _target(name: str) -> Any:
+    """The function or sub-app of a command, which is called as the command is."""
+    return getattr(importlib.import_module(f"tensorucb.cli.{COMMANDS[name].module}"), name.replace("-", "_"))
 
 
-def _reader_gone() -> int:
-    """Whoever read our output has stopped, such as ``head``; the rest goes nowhere, and Python need not complain."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 1
+def summary(name: str) -> str:
+    """The first line of a command's help; without its options, which typer takes longer to read."""
+    target = _target(name)
+    return str(target.info.help if isinstance(target, typer.Typer) else target.__doc__).split("\n")[0]
 
 
 def load_command(name: str) -> Any:
     """Import a command's file and turn its function or sub-app into a command."""
-    entry = COMMANDS[name]
-    target = getattr(importlib.import_module(f"tensorucb.cli.{entry.module}"), entry.attribute)
-    if isinstance(target, typer.Typer):
-        command = typer.main.get_command(target)
-    else:
-        single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        single.command(name, context_settings=HELP)(target)
-        command = typer.main.get_command(single)
+    target = _target(name)
+    if not isinstance(target, typer.Typer):
+        function, target = target, typer.Typer(add_completion=False, rich_markup_mode=None)
+        target.command(name, context_settings=HELP)(function)
+    command = typer.main.get_command(target)
     command.name = name
     return command
 
 
 # Without rich, whose import is half of the time that --help takes.
-app = typer.Typer(
-    name="tensorucb",
-    cls=LazyGroup,
-    add_completion=False,
-    rich_markup_mode=None,
-    context_settings=HELP,
-)
+app = typer.Typer(name="tensorucb", cls=LazyGroup, rich_markup_mode=None, context_settings=HELP)
 
 
 def _version(wanted: bool) -> None:
@@ -210,18 +178,15 @@ def _version(wanted: bool) -> None:
 def _root(
     version: bool = typer.Option(False, "--version", help="Print the version.", callback=_version, is_eager=True),
 ) -> None:
-    """Learn who influences whom, for each product, and pick the next seeds."""
+    """Learn which users influence which others, for each product, and pick the next seeds."""
 
 
-def _register(name: str, summary: str) -> None:
-    def stub() -> None:
-        raise AssertionError(f"{name} is loaded on use")
-
-    app.command(name, help=summary)(stub)
+def _loaded_on_use() -> None:
+    """Stands for every command, so that typer can name those that resemble a misspelt one."""
 
 
-for _name, _entry in COMMANDS.items():
-    _register(_name, _entry.help)
+for _name in COMMANDS:
+    app.command(_name)(_loaded_on_use)
 
 
 def run(args: list[str] | None = None) -> None:

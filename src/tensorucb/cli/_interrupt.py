@@ -37,6 +37,12 @@ def _press(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+def _again_in(seconds: float) -> None:
+    """Raise it again after so long, or not if 0; Windows has no such alarm, and one presses again."""
+    if sys.platform != "win32":
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
 @contextmanager
 def listening(*, last: bool) -> Iterator[None]:
     """Inside the block no Ctrl-C is lost; after it none counts, if it is the ``last`` thing that the process does."""
@@ -52,15 +58,16 @@ def listening(*, last: bool) -> Iterator[None]:
         if not was_pressed():
             printed(what)
         elif what.exc_type is KeyboardInterrupt:
-            signal.setitimer(signal.ITIMER_REAL, _AGAIN)
+            _again_in(_AGAIN)
 
-    before = {number: signal.signal(number, _press) for number in (signal.SIGINT, signal.SIGALRM)}
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGALRM") if hasattr(signal, name)]
+    before = {number: signal.signal(number, _press) for number in numbers}
     sys.unraisablehook = dropped
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        _again_in(0.0)
         sys.unraisablehook = printed
         for number, handler in before.items():
-            # Another Ctrl-C on the way out would be taken for a first one.
-            signal.signal(number, signal.SIG_IGN if last and was_pressed() else handler)
+            # On the way out all is done: a Ctrl-C there would only make the exit code say that it was not.
+            signal.signal(number, signal.SIG_IGN if last else handler)

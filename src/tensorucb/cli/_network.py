@@ -4,110 +4,70 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from typer import BadParameter, Option
 
-from tensorucb.cli._options import MANY, finite
+from tensorucb.cli._options import MANY, SPAN, finite
+from tensorucb.errors import InputError
 
 if TYPE_CHECKING:
     from tensorucb.data import Dataset, Sandbox
     from tensorucb.experiments import Environment, WorldSettings
-    from tensorucb.graph import Graph
 
-_DAY = 86_400.0
+Synthetic = Literal["digg", "flixster"]
 
-
-class Synthetic(StrEnum):
-    """A generated network of the size of one of the paper's."""
-
-    digg = "digg"
-    flixster = "flixster"
-
-
-class Objective(StrEnum):
-    """What a round is worth."""
-
-    direct = "direct"
-    cascade = "cascade"
-
-
-class Feedback(StrEnum):
-    """What a round shows."""
-
-    one_hop = "one_hop"
-    cascade = "cascade"
-
-
-Data = Annotated[Path | None, typer.Option(help="Directory with a network and an action log.")]
-SyntheticNetwork = Annotated[Synthetic | None, typer.Option(help="A generated network instead of --data.")]
-RoundObjective = Annotated[Objective, typer.Option(help="Users activated by the seeds, or the whole cascade.")]
-RoundFeedback = Annotated[Feedback, typer.Option(help="Out-edges of the seeds, or of every active user.")]
+Data = Annotated[Path | None, Option(help="Directory with a network and an action log.")]
+SyntheticNetwork = Annotated[Synthetic | None, Option(help="A generated network instead of --data.")]
+RoundObjective = Annotated[
+    Literal["direct", "cascade"], Option(help="Users activated by the seeds, or the whole cascade.")
+]
+RoundFeedback = Annotated[
+    Literal["one_hop", "cascade"], Option(help="Out-edges of the seeds, or of every active user.")
+]
 MinActions = Annotated[
     int,
-    typer.Option(
+    Option(
         min=0,
         max=MANY,
         help="Leave out users with fewer actions, and then isolated ones; the paper used 50. 0: as the data comes.",
     ),
 ]
 
-ProductEffect = Annotated[
-    float,
-    typer.Option(
-        min=0.0, help="How much the product matters in the generated network; at 0 it does not.", callback=finite
-    ),
-]
-Strategies = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        max=1000,
-        help="Number of strategies (channels, offers …) of the generated network; one is chosen for each seed.",
-    ),
-]
-StrategyEffect = Annotated[
-    float,
-    typer.Option(
-        min=0.0,
-        max=20.0,
-        help="How much the strategy matters, in logits; at 0 the choice does not matter.",
-        callback=finite,
+
+def _activation_window(text: str | None) -> str | None:
+    from tensorucb.moments import duration
+
+    try:
+        if text not in (None, "none"):
+            duration("it", text)
+    except InputError:
+        raise BadParameter(f"{text!r} is no duration. Write 7d for 7 days, 12h for hours, or none.") from None
+    return text
+
+
+ActivationWindow = Annotated[
+    str | None,
+    Option(
+        callback=_activation_window,
+        metavar=f"{SPAN}|none",
+        help="How long a neighbour's action counts as a response, such as 7d; none: no limit.",
+        show_default="the data set's own",
     ),
 ]
 Scale = Annotated[
-    float, typer.Option(min=0.001, max=1e6, help="Factor on the size of the generated network.", callback=finite)
-]
-TruthPrior = Annotated[
-    str | None,
-    typer.Option(
-        metavar="A,B",
-        help="Beta prior of the truth that is fitted to the log: A − 1 extra successes and B − 1 failures of each edge "
-        "and topic.",
-        show_default="1.1,3",
-    ),
+    float, Option(min=0.001, max=1e6, help="Factor on the size of the generated network.", callback=finite)
 ]
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """What is done to a data set first; by default nothing.
-
-    Parameters
-    ----------
-    min_actions
-        Users with fewer actions are left out, and then isolated ones.
-    products
-        Keep that many, drawn at random.
-    window
-        Days within which a neighbour's action counts as a response; 0 for no limit, None for the data set's own.
-    """
+    """What is done to a data set first; by default nothing."""
 
     min_actions: int = 0
     products: int | None = None
-    window: float | None = None
+    window: str | None = None  # such as 7d; "none" for no limit, None for the data set's own
 
     def __call__(self, dataset: Dataset, *, seed: int = 0) -> Dataset:
         """The data set, prepared."""
@@ -119,7 +79,7 @@ class Preparation:
             dataset,
             min_interactions=self.min_actions,
             drop_isolated=self.min_actions > 0,
-            window="keep" if self.window is None else self.window * _DAY or None,
+            window="keep" if self.window is None else None if self.window == "none" else self.window,
             n_products=self.products,
             rng=seed,
         )
@@ -127,17 +87,7 @@ class Preparation:
 
 @dataclass(frozen=True)
 class Generator:
-    """How a network is generated.
-
-    Parameters
-    ----------
-    scale
-        Factor on its size.
-    product_effect
-        How much the product matters.
-    strategies, strategy_effect
-        Number of strategies, and how much they matter.
-    """
+    """How a network is generated: the factor on its size, and how much products and strategies matter."""
 
     scale: float = 1.0
     product_effect: float = 1.5
@@ -150,13 +100,13 @@ class Generator:
 
         from tensorucb.data import digg_like, flixster_like
 
-        make = digg_like if kind is Synthetic.digg else flixster_like
+        make = digg_like if kind == "digg" else flixster_like
         effects: dict[str, Any] = {"product_effect": self.product_effect}
         if self.strategies:
             effects |= {"n_strategies": self.strategies, "strategy_effect": self.strategy_effect}
         rng = np.random.default_rng([seed, draw]) if draw else seed
         about = {"generator": make.__name__, "scale": self.scale, "seed": seed, **effects}
-        return LoadedNetwork(f"{kind.value}-like", make(self.scale, rng=rng, **effects), about)
+        return LoadedNetwork(f"{kind}-like", make(self.scale, rng=rng, **effects), about)
 
 
 @dataclass(frozen=True)
@@ -167,67 +117,34 @@ class LoadedNetwork:
     content: Dataset | Sandbox
     about: dict[str, Any]
 
-    @property
-    def graph(self) -> Graph:
-        """The users and their connections."""
-        return self.content.graph
-
     def environment(
-        self,
-        settings: WorldSettings,
-        cache: Path,
-        tell: Callable[[str], None],
-        truth_prior: tuple[float, float] | None = None,
+        self, settings: WorldSettings, cache: Path, report: Callable[[int, int, str], None] | None, **fit: Any
     ) -> Environment:
         """The network with a truth to play against; features and truth of a data set are kept in ``cache``."""
         from tensorucb.data import Dataset
         from tensorucb.experiments import Environment, environment_from_dataset
 
         if isinstance(self.content, Dataset):
-            prior: dict[str, Any] = {} if truth_prior is None else {"truth_prior": truth_prior}
-            return environment_from_dataset(self.content, settings=settings, cache=cache, tell=tell, **prior)
+            return environment_from_dataset(self.content, settings=settings, cache=cache, report=report, **fit)
         return Environment.from_sandbox(self.content, settings=settings, name=self.name)
 
 
 def load_network(
-    data: Path | None,
-    synthetic: Synthetic | None,
-    *,
-    seed: int,
-    preparation: Preparation | None = None,
-    generator: Generator | None = None,
+    data: Path | None, synthetic: Synthetic | None, preparation: Preparation, generator: Generator, *, seed: int
 ) -> LoadedNetwork:
     """Read and prepare the data set, or generate the network."""
-    preparation, generator = preparation or Preparation(), generator or Generator()
     if synthetic is not None and data is None:
         if preparation != Preparation():
-            raise typer.BadParameter(
-                "--min-actions, --products and --window are for --data; a generated network has none."
-            )
+            raise BadParameter("--min-actions, --products and --window are for --data; a generated network has none.")
         return generator(synthetic, seed=seed)
     if data is None or synthetic is not None:
-        raise typer.BadParameter("give either --data DIR or --synthetic digg|flixster.")
+        raise BadParameter("give either --data DIR or --synthetic digg|flixster.")
     if generator.product_effect != Generator.product_effect:
-        raise typer.BadParameter("--product-effect is for --synthetic; a data set has its own.")
+        raise BadParameter("--product-effect is for --synthetic; a data set has its own.")
     if generator.strategies:
-        raise typer.BadParameter("--strategies is for --synthetic; a data set says nothing about strategies.")
+        raise BadParameter("--strategies is for --synthetic; a data set says nothing about strategies.")
     from tensorucb.data import checksum, read_dataset
 
     dataset = preparation(read_dataset(data), seed=seed)
     about = {"name": dataset.name, "checksum": checksum(dataset), "preparation": vars(preparation)}
     return LoadedNetwork(dataset.name, dataset, about)
-
-
-def parse_truth_prior(text: str | None) -> tuple[float, float] | None:
-    """``"1.1,3"`` as two numbers."""
-    if text is None:
-        return None
-    try:
-        alpha, beta = (float(part) for part in text.split(","))
-        if not (1.0 <= alpha < float("inf") and 1.0 <= beta < float("inf")):
-            raise ValueError
-    except ValueError as error:
-        raise typer.BadParameter(
-            f"--truth-prior must be two numbers of at least 1 with a comma between, such as 1.1,3; got {text!r}."
-        ) from error
-    return alpha, beta

@@ -12,12 +12,11 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 import unicodedata
 from collections.abc import Collection, Sequence
-from pathlib import Path
+from itertools import zip_longest
 from typing import Any, TextIO
-
-from tensorucb.errors import InputError
 
 _LONGEST_VALUE, _LONGEST_MESSAGE = 160, 1_000
 _PADDED = 80  # a pipe's columns are aligned up to this width; longer cells stand whole, out of line
@@ -37,24 +36,17 @@ def safe_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _escape(character: str) -> str:
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
 def _printable(text: str, keep: str = "") -> str:
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in keep else _escape(c) for c in text)
+    def escaped(code: int) -> str:
+        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+    return "".join(c if c.isprintable() or c in keep else escaped(ord(c)) for c in text)
 
 
 def shown(value: object) -> str:
     """A value from outside, such as an id, on one line; different values never look alike."""
     text = _cell(_BACKSLASH.sub(r"\\\\", str(value)))
-    # A space at an end would not be seen.
-    if text[:1] == " ":
-        text = "\\x20" + text[1:]
-    return text[:-1] + "\\x20" if text[-1:] == " " else text
+    return re.sub(r"\A | \Z", r"\\x20", text)  # a space at an end would not be seen
 
 
 def _cell(value: object) -> str:
@@ -67,17 +59,16 @@ def say(text: str = "", *, err: bool = False) -> None:
     """One or more lines on stdout, or on stderr; stdout's are broken at spaces where a terminal is too narrow."""
     text = _printable(text, keep="\n")
     if not err and on_terminal(sys.stdout):
-        text = "\n".join(_filled(line, terminal_width()) for line in text.split("\n"))
+        # A word that is too long, such as a path to copy, stays whole for the terminal to break.
+        whole: Any = {"break_long_words": False, "break_on_hyphens": False, "replace_whitespace": False}
+        width, lines = terminal_width(), text.split("\n")
+        text = "\n".join(
+            line
+            if len(line) <= width
+            else textwrap.fill(line, width, subsequent_indent=line[: len(line) - len(line.lstrip())], **whole)
+            for line in lines
+        )
     _write(text + "\n", err=err)
-
-
-def _filled(line: str, width: int) -> str:
-    """Prose in lines; a word that is too long, such as a path to copy, stays whole for the terminal to break."""
-    import textwrap
-
-    if len(line) <= width:
-        return line
-    return textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False, replace_whitespace=False)
 
 
 def _write(text: str, *, err: bool = False) -> None:
@@ -111,21 +102,6 @@ def terminal_width(stream: TextIO | None = None) -> int:
     return width or shutil.get_terminal_size().columns
 
 
-# -- errors --
-
-
-def error_text(error: Exception) -> str:
-    """An error on one line, long values in it shortened, without the operating system's error number."""
-    text = str(error)
-    if isinstance(error, OSError) and error.strerror:
-        text = f"{error.strerror}: {str(error.filename)!r}." if error.filename is not None else f"{error.strerror}."
-    elif isinstance(error, UnicodeEncodeError):
-        text = f"{error.object!r} is not text: it holds bytes that are not UTF-8. Type it again."
-    elif isinstance(error, MemoryError):
-        text = "there is not enough memory for this. Ask for less, such as fewer rounds or a smaller --scale."
-    return one_line(text)
-
-
 def one_line(message: str) -> str:
     """A message without line breaks, and with the middle of long values and of a long message left out."""
     message = " ".join(message.split("\n"))
@@ -148,18 +124,11 @@ def emit_json(value: Any) -> None:
     """One JSON document on stdout: exact, and plain ASCII where the stream or a terminal would not take the rest."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    if not (text.replace("\n", "").isprintable() and _encodes(text, encoding)):
+    encodes = text.encode(encoding, "replace").decode(encoding) == text
+    if not (encodes and text.replace("\n", "").isprintable()):
         # DEL is the one ASCII character that does not print and that JSON leaves as it is.
         text = json.dumps(value, indent=2, allow_nan=False).replace("\x7f", "\\u007f")
     _write(text + "\n")
-
-
-def _encodes(text: str, encoding: str) -> bool:
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 # -- tables --
@@ -229,16 +198,11 @@ def _fitted(needed: list[int], flexible: list[bool], terminal: int) -> list[int]
 def _row(cells: list[str], widths: list[int], left: list[bool], *, wrap: bool) -> list[str]:
     wrapped = [_wrapped(c, w) if wrap and may else [c] for c, w, may in zip(cells, widths, left, strict=True)]
     lines = []
-    for i in range(max(map(len, wrapped))):
-        parts = [column[i] if i < len(column) else "" for column in wrapped]
-        padded = [_padded(part, width, at_left) for part, width, at_left in zip(parts, widths, left, strict=True)]
+    for parts in zip_longest(*wrapped, fillvalue=""):
+        spaces = [" " * max(0, width - _width(part)) for part, width in zip(parts, widths, strict=True)]
+        padded = [p + s if at_left else s + p for p, s, at_left in zip(parts, spaces, left, strict=True)]
         lines.append("  ".join(padded).rstrip())
     return lines
-
-
-def _padded(text: str, width: int, at_left: bool) -> str:
-    space = " " * max(0, width - _width(text))
-    return text + space if at_left else space + text
 
 
 def _wrapped(text: str, width: int) -> list[str]:
@@ -258,24 +222,3 @@ def _wrapped(text: str, width: int) -> list[str]:
         line += character
         room -= size
     return [*lines, line]
-
-
-# -- files --
-
-
-def check_output_directory(directory: Path, option: str = "--out") -> None:
-    """Refuse a directory that could not be written to, before anything is computed; nothing is created."""
-    existing = directory
-    while not existing.exists() and existing != existing.parent:
-        existing = existing.parent
-    if not existing.is_dir():
-        raise InputError(f"{option} {str(directory)!r} cannot be a directory: {str(existing)!r} is a file.")
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise InputError(f"{option} {str(directory)!r} cannot be written to: no permission in {str(existing)!r}.")
-
-
-def check_output_file(path: Path, option: str = "--out") -> None:
-    """Refuse a file that could not be written, before anything is computed."""
-    if path.is_dir():
-        raise InputError(f"{option} {str(path)!r} is a directory; name a file.")
-    check_output_directory(path.parent, option)

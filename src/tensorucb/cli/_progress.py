@@ -7,7 +7,6 @@ import textwrap
 import threading
 import time
 import warnings
-from types import TracebackType
 from typing import Any, Self
 
 from tensorucb.cli._output import on_terminal, one_line, say, terminal_width
@@ -34,19 +33,17 @@ class Progress:
         self._lines = 0
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._show = warnings.showwarning
+        self._show_warning = warnings.showwarning
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._show, warnings.showwarning = warnings.showwarning, self._warn
+        self._show_warning, warnings.showwarning = warnings.showwarning, self._warn
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._stop.set()
-        warnings.showwarning = self._show
+        warnings.showwarning = self._show_warning
         with self._lock:
             if self._terminal:
                 self._draw("")
@@ -55,28 +52,22 @@ class Progress:
 
     def __call__(self, done: int, total: int, what: str) -> None:
         """``done`` of ``total`` steps are done, and ``what`` was the last one."""
-        before = self._state
+        before, self._state = self._state, (done, total, what)
         if before is None or total != before[1] or done < before[0]:
             self._stage, self._first = time.monotonic(), done
-        self._state = (done, total, what)
         with self._lock:
-            if not self._terminal and not self._lines:
-                self._print(self._plain())
-            elif self._terminal and before is None:
-                # The first report is shown at once: a short work may be over before the thread's turn.
-                self._redraw()
-
-    def note(self, line: str) -> None:
-        """A line about what begins now, which stays."""
-        self._stay(f"{line} ...")
+            # The first report is shown at once: a short work may be over before the thread's turn.
+            if (before is None) if self._terminal else (not self._lines):
+                self._show()
 
     def _warn(self, message: Warning | str, *_: Any, **__: Any) -> None:
         """A warning as a line that stays, in place of Python's two with a file and its source."""
-        self._stay(f"tensorucb {self._name}: {message}")
+        self.note(f"tensorucb {self._name}: {message}", end="")
 
-    def _stay(self, line: str) -> None:
+    def note(self, line: str, end: str = " ...") -> None:
+        """A line about what begins now, which stays."""
         with self._lock:
-            line = one_line(line)
+            line = one_line(f"{line}{end}")
             if self._terminal:
                 self._draw("")
                 line = textwrap.fill(line, terminal_width(sys.stderr))
@@ -89,21 +80,20 @@ class Progress:
                 if self._stop.is_set():
                     return
                 try:
-                    if self._terminal:
-                        self._redraw()
-                    else:
-                        self._print(self._plain())
+                    self._show()
                 except (OSError, ValueError):  # the terminal is gone; the work goes on
                     return
+
+    def _show(self) -> None:
+        if not self._terminal:
+            self._print(self._plain())
+        elif time.monotonic() - self._start >= _PATIENCE:
+            self._draw(self._bar(terminal_width(sys.stderr) - 1))
 
     def _print(self, text: str) -> None:
         self._lines += 1
         say(f"tensorucb {self._name}: {text}", err=True)
         sys.stderr.flush()
-
-    def _redraw(self) -> None:
-        if time.monotonic() - self._start >= _PATIENCE:
-            self._draw(self._bar(terminal_width(sys.stderr) - 1))
 
     def _draw(self, line: str) -> None:
         if line != self._drawn:
@@ -135,13 +125,10 @@ class Progress:
         numbers = f" {share:4.0%} {self._times()}  "
         label = one_line(what)
         room = max(6, min(_BAR, width - len(self._name) - 1 - len(numbers) - len(label)))
-        full, empty = ("━", "─") if _draws_lines() else ("#", ".")
+        drawn = (sys.stderr.encoding or "").lower().replace("-", "") in ("utf8", "utf16")
+        full, empty = ("━", "─") if drawn else ("#", ".")
         bar = full * round(share * room) + empty * (room - round(share * room))
         return f"{self._name} {bar}{numbers}{label}"[:width].rstrip()
-
-
-def _draws_lines() -> bool:
-    return (sys.stderr.encoding or "").lower().replace("-", "") in ("utf8", "utf16")
 
 
 def _clock(seconds: float) -> str:

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import BadParameter, Option
 
-from tensorucb.cli._network import (
-    Data,
-    Feedback,
-    Generator,
-    MinActions,
-    Objective,
-    Preparation,
-    ProductEffect,
-    RoundFeedback,
-    RoundObjective,
-    Scale,
-    Strategies,
-    StrategyEffect,
-    Synthetic,
-    SyntheticNetwork,
-    TruthPrior,
-    load_network,
-    parse_truth_prior,
+from tensorucb.cli import _network as net
+from tensorucb.cli._network import Generator, Synthetic
+from tensorucb.cli._options import (
+    MANY,
+    Address,
+    CsvTable,
+    EngineName,
+    Jobs,
+    Json,
+    LatexTable,
+    Rounds,
+    Runs,
+    Seed,
+    SeedsPerRound,
+    finite,
+    opened_engine,
+    writable_directory,
 )
-from tensorucb.cli._options import MANY, Json, Seed
-from tensorucb.cli._output import check_output_directory, emit_json, print_table, say, shown
+from tensorucb.cli._output import emit_json, print_table, say, shown
+from tensorucb.cli._policies import PolicyNames, chosen_policies
 from tensorucb.cli._progress import Progress
-from tensorucb.errors import InputError
+from tensorucb.cli._results import print_decisions, write_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,67 +39,100 @@ if TYPE_CHECKING:
     from tensorucb.experiments import Environment, WorldSettings
     from tensorucb.policies import Policy
 
-__all__ = ["compare"]
-
 
 def compare(
-    data: Data = None,
-    synthetic: SyntheticNetwork = None,
-    scale: Scale = Generator.scale,
-    product_effect: ProductEffect = Generator.product_effect,
-    strategies: Strategies = Generator.strategies,
-    strategy_effect: StrategyEffect = Generator.strategy_effect,
+    data: net.Data = None,
+    synthetic: net.SyntheticNetwork = None,
+    scale: net.Scale = Generator.scale,
+    product_effect: Annotated[
+        float,
+        Option(
+            min=0.0, help="How much the product matters in the generated network; at 0 it does not.", callback=finite
+        ),
+    ] = Generator.product_effect,
+    strategies: Annotated[
+        int,
+        Option(
+            min=0,
+            max=1000,
+            help="Number of strategies (channels, offers …) of the generated network; one is chosen for each seed.",
+        ),
+    ] = Generator.strategies,
+    strategy_effect: Annotated[
+        float,
+        Option(
+            min=0.0,
+            max=20.0,
+            help="How much the strategy matters, in logits; at 0 the choice does not matter.",
+            callback=finite,
+        ),
+    ] = Generator.strategy_effect,
     networks: Annotated[
         int,
-        typer.Option(
+        Option(
             min=1,
             help="Number of generated networks on which the runs take turns; with more than one, settings are tuned on "
             "yet another network, and intervals are over networks.",
         ),
     ] = 1,
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(help="Only this policy, beside TensorUCB; may be given several times. By default all take part."),
+    policy: PolicyNames = None,
+    min_actions: net.MinActions = 0,
+    truth_prior: Annotated[
+        str | None,
+        Option(
+            metavar="A,B",
+            help="Beta prior of the truth that is fitted to the log: A − 1 extra successes and B − 1 failures of each "
+            "edge and topic.",
+            show_default="1.1,3",
+        ),
     ] = None,
-    min_actions: MinActions = 0,
-    truth_prior: TruthPrior = None,
     cold_start: Annotated[
-        bool, typer.Option("--cold-start", help="Let half of the users and products arrive in mid-campaign instead.")
+        bool, Option("--cold-start", help="Let half of the users and products arrive in mid-campaign instead.")
     ] = False,
-    objective: RoundObjective = Objective.direct,
-    feedback: RoundFeedback = Feedback.one_hop,
-    runs: Annotated[int, typer.Option(min=1, max=MANY, help="Runs of each policy.")] = 10,
-    rounds: Annotated[int, typer.Option(min=1, max=MANY, help="Rounds per run.")] = 200,
-    validation_rounds: Annotated[
-        int, typer.Option(min=1, max=MANY, help="Rounds on which the baselines are tuned.")
-    ] = 50,
+    objective: net.RoundObjective = "direct",
+    feedback: net.RoundFeedback = "one_hop",
+    k: SeedsPerRound = 10,
+    runs: Runs = 10,
+    rounds: Rounds = 200,
+    validation_rounds: Annotated[int, Option(min=1, max=MANY, help="Rounds on which the baselines are tuned.")] = 50,
     seed: Seed = 0,
-    out: Annotated[Path, typer.Option(help="Directory for CSV files and figures.")] = Path("comparison"),
+    jobs: Jobs = 1,
+    engine: EngineName = "local",
+    address: Address = None,
+    out: Annotated[
+        Path, Option(help="Directory for CSV files, figures and report.html.", callback=writable_directory)
+    ] = Path("comparison"),
+    csv: CsvTable = None,
+    latex: LatexTable = None,
     json: Json = False,
 ) -> None:
     """Play a long campaign with our defaults, untouched, and with every baseline, tuned on validation rounds.
 
-    Validation rounds have their own products (every fifth) and coins. A killed command goes on where it stopped.
+    TensorUCB always takes part, since differences are taken to it. Validation rounds have their own products (every
+    fifth) and coins. A stopped command goes on where it was, if it is run again.
     """
-    check_output_directory(out)
-    prior = parse_truth_prior(truth_prior)
+    prior = None if truth_prior is None else _two_numbers(truth_prior)
     if prior is not None and data is None:
-        raise typer.BadParameter("--truth-prior is for --data; a generated network has its own truth.")
+        raise BadParameter("--truth-prior is for --data; a generated network has its own truth.")
     if networks > 1 and (synthetic is None or cold_start):
-        raise typer.BadParameter("--networks is for --synthetic, and not for --cold-start.")
-    if strategies and (cold_start or objective is not Objective.direct or feedback is not Feedback.one_hop):
-        raise typer.BadParameter("--strategies is for --objective direct and --feedback one_hop, without --cold-start.")
+        raise BadParameter("--networks is for --synthetic, and not for --cold-start.")
+    if strategies and (cold_start or objective != "direct" or feedback != "one_hop"):
+        raise BadParameter("--strategies is for --objective direct and --feedback one_hop, without --cold-start.")
     if strategy_effect != Generator.strategy_effect and not strategies:
-        raise typer.BadParameter("--strategy-effect needs --strategies, their number.")
+        raise BadParameter("--strategy-effect needs --strategies, their number.")
     if networks > runs:
-        raise typer.BadParameter(f"--networks {networks} needs as many --runs; got {runs}.")
-    with Progress("compare") as progress:
-        from tensorucb import experiments, plots
+        raise BadParameter(f"--networks {networks} needs as many --runs; got {runs}.")
+    with Progress("compare") as progress, opened_engine(engine, address) as where:
+        from tensorucb import experiments
+        from tensorucb.cli._compare_report import save_comparison
 
+        known = experiments.strategy_contestants() if strategies else experiments.contestants()
+        policies = _contestants(known, policy, in_strategies=bool(strategies))
         generator = Generator(scale, product_effect, strategies, strategy_effect)
-        network = load_network(data, synthetic, seed=seed, preparation=Preparation(min_actions), generator=generator)
-        rules = experiments.WorldSettings(objective=objective.value, feedback=feedback.value, seed=seed)
-        environment = network.environment(rules, out / "cache", progress.note, prior)
+        network = net.load_network(data, synthetic, net.Preparation(min_actions), generator, seed=seed)
+        rules = experiments.WorldSettings(k=k, objective=objective, feedback=feedback, seed=seed)
+        truth = {} if prior is None else {"truth_prior": prior}
+        environment = network.environment(rules, out / "cache", progress, engine=where, **truth)
         described = environment.describe()
         size: Any = {"rounds": rounds, "runs": runs, "validation_rounds": validation_rounds}
         experiments.write_manifest(
@@ -107,72 +140,97 @@ def compare(
             command=["tensorucb", *sys.argv[1:]],
             seed=seed,
             environment=described,
-            settings={**size, "networks": networks, "truth_prior": prior},
+            settings={**size, "networks": networks, "truth_prior": prior, "policies": list(policies)},
             data=network.about,
         )
         comparison = experiments.Comparison(
             environment,
-            _wanted(experiments.strategy_contestants() if strategies else experiments.contestants(), policy),
+            policies,
             out,
             **size,
             seed=seed,
-            networks=_further(generator, synthetic, rules, networks, seed),
+            networks=_further(generator, synthetic, rules, networks),
+            jobs=jobs,
+            engine=where,
             report=progress,
         )
         tuning = comparison.tune(experiments.ours_untouched(comparison.policies))
         experiments.write_validation(out / "validation.csv", tuning)
         if cold_start:
-            before = max(1, rounds // 4)
             arrivals = experiments.cold_start(
-                comparison.world, tuning.policies, rounds_before=before, rounds_after=20, runs=runs, seed=seed
+                comparison.world,
+                tuning.policies,
+                rounds_before=max(1, rounds // 4),
+                rounds_after=20,
+                runs=runs,
+                seed=seed,
             )
             rows = experiments.arrival_table(arrivals)
             experiments.write_rows(out / "cold-start.csv", rows)
+            printed = _arrivals(rows)
         else:
             experiment = comparison.run(lambda world: {**tuning.policies, **experiments.references(world)}, "decisions")
             rows = experiments.decision_table(experiment, networks=networks)
             experiments.write_regret(out / "decisions-regret.csv", experiment)
             experiments.write_rows(out / "decisions.csv", rows)
-            plots.save_figure(plots.regret_curves(experiment), out, "decisions")
-    _report(rows, described, json=json, out=out)
+            command = shlex.join(["tensorucb", *sys.argv[1:]])
+            save_comparison(out, experiment, rows, tuning, environment, command=command, networks=networks)
+            printed = experiments.printed_table(rows)
+        write_tables(rows, printed, csv, latex)
+    if json:
+        emit_json({"environment": described, "rows": rows})
+        return
+    title = (
+        f"{shown(described['name'])}: {described['n_nodes']:,} users, {described['n_edges']:,} edges, "
+        f"{k} seeds per round, {runs} runs of {rounds} rounds\n"
+    )
+    if cold_start:
+        print_table(*_arrivals(rows), words=("Policy",), title=title)
+    else:
+        print_decisions(rows, title=title, networks=networks)
+    say()
+    say(
+        f"All tables and figures: {shown(out)}"
+        + ("" if cold_start else f"; the report is {shown(out / 'report.html')}")
+    )
 
 
-def _wanted(known: Mapping[str, Policy], names: Sequence[str] | None) -> dict[str, Policy]:
-    """Ours and the policies named; all of them if none is."""
-    unknown = [name for name in names or () if name not in known]
-    if unknown:
-        raise InputError(f"there is no policy {unknown[0]!r} to compare. Known: {', '.join(known)}.")
-    return {label: policy for label, policy in known.items() if not names or label in ("TensorUCB", *names)}
+def _two_numbers(text: str) -> tuple[float, float]:
+    try:
+        alpha, beta = (float(part) for part in text.split(","))
+        if not (1.0 <= alpha < float("inf") and 1.0 <= beta < float("inf")):
+            raise ValueError
+    except ValueError as error:
+        raise BadParameter(
+            f"--truth-prior must be two numbers of at least 1 with a comma between, such as 1.1,3; got {text!r}."
+        ) from error
+    return alpha, beta
+
+
+def _contestants(known: Mapping[str, Policy], names: Sequence[str] | None, *, in_strategies: bool) -> dict[str, Policy]:
+    """Ours and the policies named; all that are known if none is. One's own choose a strategy for each user."""
+    from tensorucb.experiments import StrategyPolicy
+
+    chosen = chosen_policies(known, names)
+    own = {label for label in chosen if label not in known} if in_strategies else set()
+    ours = {label: policy for label, policy in known.items() if label == "TensorUCB"}
+    return {**ours, **{label: StrategyPolicy(p) if label in own else p for label, p in chosen.items()}}
 
 
 def _further(
-    generator: Generator, synthetic: Synthetic | None, rules: WorldSettings, networks: int, seed: int
+    generator: Generator, synthetic: Synthetic | None, rules: WorldSettings, networks: int
 ) -> list[partial[Environment]]:
     """Functions that generate the networks on which runs take turns; none if there is only one network."""
     if networks == 1 or synthetic is None:
         return []
 
     def another(number: int) -> Environment:
-        return generator(synthetic, seed=seed, draw=number).environment(rules, Path(), lambda line: None)
+        return generator(synthetic, seed=rules.seed, draw=number).environment(rules, Path(), None)
 
     return [partial(another, number) for number in range(1, networks + 1)]
 
 
-def _report(rows: list[dict[str, Any]], described: dict[str, Any], *, json: bool, out: Path) -> None:
-    if json:
-        emit_json({"environment": described, "rows": rows})
-        return
-    # Ends of intervals follow their mean in the table's cells.
-    names = [name for name in rows[0] if name != "policy" and not name.endswith(("low", "high"))]
-    print_table(
-        ("Scaled regret", *(name.replace("_", " ") for name in names)),
-        [(shown(row["policy"]), *(_cell(row, name) for name in names)) for row in rows],
-        words=("Scaled regret",),
-        title=f"{shown(described['name'])}: {described['n_nodes']:,} users, {described['n_edges']:,} edges",
-    )
-    say(f"Tables and figures: {shown(out)}")
-
-
-def _cell(row: dict[str, Any], name: str) -> str:
-    ends = row.get(f"{name}_low"), row.get(f"{name}_high")
-    return f"{row[name]:.1f}" + (f" ({ends[0]:.1f} to {ends[1]:.1f})" if None not in ends else "")
+def _arrivals(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Columns and cells of the table of newcomers."""
+    columns = ["Policy", *(name.replace("_", " ") for name in list(rows[0])[1:])]
+    return columns, [[shown(row["policy"]), *(f"{value:.1f}" for value in list(row.values())[1:])] for row in rows]

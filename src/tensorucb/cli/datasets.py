@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import shlex
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, BadParameter, Option
 
 from tensorucb.cli._network import MinActions, Preparation
-from tensorucb.cli._options import HELP, Json, Seed, finite
-from tensorucb.cli._output import check_output_directory, emit_json, print_table, say, shown
+from tensorucb.cli._options import HELP, Directory, Json, Seed, finite
+from tensorucb.cli._output import emit_json, print_table, say, shown
 from tensorucb.cli._progress import Progress
 
 if TYPE_CHECKING:
     from tensorucb.data import Description
 
-__all__ = ["app"]
+_SHOP = "a shop: 400 followers, purchases up to today, 60 products with text columns, as CSV"
+_SIZES = (400, 5000, 60)
 
-app = typer.Typer(
-    name="datasets",
+datasets = typer.Typer(
     help="Look at and check networks and action logs; generate synthetic ones.",
     add_completion=False,
     rich_markup_mode=None,
@@ -26,7 +29,7 @@ app = typer.Typer(
 )
 
 FORMS = {
-    "plain": "edges.csv and actions.csv (also .csv.gz, .parquet)",
+    "plain": "edges.csv and actions.csv (or followers, purchases; also .tsv, .gz, .ndjson, .parquet)",
     "Digg 2009": "digg_friends.csv and digg_votes1.csv",
     "Flixster": "links.txt and Ratings.timed.txt, or edges.csv and nodes.csv",
 }
@@ -34,6 +37,8 @@ FORMS = {
 
 def _figures(figures: Description) -> list[tuple[str, str]]:
     """Rows of the table for people; the first five are the paper's Table 2."""
+    from tensorucb.moments import duration_text
+
     rows = [
         ("users |V|", f"{figures.n_users:,}"),
         ("edges |E|", f"{figures.n_edges:,}"),
@@ -44,34 +49,35 @@ def _figures(figures: Description) -> list[tuple[str, str]]:
         ("products", f"{figures.n_products:,}"),
         ("actions", f"{figures.n_actions:,}"),
         ("users who acted", f"{figures.n_acting_users:,}"),
-        ("activation window", "none" if figures.window is None else f"{figures.window:g} s"),
+        ("activation window", "none" if figures.window is None else duration_text(figures.window)),
         ("exposures", f"{figures.exposures:,}"),
     ]
     counted = {"trials": figures.trials, "activations": figures.activations}
     return rows + [(name, "not counted" if value is None else f"{value:,}") for name, value in counted.items()]
 
 
-@app.command("list")
+@datasets.command("list")
 def list_datasets(as_json: Json = False) -> None:
     """Name the data sets that can be generated, and the forms that can be read."""
-    from tensorucb.data._generate import GENERATORS
+    from tensorucb.data.sandbox import GENERATORS
 
+    generated = {**GENERATORS, "shop": _SHOP}
     if as_json:
-        emit_json({"generated": GENERATORS, "forms": FORMS})
+        emit_json({"generated": generated, "forms": FORMS})
         return
     say("Generated with `tensorucb datasets make NAME --out DIR`:")
-    for name, text in GENERATORS.items():
+    for name, text in generated.items():
         say(f"  {name:15} {text}")
     say("\nRead from a directory that holds:")
     for name, text in FORMS.items():
         say(f"  {name:15} {text}")
 
 
-@app.command("describe")
+@datasets.command("describe")
 def describe_dataset(
-    directory: Annotated[Path, typer.Argument(help="The directory with the files.", metavar="DIR")],
+    directory: Annotated[Path, Argument(help="The directory with the files.", metavar="DIR")],
     min_actions: MinActions = 0,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail at the first malformed row.")] = False,
+    strict: Annotated[bool, Option("--strict", help="Fail at the first malformed row.")] = False,
     as_json: Json = False,
 ) -> None:
     """Read a data set, say what was left out and why, and print its figures (the paper's Table 2)."""
@@ -82,53 +88,69 @@ def describe_dataset(
         figures = describe(dataset)
         digest = checksum(dataset)
     if as_json:
-        emit_json(
-            {
-                "name": dataset.name,
-                "figures": figures.as_dict(),
-                "report": dataset.report.as_dict(),
-                "checksum": digest,
-            }
-        )
+        report = dataset.report.as_dict()
+        emit_json({"name": dataset.name, "figures": figures.as_dict(), "report": report, "checksum": digest})
         return
     name = shown(dataset.name)
     print_table((name, ""), [*_figures(figures), ("checksum", digest[:16])], words=(name,))
     say(f"\n{dataset.report}")
 
 
-@app.command("make")
+@datasets.command("make")
 def make_dataset(
-    name: Annotated[str, typer.Argument(help="digg_like, flixster_like or sandbox.", metavar="NAME")],
-    out: Annotated[Path, typer.Option("--out", help="The directory to write to.", metavar="DIR")],
-    scale: Annotated[float, typer.Option("--scale", help="Factor on all sizes.", callback=finite)] = 1.0,
+    name: Annotated[str, Argument(help="digg_like, flixster_like, sandbox or shop.", metavar="NAME")],
+    out: Directory,
+    scale: Annotated[float, Option("--scale", help="Factor on all sizes.", callback=finite)] = 1.0,
     seed: Seed = 0,
-    csv: Annotated[bool, typer.Option("--csv", help="Write CSV instead of Parquet.")] = False,
+    csv: Annotated[bool, Option("--csv", help="Write CSV instead of Parquet.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Generate a network with an action log and write it in the plain form."""
-    check_output_directory(out)
+    """Generate a network with an action log and write it in the plain form.
+
+    `shop` writes what `tensorucb create NAME --data DIR` takes: followers, purchases up to today, products and users,
+    and purchases of the next days for `tensorucb tell`. It is always CSV.
+    """
+    if name == "shop":
+        _make_shop(out, scale, seed, as_json)
+        return
     with Progress("datasets make"):
         from tensorucb.data import checksum, generate_dataset, write_dataset
-        from tensorucb.data._generate import GENERATORS
+        from tensorucb.data.sandbox import GENERATORS
 
         if name not in GENERATORS:
-            raise typer.BadParameter(f"no generator is called {name!r}; choose {', '.join(GENERATORS)}.")
+            raise BadParameter(f"no generator is called {name!r}; choose {', '.join(GENERATORS)} or shop.")
         dataset = generate_dataset(name, scale=scale, rng=seed)
         files = write_dataset(dataset, out, form="csv" if csv else "parquet")
-        written: dict[str, Any] = {
-            "name": name,
-            "scale": scale,
-            "seed": seed,
-            "files": [str(path) for path in files],
-            "n_users": dataset.graph.n_nodes,
-            "n_edges": dataset.graph.n_edges,
-            "n_products": dataset.log.n_items,
-            "n_actions": dataset.log.n_actions,
-            "checksum": checksum(dataset),
-        }
+        digest = checksum(dataset)
     if as_json:
-        emit_json(written)
+        graph, log = dataset.graph, dataset.log
+        sizes = {"n_users": graph.n_nodes, "n_edges": graph.n_edges, "n_products": log.n_items}
+        written = {"name": name, "scale": scale, "seed": seed, "files": [str(path) for path in files], **sizes}
+        emit_json({**written, "n_actions": log.n_actions, "checksum": digest})
         return
     say(f"{dataset!r}")
     for path in files:
         say(f"  {shown(path)}")
+
+
+def _make_shop(out: Path, scale: float, seed: int, as_json: bool) -> None:
+    with Progress("datasets make"):
+        from tensorucb.data import make_shop
+
+        if not 0.1 <= scale <= 100.0:
+            raise BadParameter(f"--scale of a shop must be from 0.1 to 100; got {scale:g}.")
+        users, edges, products = (round(size * scale) for size in _SIZES)
+        today = datetime.now(UTC).date().isoformat()
+        shop = make_shop(users, edges, products, today=today, rng=seed)
+        files = [str(path) for path in shop.write(out)]
+    if as_json:
+        sizes = {"n_users": users, "n_edges": shop.followers.height, "n_products": products}
+        written = {"name": "shop", "scale": scale, "seed": seed, "today": today, "files": files}
+        emit_json({**written, **sizes, "n_actions": shop.purchases.height})
+        return
+    say(
+        f"A shop with {users:,} users, {shop.followers.height:,} followers, {products:,} products, bought until {today}"
+    )
+    for path in files:
+        say(f"  {shown(path)}")
+    say(f"Next: {shlex.join(['tensorucb', 'create', 'spring', '--data', str(out)])}")

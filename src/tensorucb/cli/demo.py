@@ -2,80 +2,84 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
-from tensorucb.cli._options import MANY, Json, Seed
-from tensorucb.cli._output import check_output_directory, emit_json, print_table, say, shown
+from tensorucb.cli._options import MANY, Json, QuickRuns, Seed, writable_directory
+from tensorucb.cli._output import emit_json, print_table, say, shown
 from tensorucb.cli._progress import Progress
-from tensorucb.cli._results import reason_cells, result_cells
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tensorucb.experiments import Environment, Experiment, SeedReason
-
-__all__ = ["demo"]
+    from tensorucb.experiments import Environment, SeedReason
+    from tensorucb.policies import Policy
 
 
 def demo(
-    rounds: Annotated[
-        int | None, typer.Option(min=1, max=MANY, help="Rounds per run.", show_default="80, quick: 15")
-    ] = None,
-    runs: Annotated[
-        int | None, typer.Option(min=1, max=MANY, help="Runs of each policy.", show_default="5, quick: 2")
-    ] = None,
+    rounds: Annotated[int | None, Option(min=1, max=MANY, help="Rounds per run.", show_default="80, quick: 15")] = None,
+    runs: QuickRuns = None,
     seed: Seed = 0,
-    out: Annotated[Path, typer.Option(help="Directory for report.html and figures.")] = Path("tensorucb-demo"),
-    quick: Annotated[bool, typer.Option("--quick", help="A smaller network and fewer rounds: seconds.")] = False,
+    out: Annotated[Path, Option(help="Directory for report.html and figures.", callback=writable_directory)] = Path(
+        "tensorucb-demo"
+    ),
+    quick: Annotated[bool, Option("--quick", help="A smaller network and fewer rounds: seconds.")] = False,
     json: Json = False,
+    serve: Annotated[bool, Option("--serve", help="Show the service's page on a campaign that plays itself.")] = False,
+    port: Annotated[int, Option(min=0, max=65535, help="With --serve: the port; 0 is any free one.")] = 0,
 ) -> None:
-    """Run a campaign on a generated network in about a minute.
+    """Run a campaign on a generated network in about a minute: table, explained seeds, report.html.
 
     TensorUCB (our defaults), TensorUCB to the paper's letter, HighDegree and Random choose 10 users per round to
     promote products to. Prints a table and why each seed was chosen; writes report.html and figures.
+
+    With --serve, the page of `tensorucb serve` shows a campaign whose rounds open, fill and close by themselves,
+    until Ctrl-C. Nothing is written then.
     """
-    check_output_directory(out)
+    if serve:
+        _serve(port, seed)
+        return
     rounds, runs = rounds or (15 if quick else 80), runs or (2 if quick else 5)
     command = f"tensorucb demo --seed {seed} --rounds {rounds} --runs {runs}" + (" --quick" if quick else "")
     with Progress("demo") as report:
-        from tensorucb.cli._demo import demo_environment, demo_policies, explained_round
-        from tensorucb.cli._demo_report import write_report
-        from tensorucb.experiments import run_experiment
+        from tensorucb.cli._reports import best_row, reason_cells, result_cells, save_demo
+        from tensorucb.experiments import ETA, run_experiment
 
         environment = demo_environment(seed, quick=quick)
         policies = demo_policies()
         experiment = run_experiment(environment, policies, rounds=rounds, runs=runs, seed=seed, report=report)
-        product, reasons = explained_round(environment, policies["TensorUCB"])
-        files = write_report(out, environment, experiment, product=product, reasons=reasons, command=command, seed=seed)
-    if json:
-        emit_json(_document(environment, experiment, product, reasons, files, seed))
-        return
-    _print_results(environment, experiment)
-    say()
-    _print_seeds(product, reasons)
-    say(f"\nReport: {shown(files[0])}")
-    say(f"Figures: {', '.join(shown(path) for path in files[1:])}")
-
-
-def _print_results(environment: Environment, experiment: Experiment) -> None:
+        product, reasons = _next_round(environment, policies["TensorUCB"])
+        page, *figures = save_demo(
+            out, environment, experiment, product=product, reasons=reasons, command=command, seed=seed
+        )
     graph, rows = environment.graph, experiment.table()
-    late = f"Last {rows[0]['late_rounds']}"
+    if json:
+        emit_json(
+            {
+                "seed": seed,
+                "environment": environment.describe(),
+                "results": rows,
+                "product": product,
+                "seeds": [reason.row() for reason in reasons],
+                "report": str(page),
+                "figures": [str(path) for path in figures],
+            }
+        )
+        return
+    late = rows[0]["late_rounds"]
     print_table(
-        ("Policy", "Reached", "Regret", "90 % interval", late, "ms per round"),
+        ("Policy", "Reached", "Regret", "90 % interval", f"Last {late}", "ms per round"),
         result_cells(rows, "to"),
         words=("Policy",),
         title=f"{graph.n_nodes:,} users, {graph.n_edges:,} edges, {environment.settings.k} seeds per round, "
-        f"{rows[0]['rounds']} rounds, {rows[0]['runs']} runs\n",
-        caption="Reached: users per round. Regret: what a round loses against knowing the truth; then its interval "
-        f"over runs, and the last {rows[0]['late_rounds']} rounds alone.",
-        best=min(range(len(rows)), key=lambda i: float(rows[i]["regret"]["mean"])),
+        f"{rounds} rounds, {runs} runs\n",
+        caption="Reached: users per round. Regret: how many more users the best possible choice would have reached, "
+        f"divided by {ETA:.2f} as in the paper; then its interval over runs, and the last {late} rounds alone.",
+        best=best_row(rows),
     )
-
-
-def _print_seeds(product: str, reasons: Sequence[SeedReason]) -> None:
+    say()
     print_table(
         ("User", "Followers", "Expected", "New", "Explore", "Most likely to respond"),
         reason_cells(reasons, shown),
@@ -84,22 +88,53 @@ def _print_seeds(product: str, reasons: Sequence[SeedReason]) -> None:
         caption="Expected: direct responses by what has been seen. New: beyond those of the seeds above. "
         "Explore: added for what is not yet known.",
     )
+    say(f"\nReport: {shown(page)}")
+    say(f"Figures: {', '.join(map(shown, figures))}")
 
 
-def _document(
-    environment: Environment,
-    experiment: Experiment,
-    product: str,
-    reasons: Sequence[SeedReason],
-    files: Sequence[Path],
-    seed: int,
-) -> Mapping[str, Any]:
-    return {
-        "seed": seed,
-        "environment": environment.describe(),
-        "results": experiment.table(),
-        "product": product,
-        "seeds": [reason.row() for reason in reasons],
-        "report": str(files[0]),
-        "figures": [str(path) for path in files[1:]],
-    }
+def _serve(port: int, seed: int) -> None:
+    from tensorucb.cli.serve import check_extra
+
+    check_extra()
+    with Progress("demo") as progress:
+        progress(0, 1, "a network, and a campaign on it")
+        from tensorucb.service._sandbox import PACE, serve_sandbox
+    with suppress(KeyboardInterrupt):  # the server has finished its requests and passes the signal on
+        serve_sandbox(port, seed, started=lambda address: _greet(address, PACE))
+    say("\nStopped. Nothing is left of the campaign.")
+
+
+def _greet(address: str, pace: float) -> None:
+    say(f"A campaign that plays itself: {address}")
+    say(f"  A new round every {pace:g} seconds; responses come in by the network's hidden truth.")
+    say("  Press Ctrl-C to stop; nothing of it stays.")
+    sys.stdout.flush()
+
+
+def demo_environment(seed: int, *, quick: bool = False) -> Environment:
+    """A generated network of a size that fits into a minute; the direct objective, the seeds' out-edges observed."""
+    from tensorucb.data import make_sandbox
+    from tensorucb.experiments import Environment, WorldSettings
+
+    users, edges, products = (300, 3_000, 20) if quick else (1_000, 12_000, 60)
+    sandbox = make_sandbox(users, edges, products, n_topics=8, rng=seed)
+    return Environment.from_sandbox(sandbox, settings=WorldSettings(k=10, seed=seed), name="sandbox")
+
+
+def demo_policies() -> dict[str, Policy]:
+    """Ours, the paper's, and two that do not learn."""
+    from tensorucb.policies.registry import make_policy
+
+    return {label: make_policy(label) for label in ("TensorUCB", "TensorUCB (paper)", "HighDegree", "Random")}
+
+
+def _next_round(environment: Environment, policy: Policy) -> tuple[str, list[SeedReason]]:
+    """What ``policy`` would do next for one product, and why; it has learned from the last run."""
+    import numpy as np
+
+    from tensorucb.experiments import explain_seeds
+
+    number = int(environment.product_rows[0])
+    product = environment.products[number]
+    rows = policy.choose(product, environment.settings.k, environment.oracle(np.random.default_rng(0)))
+    return f"product {number + 1}", explain_seeds(environment.graph, policy, product, rows)

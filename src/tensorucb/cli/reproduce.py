@@ -4,128 +4,120 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict, replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
-import typer
+from typer import Argument, BadParameter, Option
 
-from tensorucb.cli._network import (
-    Data,
-    Feedback,
-    Generator,
-    MinActions,
-    Objective,
-    Preparation,
-    RoundFeedback,
-    RoundObjective,
-    Scale,
-    SyntheticNetwork,
-    load_network,
+from tensorucb.cli import _network as net
+from tensorucb.cli._options import (
+    MANY,
+    Address,
+    CsvTable,
+    EngineName,
+    Jobs,
+    Json,
+    LatexTable,
+    QuickRuns,
+    Seed,
+    SeedsPerRound,
+    opened_engine,
+    writable_directory,
 )
-from tensorucb.cli._options import MANY, Json, Seed, finite
-from tensorucb.cli._output import check_output_directory, emit_json, say, shown
+from tensorucb.cli._output import emit_json, say, shown
+from tensorucb.cli._policies import PolicyNames, chosen_policies
 from tensorucb.cli._progress import Progress
+from tensorucb.cli._results import print_reproduction, write_tables
 
 if TYPE_CHECKING:
-    from tensorucb.experiments import Effort
+    from collections.abc import Collection
 
-__all__ = ["reproduce"]
-
-
-class Target(StrEnum):
-    """What to reproduce."""
-
-    table_network = "table-network"
-    fig_degrees = "fig-degrees"
-    fig_regret = "fig-regret"
-    fig_rank = "fig-rank"
-    fig_runtime = "fig-runtime"
-    bound = "bound"
-    all = "all"
+Target = Literal["table-network", "fig-degrees", "fig-regret", "fig-rank", "fig-runtime", "bound", "all"]
 
 
 def reproduce(
-    target: Annotated[Target, typer.Argument(help="Table or figure, or all of them.")],
-    data: Data = None,
-    synthetic: SyntheticNetwork = None,
-    scale: Scale = Generator.scale,
-    min_actions: MinActions = 0,
+    target: Annotated[Target, Argument(help="Table or figure, or all of them.")],
+    data: net.Data = None,
+    synthetic: net.SyntheticNetwork = None,
+    scale: net.Scale = net.Generator.scale,
+    policy: PolicyNames = None,
+    min_actions: net.MinActions = 0,
     products: Annotated[
-        int | None, typer.Option(min=1, max=MANY, help="Sample that many products of the data set.", show_default="all")
+        int | None, Option(min=1, max=MANY, help="Sample that many products of the data set.", show_default="all")
     ] = None,
-    window: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0,
-            callback=finite,
-            metavar="DAYS",
-            help="Days in which a neighbour's action counts as a response; 0: no limit.",
-            show_default="the data set's own",
-        ),
-    ] = None,
-    objective: RoundObjective = Objective.direct,
-    feedback: RoundFeedback = Feedback.one_hop,
-    runs: Annotated[
-        int | None, typer.Option(min=1, max=MANY, help="Runs of each policy.", show_default="5, quick: 2")
-    ] = None,
+    window: net.ActivationWindow = None,
+    objective: net.RoundObjective = "direct",
+    feedback: net.RoundFeedback = "one_hop",
+    k: SeedsPerRound = 10,
+    runs: QuickRuns = None,
     rounds: Annotated[
-        int | None, typer.Option(min=1, max=MANY, help="Rounds per run.", show_default="100, quick: 15")
+        int | None, Option(min=1, max=MANY, help="Rounds per run.", show_default="100, quick: 15")
     ] = None,
     seed: Seed = 0,
+    jobs: Jobs = 1,
+    engine: EngineName = "local",
+    address: Address = None,
     settings: Annotated[
-        Path | None, typer.Option(help="TOML file with hyper-parameters or grids, one table per policy.")
+        Path | None, Option(help="TOML file with hyper-parameters or grids, one table per policy.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Directory for CSV files, figures and report.html.")] = Path("reproduction"),
-    quick: Annotated[bool, typer.Option("--quick", help="A rehearsal in minutes; nothing to quote.")] = False,
+    out: Annotated[
+        Path, Option(help="Directory for CSV files, figures and report.html.", callback=writable_directory)
+    ] = Path("reproduction"),
+    quick: Annotated[bool, Option("--quick", help="A rehearsal in minutes; nothing to quote.")] = False,
+    csv: CsvTable = None,
+    latex: LatexTable = None,
     json: Json = False,
 ) -> None:
     """Reproduce the paper's tables and figures on a data set or a generated network.
 
-    Writes CSV, PNG and SVG files and one report.html to --out. A killed command goes on where it stopped and ends with
-    the same bytes, but for timings. table-network and fig-degrees need no action log.
+    Writes CSV, PNG and SVG files and one report.html to --out. A stopped command goes on where it was, if it is run
+    again, and ends with the same bytes, but for timings. table-network and fig-degrees need no action log. fig-runtime
+    is measured in one process, whatever --jobs says.
     """
-    check_output_directory(out)
-    with Progress("reproduce") as progress:
+    if (csv or latex) and target not in ("fig-regret", "all"):
+        raise BadParameter("--csv and --latex write the table of regret, which fig-regret and all compute.")
+    with Progress("reproduce") as progress, opened_engine(engine, address) as where:
         from tensorucb import experiments
-        from tensorucb.cli._reproduce_report import draw, save_report
+        from tensorucb.cli._reports import draw, save_reproduction
+        from tensorucb.experiments._tuning import check_labels
         from tensorucb.plots import save_figure
 
-        grids = _grids(settings)
-        network = load_network(
-            data,
-            synthetic,
-            seed=seed,
-            preparation=Preparation(min_actions, products, window),
-            generator=Generator(scale),
-        )
-        wanted = [t.value for t in Target if t is not Target.all] if target is Target.all else [target.value]
-        effort = _effort(quick, rounds, runs)
-        described = {"name": network.name, "n_nodes": network.graph.n_nodes, "n_edges": network.graph.n_edges}
+        policies = chosen_policies(experiments.paper_policies(), policy)
+        grids = {} if settings is None else dict(experiments.read_settings(settings))
+        check_labels(grids, policies if policy else experiments.paper_policies())
+        preparation = net.Preparation(min_actions, products, window)
+        network = net.load_network(data, synthetic, preparation, net.Generator(scale), seed=seed)
+        graph = network.content.graph
+        wanted = _targets(target, policies)
+        effort = experiments.Effort.quick() if quick else experiments.Effort()
+        effort = replace(effort, rounds=rounds or effort.rounds, runs=runs or effort.runs)
+        described = {"name": network.name, "n_nodes": graph.n_nodes, "n_edges": graph.n_edges}
         environment = None
-        if target not in (Target.table_network, Target.fig_degrees):
-            rules = experiments.WorldSettings(objective=objective.value, feedback=feedback.value, seed=seed)
-            environment = network.environment(rules, out / "cache", progress.note)
+        if target not in ("table-network", "fig-degrees"):
+            rules = experiments.WorldSettings(k=k, objective=objective, feedback=feedback, seed=seed)
+            environment = network.environment(rules, out / "cache", progress, engine=where)
             described = environment.describe()
         manifest = experiments.write_manifest(
             out / "manifest.json",
             command=["tensorucb", *sys.argv[1:]],
             seed=seed,
             environment=described,
-            settings={"target": target.value, "effort": asdict(effort), "grids": grids},
+            settings={"target": target, "effort": asdict(effort), "grids": grids},
             data=network.about,
         )
         if environment is None:
-            results = experiments.PaperResults(network.name, network.graph, wanted)
+            results = experiments.PaperResults(network.name, graph, wanted)
         else:
             comparison = experiments.Comparison(
                 environment,
-                experiments.paper_policies(),
+                policies,
                 out,
                 rounds=effort.rounds,
                 runs=effort.runs,
                 validation_rounds=effort.validation_rounds,
                 seed=seed,
+                jobs=jobs,
+                engine=where,
                 report=progress,
             )
             tuning = None
@@ -135,26 +127,24 @@ def reproduce(
         tables = experiments.write_results(results, out)
         charts = draw(results)
         figures = [path for name, chart in charts.items() for path in save_figure(chart, out, name)]
-        page = save_report(out / "report.html", results, charts, environment, effort, seed=seed, quick=quick)
+        page = save_reproduction(out / "report.html", results, charts, environment, effort, seed=seed, quick=quick)
         files = [page, *sorted(tables), manifest, *figures]
+        rows = [] if results.regret is None else experiments.decision_table(results.regret)
+        if rows:
+            write_tables(rows, experiments.printed_table(rows), csv, latex)
     if json:
-        emit_json({"targets": wanted, "files": [str(path) for path in files]})
+        emit_json({"targets": wanted, "files": [str(path) for path in files], "rows": rows})
         return
-    for path in files:
-        say(shown(path))
+    print_reproduction(results, rows, f"{effort.runs} runs of {effort.rounds} rounds")
+    say(f"\nReport: {shown(page)}")
+    say(f"All tables and figures: {shown(out)} ({len(files)} files)")
 
 
-def _effort(quick: bool, rounds: int | None, runs: int | None) -> Effort:
-    from tensorucb.experiments import Effort
-
-    effort = Effort.quick() if quick else Effort()
-    return replace(effort, rounds=rounds or effort.rounds, runs=runs or effort.runs)
-
-
-def _grids(settings: Path | None) -> dict[str, dict[str, Any]]:
-    from tensorucb.experiments import paper_policies, read_settings
-    from tensorucb.experiments._tuning import check_labels
-
-    grids: dict[str, dict[str, Any]] = {} if settings is None else dict(read_settings(settings))
-    check_labels(grids, paper_policies())
-    return grids
+def _targets(target: Target, policies: Collection[str]) -> list[str]:
+    """The tables and figures to compute; ``all`` leaves out the bound if its policy does not take part."""
+    bounded = "TensorUCB (paper)" in policies
+    if target == "bound" and not bounded:
+        raise BadParameter("bound is about the paper's own policy. Add --policy 'TensorUCB (paper)'.")
+    if target != "all":
+        return [target]
+    return [each for each in get_args(Target) if each != "all" and (bounded or each != "bound")]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from typer import Argument, BadParameter, Option
 
-from tensorucb.cli._network import Objective
-from tensorucb.cli._options import Json, Seed, Threads, finite, listed_ids
+from tensorucb.cli._options import IDS, Address, EngineName, Json, Seed, finite, listed_ids, opened_engine
 from tensorucb.cli._output import emit_json, print_table, say, shown
 from tensorucb.cli._progress import Progress
 from tensorucb.errors import InputError
@@ -21,68 +19,67 @@ if TYPE_CHECKING:
     from tensorucb.graph import Graph
     from tensorucb.oracle import Selection
 
-__all__ = ["select"]
-
-
-class Algorithm(StrEnum):
-    """How the cascade's seeds are found."""
-
-    opim = "opim"
-    tim = "tim"
-    imm = "imm"
-
 
 def _epsilon(value: float) -> float:
     factor = 1.0 - 1.0 / math.e
     if not 0.0 < value < factor:
-        raise typer.BadParameter(
+        raise BadParameter(
             f"{value:g} is not between 0 and 1 - 1/e = {factor:.3f}, the factor it is taken from. Usual is 0.1."
         )
     return value
 
 
 def select(
-    edges: Annotated[Path, typer.Argument(help="Edge list: .csv, .tsv (also .gz) or .parquet.", show_default=False)],
-    k: Annotated[int, typer.Option("--k", "-k", min=1, help="How many seeds.")] = 10,
-    probability: Annotated[str | None, typer.Option(help="Column that holds each edge's probability.")] = None,
+    edges: Annotated[Path, Argument(help="Edge list: .csv, .tsv (also .gz) or .parquet.", show_default=False)],
+    k: Annotated[int, Option("--k", "-k", min=1, help="How many seeds.")] = 10,
+    probability: Annotated[str | None, Option(help="Column that holds each edge's probability.")] = None,
     weighted_cascade: Annotated[
-        bool, typer.Option("--weighted-cascade", help="Probability 1 / in-degree of the target (the default).")
+        bool, Option("--weighted-cascade", help="Probability 1 / in-degree of the target (the default).")
     ] = False,
     uniform: Annotated[
-        float | None, typer.Option(min=0.0, max=1.0, help="The same probability for all edges.", callback=finite)
+        float | None, Option(min=0.0, max=1.0, help="The same probability for all edges.", callback=finite)
     ] = None,
-    source: Annotated[str, typer.Option(help="Column of the users who influence.")] = "source",
-    target: Annotated[str, typer.Option(help="Column of the users who are influenced.")] = "target",
+    source: Annotated[str, Option(help="Column of the users who influence.")] = "source",
+    target: Annotated[str, Option(help="Column of the users who are influenced.")] = "target",
     objective: Annotated[
-        Objective, typer.Option(help="cascade: all who are reached; direct: by the seeds alone.")
-    ] = Objective.cascade,
+        Literal["direct", "cascade"], Option(help="cascade: all who are reached; direct: by the seeds alone.")
+    ] = "cascade",
     algorithm: Annotated[
-        Algorithm | None,
-        typer.Option(help="For the cascade; direct is solved by exact greedy.", show_default="opim"),
+        Literal["opim", "tim", "imm"] | None,
+        Option(help="For the cascade; direct is solved by exact greedy.", show_default="opim"),
     ] = None,
-    epsilon: Annotated[float, typer.Option(help="What sampling may cost of the guarantee.", callback=_epsilon)] = 0.1,
+    epsilon: Annotated[float, Option(help="What sampling may cost of the guarantee.", callback=_epsilon)] = 0.1,
     exclude: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             help="Who must not be a seed: an id as it is, or @FILE with one on each line; @@ann is the id @ann. "
             "Repeatable.",
-            metavar="ID|@FILE",
+            metavar=IDS,
         ),
     ] = None,
     seed: Seed = 0,
-    threads: Threads = None,
+    threads: Annotated[
+        int | None, Option(min=1, max=1024, help="Threads; the answer is the same.", show_default="all cores")
+    ] = None,
+    engine: EngineName = "local",
+    address: Address = None,
     json: Json = False,
 ) -> None:
     """Pick the K users to seed in a network of your own, with a certificate of how good they are."""
-    ways = [name for name, given in _ways(probability, weighted_cascade, uniform) if given]
-    if len(ways) > 1:
-        raise typer.BadParameter(f"{' and '.join(ways)} exclude each other; give one.")
-    if objective is Objective.direct and algorithm is not None:
-        raise typer.BadParameter(
-            f"--algorithm {algorithm.value} is for --objective cascade; direct is solved by exact greedy. Leave it out."
+    ways = {
+        "--probability": probability is not None,
+        "--weighted-cascade": weighted_cascade,
+        "--uniform": uniform is not None,
+    }
+    if sum(ways.values()) > 1:
+        given = " and ".join(way for way, is_given in ways.items() if is_given)
+        raise BadParameter(f"{given} exclude each other; give one.")
+    if objective == "direct" and algorithm is not None:
+        raise BadParameter(
+            f"--algorithm {algorithm} is for --objective cascade; direct is solved by exact greedy. Leave it out."
         )
     columns = () if probability is None else (probability,)
-    with Progress("select"):
+    with Progress("select"), opened_engine(engine, address) as where:
         from tensorucb.graph import Graph
         from tensorucb.oracle import select_seeds
 
@@ -91,25 +88,18 @@ def select(
             graph,
             _probabilities(graph, probability, uniform),
             k,
-            objective=objective.value,
-            algorithm=(algorithm or Algorithm.opim).value,
+            objective=objective,
+            algorithm=algorithm or "opim",
             epsilon=epsilon,
             exclude=listed_ids(graph, exclude, "--exclude"),
             threads=threads,
             rng=seed,
+            engine=where,
         )
     if json:
-        emit_json(_document(graph, pick, objective.value))
+        emit_json(_document(graph, pick, objective))
     else:
         _print(graph, pick)
-
-
-def _ways(probability: str | None, weighted_cascade: bool, uniform: float | None) -> list[tuple[str, bool]]:
-    return [
-        ("--probability", probability is not None),
-        ("--weighted-cascade", weighted_cascade),
-        ("--uniform", uniform is not None),
-    ]
 
 
 def _probabilities(graph: Graph, column: str | None, uniform: float | None) -> NDArray[Any]:
@@ -130,11 +120,7 @@ def _document(graph: Graph, pick: Selection, objective: str) -> dict[str, Any]:
         "seeds": pick.seeds.tolist(),
         "gains": pick.gains.tolist(),
         "out_degrees": graph.out_degree[pick.rows].tolist(),
-        "spread": pick.spread,
-        "lower": pick.lower,
-        "upper": pick.upper,
-        "ratio": pick.ratio,
-        "rr_sets": pick.rr_sets,
+        **{name: getattr(pick, name) for name in ("spread", "lower", "upper", "ratio", "rr_sets")},
         "objective": objective,
         "algorithm": pick.algorithm,
         "guarantee": pick.guarantee,
@@ -155,12 +141,8 @@ def _print(graph: Graph, pick: Selection) -> None:
     print_table(("Rank", "User", "Gain", "Out-degree"), rows, words=("User",), title=title)
     if graph.dropped_self_loops or graph.merged_edges:
         say(f"Left out: {graph.dropped_self_loops:,} self-loops and {graph.merged_edges:,} repeats of an edge.")
-    say(_certificate(pick))
-
-
-def _certificate(pick: Selection) -> str:
     sampled = f", {pick.rr_sets:,} samples" if pick.rr_sets else ""
-    return (
+    say(
         f"Reach: {pick.spread:,.1f} users, at least {pick.lower:,.1f}; no other choice exceeds {pick.upper:,.1f} "
         f"({pick.algorithm}{sampled}).\nCertificate: {pick.guarantee}"
     )

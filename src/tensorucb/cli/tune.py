@@ -5,73 +5,85 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
-from tensorucb.cli._options import MANY, Json, Seed
-from tensorucb.cli._output import check_output_file, emit_json, print_table, say, shown
+from tensorucb.cli._options import MANY, CsvTable, Jobs, Json, LatexTable, Seed, SeedsPerRound, writable_file
+from tensorucb.cli._output import emit_json, print_table, say, shown
+from tensorucb.cli._policies import PolicyNames, chosen_policies
 from tensorucb.cli._progress import Progress
-from tensorucb.errors import InputError
+from tensorucb.cli._results import write_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tensorucb.experiments import FeatureChoice, Trial, Tuning
-    from tensorucb.policies import Policy
-
-__all__ = ["tune"]
+    from tensorucb.experiments import FeatureChoice, Tuning
 
 
 def tune(
-    data: Annotated[Path, typer.Option(help="Directory with a network and an action log.")],
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(help="Policy to tune, e.g. TensorUCB; may be repeated.", show_default="TensorUCB"),
-    ] = None,
-    rounds: Annotated[int, typer.Option(min=1, max=MANY, help="Validation rounds each setting is tried on.")] = 50,
-    k: Annotated[int, typer.Option(min=1, max=MANY, help="Seeds per round.")] = 10,
+    data: Annotated[Path, Option(help="Directory with a network and an action log.")],
+    policy: PolicyNames = None,
+    rounds: Annotated[int, Option(min=1, max=MANY, help="Validation rounds each setting is tried on.")] = 50,
+    k: SeedsPerRound = 10,
     seed: Seed = 0,
-    out: Annotated[Path, typer.Option(help="TOML file for the settings, for `reproduce --settings`.")] = Path(
-        "tensorucb-settings.toml"
-    ),
+    jobs: Jobs = 1,
+    out: Annotated[
+        Path, Option(help="TOML file for the settings, for `reproduce --settings`.", callback=writable_file)
+    ] = Path("tensorucb-settings.toml"),
+    csv: CsvTable = None,
+    latex: LatexTable = None,
     json: Json = False,
 ) -> None:
-    """Choose features, c and R for a data set on simulated rounds, print what was tried, and keep it in a file.
+    """Choose features, c and R for a data set of your own on simulated rounds, and keep them in a file.
 
     Features first (the users' past, their place in the network, or both), then c and R with these. The rounds are
     played against a truth fitted to the log (topic-aware cascades); user features come from every fifth item, rounds
-    from the others.
+    from the others. Without --policy TensorUCB is tuned. What was tried is kept beside the file of --out, so that a
+    stopped command goes on where it was, if it is run again.
     """
-    check_output_file(out)
     choices: dict[str, FeatureChoice] = {}
-    policies: dict[str, Policy] = {}
-    trials: dict[str, Sequence[Trial]] = {}
+    tuned = []
     with Progress("tune") as progress:
         from tensorucb import experiments
         from tensorucb.data import read_dataset
 
         # In the form in which `reproduce --settings` uses them.
         contestants = {**experiments.contestants(), **experiments.paper_policies()}
-        wanted = policy or ["TensorUCB"]
-        unknown = [name for name in wanted if name not in contestants]
-        if unknown:
-            raise InputError(f"there is no policy {unknown[0]!r} to tune. Known: {', '.join(contestants)}.")
+        policies = chosen_policies(contestants, policy or ["TensorUCB"])
         world = experiments.WorldSettings(k=k, seed=seed)
-        environment = experiments.environment_from_dataset(read_dataset(data), settings=world, tell=progress.note)
-        for name in wanted:
-            options: Any = {"rounds": rounds, "seed": seed, "report": progress}
-            choices[name] = experiments.choose_features(environment, contestants[name], **options)
-            found = experiments.tune(choices[name].environment, {name: contestants[name]}, **options)
-            policies |= found.policies
-            trials |= found.trials
-        tuning = experiments.Tuning(policies, trials)
+        kept = out.with_name(f"{out.stem}-runs")
+        dataset = read_dataset(data)
+        environment = experiments.environment_from_dataset(dataset, settings=world, cache=kept, report=progress)
+        options: Any = {"rounds": rounds, "seed": seed, "jobs": jobs, "directory": kept, "report": progress}
+        for name, contestant in policies.items():
+            choices[name] = experiments.choose_features(environment, contestant, **options)
+            tuned.append(experiments.tune(choices[name].environment, {name: contestant}, **options))
+        chosen = {name: policy for found in tuned for name, policy in found.policies.items()}
+        trials = {name: tried for found in tuned for name, tried in found.trials.items()}
+        tuning = experiments.Tuning(chosen, trials)
         experiments.write_settings(out, tuning)
-    rows = _rows(choices, tuning)
+        rows = _rows(choices, tuning)
+        printed = _columns(rows)
+        write_tables(rows, printed, csv, latex)
     described = environment.describe()
     if json:
         emit_json({"environment": described, "settings": str(out), "trials": rows})
         return
-    _print(rows, described)
+    title = (
+        f"{shown(described['name'])}: {described['n_nodes']:,} users with {described['user_features']} features, "
+        f"{described['n_edges']:,} edges, {described['campaign_products']} products"
+    )
+    print_table(*printed, words=("Policy", "Features", "Setting", "Chosen"), title=title)
     say(f"Settings: {shown(out)}")
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Columns and cells of what was tried."""
+    names = ("policy", "features", "setting")
+    cells = [
+        [*(shown(row[name]) for name in names), f"{row['average_regret']:.2f}", "chosen" if row["chosen"] else ""]
+        for row in rows
+    ]
+    return ["Policy", "Features", "Setting", "Average regret", "Chosen"], cells
 
 
 def _rows(choices: Mapping[str, FeatureChoice], tuning: Tuning) -> list[dict[str, Any]]:
@@ -87,17 +99,3 @@ def _rows(choices: Mapping[str, FeatureChoice], tuning: Tuning) -> list[dict[str
         ]
         rows += [dict(zip(names, row, strict=True)) for row in tried + settings]
     return rows
-
-
-def _print(rows: Sequence[Mapping[str, Any]], described: Mapping[str, Any]) -> None:
-    names = ("policy", "features", "setting")
-    cells = [
-        (*(shown(row[name]) for name in names), f"{row['average_regret']:.2f}", "chosen" if row["chosen"] else "")
-        for row in rows
-    ]
-    columns = ("Policy", "Features", "Setting", "Average regret", "")
-    title = (
-        f"{shown(described['name'])}: {described['n_nodes']:,} users with {described['user_features']} features, "
-        f"{described['n_edges']:,} edges, {described['campaign_products']} products"
-    )
-    print_table(columns, cells, words=("Policy", "Features", "Setting", ""), title=title)

@@ -7,18 +7,13 @@ from typing import TYPE_CHECKING
 from tensorucb._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from tensorucb.data._dataset import Dataset, checksum
-    from tensorucb.data._describe import Description, count_activations, describe
-    from tensorucb.data._digg import read_digg
-    from tensorucb.data._flixster import read_flixster
-    from tensorucb.data._generate import generate_dataset
-    from tensorucb.data._log import ActionLog
-    from tensorucb.data._plain import read_plain
+    from tensorucb.data._dataset import ActionLog, Dataset, Description, checksum, describe
+    from tensorucb.data._plain import write_dataset
     from tensorucb.data._prepare import prepare
     from tensorucb.data._read import read_dataset
     from tensorucb.data._report import FileReport, LeftOut, Report
-    from tensorucb.data._write import write_dataset
-    from tensorucb.data.sandbox import Sandbox, digg_like, flixster_like, make_sandbox
+    from tensorucb.data._shop import Shop, make_shop
+    from tensorucb.data.sandbox import Sandbox, digg_like, flixster_like, generate_dataset, make_sandbox
 
 __all__ = [
     "ActionLog",
@@ -28,18 +23,16 @@ __all__ = [
     "LeftOut",
     "Report",
     "Sandbox",
+    "Shop",
     "checksum",
-    "count_activations",
     "describe",
     "digg_like",
     "flixster_like",
     "generate_dataset",
     "make_sandbox",
+    "make_shop",
     "prepare",
     "read_dataset",
-    "read_digg",
-    "read_flixster",
-    "read_plain",
     "write_dataset",
 ]
 
@@ -47,25 +40,12 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "ActionLog": "._log",
-        "Dataset": "._dataset",
-        "Description": "._describe",
-        "FileReport": "._report",
-        "LeftOut": "._report",
-        "Report": "._report",
-        "Sandbox": ".sandbox",
-        "checksum": "._dataset",
-        "count_activations": "._describe",
-        "describe": "._describe",
-        "digg_like": ".sandbox",
-        "flixster_like": ".sandbox",
-        "generate_dataset": "._generate",
-        "make_sandbox": ".sandbox",
+        **dict.fromkeys(["ActionLog", "Dataset", "Description", "checksum", "describe"], "._dataset"),
+        **dict.fromkeys(["FileReport", "LeftOut", "Report"], "._report"),
+        **dict.fromkeys(["Sandbox", "digg_like", "flixster_like", "generate_dataset", "make_sandbox"], ".sandbox"),
+        **dict.fromkeys(["Shop", "make_shop"], "._shop"),
         "prepare": "._prepare",
         "read_dataset": "._read",
-        "read_digg": "._digg",
-        "read_flixster": "._flixster",
-        "read_plain": "._plain",
-        "write_dataset": "._write",
+        "write_dataset": "._plain",
     },
 )

@@ -7,50 +7,33 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from tensorucb.data._dataset import Dataset
-from tensorucb.data._log import ActionLog
-from tensorucb.data._report import FIRST_LINES, FileReport, LeftOut, Report
+from tensorucb.data._dataset import ActionLog, Dataset
+from tensorucb.data._report import FileReport, LeftOut, Report
 from tensorucb.data._text import Table
 from tensorucb.errors import FileFormatError
 from tensorucb.graph import Graph
 
 
 def _set_aside(frame: pl.DataFrame, keep: pl.Series, reason: str) -> tuple[pl.DataFrame, LeftOut]:
-    gone = frame["line"].filter(~keep)
-    first = gone.sort().head(FIRST_LINES).to_list()
-    return frame.filter(keep), LeftOut(reason, len(gone), tuple(first))
+    return frame.filter(keep), LeftOut.of_lines(reason, frame["line"].filter(~keep))
 
 
-def _one_type(links: pl.DataFrame, actions: pl.DataFrame | None) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-    """Ids of links and of actions are compared, so either all are whole numbers or all are text."""
-    types = {links["source"].dtype, links["target"].dtype}
-    if actions is not None and actions.height:
-        types.add(actions["user"].dtype)
-    if types == {pl.Int64}:
-        return links, actions
-    links = links.with_columns(pl.col("source", "target").cast(pl.String))
-    return links, None if actions is None else actions.with_columns(pl.col("user").cast(pl.String))
-
-
-def _first_pairs(links: pl.DataFrame) -> pl.Series:
-    return links.select(pl.struct("source", "target").is_first_distinct()).to_series()
-
-
-def _graph(links: pl.DataFrame, report: FileReport, *, both_ways: bool) -> tuple[Graph, FileReport]:
-    """The graph of the links; ``both_ways`` adds the reverse of links whose ``mutual`` is 1."""
+def _graph(links: pl.DataFrame, report: FileReport) -> tuple[Graph, FileReport]:
+    """The graph of the links; a column ``mutual`` says which of them go both ways."""
     links, loops = _set_aside(links, links["source"] != links["target"], "a link from a user to itself")
-    links, twins = _set_aside(links, _first_pairs(links), "a repeated link")
-    if not links.height:
-        raise FileFormatError(f"{report.file} holds no usable link: {report.without(loops, twins)}")
+    first = links.select(pl.struct("source", "target").is_first_distinct()).to_series()
+    links, twins = _set_aside(links, first, "a repeated link")
     report = report.without(loops, twins)
+    if not links.height:
+        raise FileFormatError(f"{report.file} holds no usable link: {report}")
+    both_ways = "mutual" in links.columns
     if both_ways:
         mutual = links.filter(pl.col("mutual") == 1)
         links = pl.concat([links.select("source", "target"), mutual.select(source="target", target="source")])
     graph = Graph.from_edges(links["source"].to_numpy(), links["target"].to_numpy())
     if both_ways:
-        report = replace(
-            report, remarks=(*report.remarks, f"{graph.n_edges:,} directed edges, both ways of mutual links")
-        )
+        remark = f"{graph.n_edges:,} directed edges, both ways of mutual links"
+        report = replace(report, remarks=(*report.remarks, remark))
     return graph, report
 
 
@@ -70,16 +53,22 @@ def _log(graph: Graph, actions: pl.DataFrame, report: FileReport) -> tuple[Actio
     return log, report.without(strangers, repeats)
 
 
-def assemble(
-    name: str, links: Table, actions: Table | None, *, window: float | None = None, both_ways: bool = False
-) -> Dataset:
+def assemble(name: str, links: Table, actions: Table | None, *, window: float | None = None) -> Dataset:
     """A data set from links (``source``, ``target``[, ``mutual``]) and actions (``user``, ``item``, ``time``).
 
     Links from a user to itself, repeated links, actions of users without a link and repeated pairs of user and
     item are sound rows that a graph and a log do not hold: they are left out and counted.
     """
-    link_frame, action_frame = _one_type(links.frame, None if actions is None else actions.frame)
-    graph, link_report = _graph(link_frame, links.report, both_ways=both_ways)
+    link_frame, action_frame = links.frame, None if actions is None else actions.frame
+    if {link_frame["source"].dtype, link_frame["target"].dtype} != {pl.Int64}:
+        # Ids of links and of actions are compared, so either all are whole numbers or all are text.
+        link_frame = link_frame.with_columns(pl.col("source", "target").cast(pl.String))
+        action_frame = None if action_frame is None else action_frame.with_columns(pl.col("user").cast(pl.String))
+    elif action_frame is not None and action_frame["user"].dtype == pl.String:
+        # Somebody of the log has a text for an id where all links have numbers: they have no link.
+        text, number = pl.col("user"), pl.col("user").cast(pl.Int64, strict=False)
+        action_frame = action_frame.with_columns(pl.when(number.cast(pl.String) == text).then(number).alias("user"))
+    graph, link_report = _graph(link_frame, links.report)
     if actions is None or action_frame is None:
         return Dataset(graph, ActionLog.empty(), name, window, Report((link_report,)))
     log, action_report = _log(graph, action_frame, actions.report)

@@ -1,20 +1,106 @@
-"""`Dataset`: a network and the log of its users' actions."""
+"""`Dataset`: a network and the log of who acted on which item, and when; its checksum and its figures."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.checks import check_instance, check_text
-from tensorucb.data._log import ActionLog
+from tensorucb.arrays import F64, I32, I64
+from tensorucb.checks import check_count, check_instance, check_rows, check_text
 from tensorucb.data._report import Report
+from tensorucb.errors import ShapeError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
-from tensorucb.moments import check_seconds
+from tensorucb.graph._ids import id_array
+from tensorucb.moments import check_times, duration
+
+# Exposures that `describe` can count in a second or so.
+_CHEAP = 50_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class ActionLog:
+    """Actions (votes, ratings, purchases), sorted by item, then time, then user; one per user and item.
+
+    Build it with :meth:`from_arrays`, which sorts and checks.
+
+    Parameters
+    ----------
+    users
+        Row of the graph's node that acted.
+    items
+        Number of the item acted on, an index into ``item_ids``.
+    times
+        When, in seconds (whole numbers stay int64, otherwise float64); `from_arrays` also takes datetimes.
+    item_ids
+        The caller's id of each item.
+
+    Examples
+    --------
+    >>> from tensorucb.data import ActionLog
+    >>> log = ActionLog.from_arrays(users=[2, 0, 2], items=[1, 0, 1], times=[30, 10, 20], item_ids=["tea", "cocoa"])
+    >>> log.users.tolist(), log.times.tolist()  # user 2 acted on cocoa twice: the earlier action counts
+    ([0, 2], [10, 20])
+    >>> log.n_items, log.n_actions
+    (2, 2)
+    """
+
+    users: I32
+    items: I32
+    times: I64 | F64
+    item_ids: NDArray[Any]
+
+    @classmethod
+    def from_arrays(cls, users: ArrayLike, items: ArrayLike, times: ArrayLike, item_ids: ArrayLike) -> ActionLog:
+        """A log from arrays in any order; of a repeated user and item the earliest is kept."""
+        ids = id_array(item_ids, "item_ids")
+        user_rows = check_rows("users", users, 2**31 - 1, hint="They are rows of the graph.")
+        item_numbers = check_rows("items", items, ids.size, hint="They are indices into item_ids.")
+        moments = check_times("times", times)
+        if not user_rows.shape == item_numbers.shape == moments.shape:
+            raise ShapeError(
+                "users, items and times must be of one length; "
+                f"got {user_rows.shape}, {item_numbers.shape} and {moments.shape}."
+            )
+        order = np.lexsort((user_rows, moments, item_numbers))
+        user_rows, item_numbers = user_rows[order], item_numbers[order]
+        keys = item_numbers * (int(user_rows.max(initial=0)) + 1) + user_rows
+        first = np.sort(np.unique(keys, return_index=True)[1])
+        return cls(user_rows[first].astype(np.int32), item_numbers[first].astype(np.int32), moments[order][first], ids)
+
+    @classmethod
+    def empty(cls) -> ActionLog:
+        """A log without actions, for data sets that are a graph alone."""
+        return cls.from_arrays([], [], np.empty(0, dtype=np.int64), [])
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions."""
+        return int(self.users.size)
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return int(self.item_ids.size)
+
+    @cached_property
+    def item_offsets(self) -> I64:
+        """Actions ``item_offsets[i]:item_offsets[i + 1]`` are on item ``i``, in the order of time."""
+        return np.concatenate([[0], np.cumsum(np.bincount(self.items, minlength=self.n_items))]).astype(np.int64)
+
+    def __repr__(self) -> str:
+        users = np.unique(self.users).size
+        return f"ActionLog({self.n_actions:,} actions of {users:,} users on {self.n_items:,} items)"
+
+    def interactions(self, n_nodes: int) -> I64:
+        """Number of actions of each of ``n_nodes`` users."""
+        n_nodes = check_count("n_nodes", n_nodes, int(self.users.max(initial=-1)) + 1, 2**31 - 1)
+        return np.bincount(self.users, minlength=n_nodes).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,16 +110,24 @@ class Dataset:
     Parameters
     ----------
     graph
-        Who can influence whom.
+        The users, and for each the users that they can influence.
     log
         Who acted on what, and when; users are rows of ``graph``. Empty where there is no log.
     name
         What to call the data in reports.
     window
-        Seconds within which an action after another counts as an activation; ``None`` for any time after
-        (Section "Datasets" of the paper: 7 days for Flixster, none for Digg).
+        How long after another an action counts as an activation: seconds, a timedelta or a text such as ``"7d"``,
+        kept as seconds; ``None`` for any time after (Section "Datasets" of the paper: 7 days for Flixster, none for
+        Digg).
     report
         What was read, what was left out, and why.
+
+    Examples
+    --------
+    >>> from tensorucb.data import generate_dataset
+    >>> data = generate_dataset("sandbox", scale=0.05)
+    >>> data.name, data.window, data.log.n_items > 0
+    ('sandbox', 1.0, True)
     """
 
     graph: Graph
@@ -48,7 +142,8 @@ class Dataset:
         self.log.interactions(self.graph.n_nodes)  # refuses a log with more users than the graph
         check_text("name", self.name)
         if self.window is not None:
-            check_seconds("window", self.window)
+            # Past the frozen dataclass: a timedelta or a text is kept as seconds.
+            object.__setattr__(self, "window", duration("window", self.window))
         check_instance("report", self.report, Report, "a Report")
 
     def __repr__(self) -> str:
@@ -56,6 +151,12 @@ class Dataset:
             f"Dataset({self.name!r}, {self.graph.n_nodes:,} users, {self.graph.n_edges:,} edges, "
             f"{self.log.n_items:,} items, {self.log.n_actions:,} actions)"
         )
+
+
+def check_dataset(dataset: Any) -> Dataset:
+    """A `Dataset`."""
+    hint = "read_dataset and generate_dataset make one."
+    return check_instance("dataset", dataset, Dataset, "a Dataset", hint)
 
 
 def _fingerprint(array: NDArray[Any]) -> bytes:
@@ -68,24 +169,103 @@ def _fingerprint(array: NDArray[Any]) -> bytes:
 
 
 def checksum(dataset: Dataset) -> str:
-    """SHA-256 of the content: network, ids, log and window. The name, the report and the files' order do not count.
+    """SHA-256 of the content, for manifests and as a key of caches: 64 hexadecimal digits, the same on every machine.
 
-    Parameters
-    ----------
-    dataset
-        The data set.
+    Network, ids, log and window count. The name, the report and the order of the files' rows do not.
 
-    Returns
-    -------
-    str
-        64 hexadecimal digits, the same on every machine; for manifests and as a key of caches.
+    Examples
+    --------
+    >>> from tensorucb.data import checksum, generate_dataset
+    >>> one, two = (checksum(generate_dataset("sandbox", scale=0.05, rng=seed)) for seed in (0, 1))
+    >>> len(one), one == two
+    (64, False)
     """
-    check_instance("dataset", dataset, Dataset, "a Dataset")
-    graph, log = dataset.graph, dataset.log
-    window = None if dataset.window is None else float(dataset.window)
-    digest = hashlib.sha256(f"tensorucb dataset 1, window {window!r}".encode())
+    graph, log = check_dataset(dataset).graph, dataset.log
+    digest = hashlib.sha256(f"tensorucb dataset 1, window {dataset.window!r}".encode())
     for array in (graph.ids, graph.sources, graph.targets, log.item_ids, log.users, log.items, log.times):
         data = _fingerprint(np.asarray(array))
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
     return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Description:
+    """Figures of a data set (Table 2 of the paper: the first five).
+
+    ``exposures`` counts pairs of an edge and an item where the source acted, ``trials`` those where the target had
+    not acted before, and ``activations`` those where the target then acted, within the window if there is one. The
+    last two are ``None`` where counting would take long.
+
+    Examples
+    --------
+    >>> from tensorucb.data import describe, generate_dataset
+    >>> figures = describe(generate_dataset("sandbox", scale=0.05))
+    >>> figures.n_users > 0, figures.out_degree_50 <= figures.out_degree_90
+    (True, True)
+    """
+
+    n_users: int
+    n_edges: int
+    out_degree_50: float
+    out_degree_90: float
+    out_degree_99: float
+    out_degree_max: int
+    n_products: int
+    n_actions: int
+    n_acting_users: int
+    window: float | None
+    exposures: int
+    trials: int | None
+    activations: int | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures as JSON-ready values."""
+        return asdict(self)
+
+
+def _trials_and_activations(dataset: Dataset) -> tuple[int, int]:
+    graph, log = dataset.graph, dataset.log
+    acted = np.full(graph.n_nodes, np.inf)
+    horizon = np.inf if dataset.window is None else dataset.window
+    trials = activations = 0
+    for start, stop in zip(log.item_offsets[:-1], log.item_offsets[1:], strict=True):
+        users, times = log.users[start:stop], log.times[start:stop].astype(np.float64)
+        acted[users] = times
+        lag = acted[graph.targets[graph.out_edges(users)]] - np.repeat(times, graph.out_degree[users])
+        trials += int((lag >= 0).sum())
+        activations += int(((lag > 0) & (lag <= horizon) & np.isfinite(lag)).sum())
+        acted[users] = np.inf
+    return trials, activations
+
+
+def describe(dataset: Dataset) -> Description:
+    """The figures of a data set; percentiles of the out-degree are over all users, interpolated.
+
+    Examples
+    --------
+    >>> from tensorucb.data import describe, generate_dataset
+    >>> data = generate_dataset("sandbox", scale=0.05)
+    >>> describe(data).n_edges == data.graph.n_edges
+    True
+    """
+    graph, log = check_dataset(dataset).graph, dataset.log
+    degree = graph.out_degree
+    p50, p90, p99 = (float(value) for value in np.percentile(degree, [50, 90, 99]))
+    exposures = int(degree[log.users].sum())
+    trials, activations = _trials_and_activations(dataset) if exposures <= _CHEAP else (None, None)
+    return Description(
+        n_users=graph.n_nodes,
+        n_edges=graph.n_edges,
+        out_degree_50=p50,
+        out_degree_90=p90,
+        out_degree_99=p99,
+        out_degree_max=int(degree.max()),
+        n_products=log.n_items,
+        n_actions=log.n_actions,
+        n_acting_users=int(np.unique(log.users).size),
+        window=dataset.window,
+        exposures=exposures,
+        trials=trials,
+        activations=activations,
+    )

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from tensorucb.errors import FileFormatError
 
-FIRST_LINES = 5
+if TYPE_CHECKING:
+    import polars as pl
+
+_FIRST_LINES = 5
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Rows left out for one reason.
+    r"""Rows left out for one reason.
 
     Parameters
     ----------
@@ -25,12 +28,27 @@ class LeftOut:
     malformed
         Whether the rows were broken, rather than sound but not wanted (a repeated vote, say). ``strict=True``
         raises at the first malformed row only.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tensorucb.data import read_dataset
+    >>> Path("loops").mkdir()
+    >>> size = Path("loops/edges.csv").write_text("source,target\nann,bob\nann,ann\n")
+    >>> left_out = read_dataset("loops").report.files[0].left_out[0]
+    >>> left_out.reason, left_out.count, left_out.first_lines
+    ('a link from a user to itself', 1, (3,))
     """
 
     reason: str
     count: int
     first_lines: tuple[int, ...] = ()
     malformed: bool = False
+
+    @classmethod
+    def of_lines(cls, reason: str, lines: pl.Series, *, malformed: bool = False) -> LeftOut:
+        """The entry for all rows with these line numbers."""
+        return cls(reason, len(lines), tuple(lines.sort().head(_FIRST_LINES).to_list()), malformed)
 
     def __str__(self) -> str:
         lines = ", ".join(map(str, self.first_lines))
@@ -41,7 +59,18 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class FileReport:
-    """One file: rows read, rows kept, rows left out by reason, columns ignored, and remarks."""
+    r"""One file: rows read, rows kept, rows left out by reason, columns ignored, and remarks.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tensorucb.data import read_dataset
+    >>> Path("links").mkdir()
+    >>> size = Path("links/edges.csv").write_text("source,target\nann,bob\nann,ann\n")
+    >>> report = read_dataset("links").report.files[0]
+    >>> report.file, report.rows, report.kept
+    ('edges.csv', 2, 1)
+    """
 
     file: str
     rows: int
@@ -56,16 +85,23 @@ class FileReport:
         return replace(self, kept=self.kept - sum(e.count for e in told), left_out=self.left_out + told)
 
     def __str__(self) -> str:
-        lines = [f"{self.file}: {self.rows:,} rows, {self.kept:,} kept"]
-        lines += [f"  {entry}" for entry in self.left_out]
+        lines = [f"{self.file}: {self.rows:,} rows, {self.kept:,} kept", *map(str, self.left_out)]
         if self.ignored_columns:
-            lines.append(f"  columns ignored: {', '.join(self.ignored_columns)}")
-        return "\n".join(lines + [f"  {remark}" for remark in self.remarks])
+            lines.append(f"columns ignored: {', '.join(self.ignored_columns)}")
+        return "\n  ".join([*lines, *self.remarks])
 
 
 @dataclass(frozen=True)
 class Report:
-    """The files that were read, and the steps of preparation since."""
+    """The files that were read, and the steps of preparation since.
+
+    Examples
+    --------
+    >>> from tensorucb.data import generate_dataset, read_dataset, write_dataset
+    >>> paths = write_dataset(generate_dataset("sandbox", scale=0.05), "written", form="csv")
+    >>> [file.file for file in read_dataset("written").report.files]
+    ['edges.csv', 'actions.csv']
+    """
 
     files: tuple[FileReport, ...] = ()
     steps: tuple[str, ...] = ()
@@ -81,28 +117,7 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON-ready values."""
-        return {
-            "files": [
-                {
-                    "file": file.file,
-                    "rows": file.rows,
-                    "kept": file.kept,
-                    "left_out": [
-                        {
-                            "reason": entry.reason,
-                            "count": entry.count,
-                            "first_lines": list(entry.first_lines),
-                            "malformed": entry.malformed,
-                        }
-                        for entry in file.left_out
-                    ],
-                    "ignored_columns": list(file.ignored_columns),
-                    "remarks": list(file.remarks),
-                }
-                for file in self.files
-            ],
-            "steps": list(self.steps),
-        }
+        return asdict(self)
 
     def __str__(self) -> str:
         return "\n".join([*map(str, self.files), *self.steps])

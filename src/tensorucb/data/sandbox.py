@@ -4,22 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tensorucb.checks import check_array, check_count, check_number, check_rows, check_share, shown
-from tensorucb.data._effects import correlated, edge_topics, strategy_effects, tastes_of, user_features
+from tensorucb.arrays import F64, I64
+from tensorucb.checks import check_array, check_choice, check_count, check_number, check_rows, check_share, shown
+from tensorucb.data._dataset import ActionLog, Dataset
+from tensorucb.data._effects import correlated, draw_traits, edge_topics, observable_features, strategy_effects
 from tensorucb.data._network import community_members, draw_edges, skewed_degrees
+from tensorucb.data._report import Report
 from tensorucb.diffusion import simulate_cascade
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.rng import RngLike, as_generator
 from tensorucb.truth import TopicAwareIC
 
-__all__ = ["Sandbox", "digg_like", "flixster_like", "make_sandbox"]
+__all__ = ["Sandbox", "digg_like", "flixster_like", "generate_dataset", "make_sandbox"]
 
 _COLUMNS = ("influence", "susceptibility", "out-degree", "in-degree")
+# Weights of susceptibility beside influence, which counts as 1, and of the noise beside what it hides.
+_SUSCEPTIBILITY, _FEATURE_NOISE = 0.7, 0.5
+# Below 0, so that the loudest users are not the most convincing ones, and picking by degree can be beaten.
+_HUB_INFLUENCE = -0.3
+# Share of edges drawn from the whole network rather than from the community.
+_MIXING = 0.25
+# Parameter of the Dirichlet of the product mixtures: so small that a product has few topics.
+_CONCENTRATION = 0.3
+
+GENERATORS: dict[str, str] = {
+    "digg_like": "the size of the paper's Digg: 2,843 users, 75,895 edges, 1,000 stories",
+    "flixster_like": "the size of the paper's Flixster: 29,384 users, 371,722 edges, 100 movies",
+    "sandbox": "small, for a first look: 500 users, 5,000 edges, 50 products",
+}
+# A user of a generated log answers exactly one step after the neighbour who convinced them.
+_WINDOW = 1.0
 
 
 @dataclass(frozen=True)
@@ -29,7 +48,7 @@ class Sandbox:
     Attributes
     ----------
     graph
-        Who can influence whom; ids are ``0..n_users - 1``.
+        The users, with ids ``0..n_users - 1``, and for each the users that they can influence.
     users
         Observable user features, ``(n_users, d)``; rows no longer than 1.
     products
@@ -49,21 +68,28 @@ class Sandbox:
     source_effects, topic_effects
         ``(n_users, S)`` and ``(n_topics, S)``: what a strategy adds to the logits of a user's out-edges, by user and by
         the topics of the product.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> sandbox = make_sandbox(100, 800, 5, rng=0)
+    >>> sandbox.graph.n_nodes, len(sandbox.names), sandbox.probabilities(0).shape == (sandbox.graph.n_edges,)
+    (100, 5, True)
     """
 
     graph: Graph
-    users: NDArray[np.float64]
-    products: NDArray[np.float64]
-    mixtures: NDArray[np.float64]
+    users: F64
+    products: F64
+    mixtures: F64
     truth: TopicAwareIC
     names: tuple[str, ...]
     user_columns: tuple[str, ...]
-    communities: NDArray[np.int64]
-    strategies: NDArray[np.float64]
-    source_effects: NDArray[np.float64]
-    topic_effects: NDArray[np.float64]
+    communities: I64
+    strategies: F64
+    source_effects: F64
+    topic_effects: F64
 
-    def probabilities(self, product_index: int, strategy: int | None = None) -> NDArray[np.float64]:
+    def probabilities(self, product_index: int, strategy: int | None = None) -> F64:
         """True activation probability of each edge for a product, if every user is contacted with this strategy.
 
         Without a strategy: as users influence each other by themselves.
@@ -74,15 +100,15 @@ class Sandbox:
         if strategy is None:
             return p
         if not len(self.strategies):
-            raise InputError("this world has no strategies. Ask make_sandbox for n_strategies of them.")
+            raise InputError("this sandbox has no strategies. Ask make_sandbox for n_strategies of them.")
         strategy = check_count("strategy", strategy, 0, len(self.strategies) - 1)
         odds = np.exp(self.source_effects[:, strategy] + mixture @ self.topic_effects[:, strategy])[self.graph.sources]
         # The logit of p, plus the effect; at effect 0, p to the last bit.
         return np.asarray(np.clip(p + (odds - 1.0) * p * (1.0 - p) / (1.0 + (odds - 1.0) * p), 0.0, 1.0))
 
     def action_log(
-        self, items: Sequence[int] | NDArray[np.int64] | None = None, rng: RngLike = None, *, starters: int = 5
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        self, items: Sequence[int] | I64 | None = None, rng: RngLike = None, *, starters: int = 5
+    ) -> tuple[I64, I64, I64]:
         """Who acted on what, and when: a cascade from random starters for each item.
 
         Parameters
@@ -119,103 +145,88 @@ def make_sandbox(
     n_edges: int = 5000,
     n_products: int = 50,
     n_topics: int = 10,
-    n_communities: int | None = None,
     *,
     base_rate: float = 0.03,
     product_effect: float = 1.5,
-    influence_effect: float = 1.0,
-    susceptibility_effect: float = 0.7,
-    hub_influence: float = -0.3,
     degree_shape: tuple[float, float, float, float] = (3.0, 25.0, 100.0, 250.0),
-    mixing: float = 0.25,
-    topic_concentration: float = 0.3,
-    feature_noise: float = 0.5,
     n_strategies: int = 0,
     strategy_effect: float = 1.0,
     rng: RngLike = None,
 ) -> Sandbox:
-    """Generate a social network with communities, tastes and a topic-dependent truth.
+    """Generate a social network with communities and a truth that depends on the product's topics.
 
-    The truth is ``logit p_ij^k = b + a·s_i + c·t_j + e·(g_i^k + g_j^k + g_i^k·g_j^k)/√3`` with the influence ``s`` of
-    the source, the susceptibility ``t`` of the target, and the taste ``g`` of both for topic ``k``, all standardised;
-    ``b`` is set so that the mean over edges and topics is ``base_rate``. Communities share tastes.
+    The truth is ``logit p_ij^k = b + s_i + 0.7·t_j + e·(g_i^k + g_j^k + g_i^k·g_j^k)/√3`` with the influence ``s`` of
+    the source, the susceptibility ``t`` of the target, and the liking ``g`` of both for topic ``k``, all standardised;
+    ``b`` is set so that the mean over edges and topics is ``base_rate``. Communities share likings.
 
     A strategy ``s`` adds ``f·(m_s + h_i^s + z·w_s)/√3`` to the logit of every out-edge of a contacted user ``i``: some
     strategies are better for everybody (``m``), some for this user (``h``, half of it shared by the community), some
     for the topics ``z`` of this product (``w``). Each of the three has mean 0 and variance 1. Users' features
-    hold a noisy view of ``h``, as they do of tastes. Network, products and the truth without a strategy stay the same.
+    hold a noisy view of ``h``, as they do of ``g``. Network, products and the truth without a strategy stay the same.
 
     Parameters
     ----------
     n_users, n_edges, n_products, n_topics
         Sizes, met exactly. Every user has at least one out-edge, so nobody is isolated.
-    n_communities
-        Number of communities; √n_users / 4 by default.
     base_rate
         Mean activation probability.
     product_effect
         Weight ``e`` of the topics: at 0 the product does not matter, at 2 it decides.
-    influence_effect, susceptibility_effect
-        Weights ``a`` and ``c``.
-    hub_influence
-        Correlation of ``s`` with the logarithm of the out-degree. Zero or below: the loudest users are not the
-        most convincing ones, so picking by degree can be beaten.
     degree_shape
         Percentiles 50, 90, 99 and 100 of the out-degree, up to the common factor that gives ``n_edges`` in sum.
-    mixing
-        Share of edges drawn from the whole network rather than from the community.
-    topic_concentration
-        Parameter of the Dirichlet of the product mixtures; small: a product has few topics.
-    feature_noise
-        Standard deviation of the noise on the observable features, in units of their own.
     n_strategies, strategy_effect
         Number of strategies, and the weight ``f`` of their effects: at 0 the choice of a strategy does not matter.
     rng
         Seed or generator.
 
-    Returns
-    -------
-    Sandbox
-        Network, features, products and truth.
-
     Examples
     --------
+    >>> from tensorucb.data import make_sandbox
     >>> box = make_sandbox(100, 800, 5, rng=0)
     >>> box.graph.n_nodes, box.graph.n_edges, box.users.shape, box.products.shape
     (100, 800, (100, 14), (5, 10))
+    >>> users, items, times = box.action_log([3], rng=0, starters=2)  # a cascade of product 3, from two users
+    >>> int((times == 0).sum())
+    2
     """
-    n_users, n_edges, n_products, n_topics = _sizes(n_users, n_edges, n_products, n_topics)
-    _check_settings(base_rate, hub_influence, degree_shape, mixing, topic_concentration, feature_noise)
+    n_users = check_count("n_users", n_users, 2, 10_000_000)
+    n_edges = check_count("n_edges", n_edges, 1, 100_000_000)
+    n_products = check_count("n_products", n_products, 1, 1_000_000)
+    n_topics = check_count("n_topics", n_topics, 1, 1000)
+    if not n_users <= n_edges <= n_users * (n_users - 1):
+        raise InputError(
+            f"n_edges must lie between n_users and n_users·(n_users − 1); got {n_edges} edges for {n_users} users."
+        )
+    if max(n_edges, n_users, n_products) * n_topics > 1_000_000_000:
+        raise InputError(f"{n_edges} edges with {n_topics} topics do not fit in memory. Ask for fewer of either.")
+    check_share("base_rate", base_rate, zero=False, one=False)
+    check_number("product_effect", product_effect, low=-100.0, high=100.0)
+    hint = "It holds the percentiles 50, 90, 99 and 100."
+    if (np.diff(check_array("degree_shape", degree_shape, (4,), low=1.0, hint=hint)) < 0).any():
+        raise InputError(f"degree_shape must hold four percentiles from 1 up, in order; got {shown(degree_shape)}.")
     n_strategies = check_count("n_strategies", n_strategies, 0, 1000)
     strategy_effect = check_number("strategy_effect", strategy_effect, high=20.0)
     generator = as_generator(rng)
-    groups = max(1, round(n_users**0.5 / 4))
-    if n_communities is not None:
-        groups = check_count("n_communities", n_communities, 1, n_users)
-    for name, effect in (
-        ("product_effect", product_effect),
-        ("influence_effect", influence_effect),
-        ("susceptibility_effect", susceptibility_effect),
-    ):
-        check_number(name, effect, low=-100.0, high=100.0)
-    members = community_members(n_users, groups, generator)
-    graph = _network(n_users, n_edges, members, degree_shape, mixing, generator)
-    influence = correlated(np.log(graph.out_degree), hub_influence, generator)
+    # Every draw below comes from this one generator: another order would be another network for the same seed.
+    members = community_members(n_users, max(1, round(n_users**0.5 / 4)), generator)
+    degrees = skewed_degrees(n_users, n_edges, degree_shape, generator)
+    attraction = np.exp(correlated(np.log(degrees), 0.5, generator))
+    graph = Graph.from_edges(*draw_edges(degrees, members, attraction, _MIXING, generator))
+    influence = correlated(np.log(graph.out_degree), _HUB_INFLUENCE, generator)
     susceptibility = generator.standard_normal(n_users)
-    tastes = tastes_of(members, n_topics, generator)
-    effects = (influence_effect * influence, susceptibility_effect * susceptibility, product_effect)
-    truth = TopicAwareIC(edge_topics(graph, *effects, tastes, base_rate))
-    mixtures = generator.dirichlet(np.full(n_topics, topic_concentration), size=n_products)
-    seen = (mixtures + 1e-3) * np.exp(0.2 * feature_noise * generator.standard_normal(mixtures.shape))
-    likings = tastes_of(members, n_strategies, generator)
-    by_source, by_topic = strategy_effects(strategy_effect, likings, mixtures, generator)
-    traits = np.hstack([tastes, likings])
+    topic_traits = draw_traits(members, n_topics, generator)
+    truth = edge_topics(graph, influence, _SUSCEPTIBILITY * susceptibility, product_effect, topic_traits, base_rate)
+    mixtures = generator.dirichlet(np.full(n_topics, _CONCENTRATION), size=n_products)
+    seen = (mixtures + 1e-3) * np.exp(0.2 * _FEATURE_NOISE * generator.standard_normal(mixtures.shape))
+    strategy_traits = draw_traits(members, n_strategies, generator)
+    by_source, by_topic = strategy_effects(strategy_effect, strategy_traits, mixtures, generator)
+    traits = np.hstack([topic_traits, strategy_traits])
     return Sandbox(
         graph=graph,
-        users=user_features(graph, influence, susceptibility, traits, feature_noise, generator),
+        users=observable_features(graph, influence, susceptibility, traits, _FEATURE_NOISE, generator),
         products=seen / seen.sum(axis=1, keepdims=True),
         mixtures=mixtures,
-        truth=truth,
+        truth=TopicAwareIC(truth),
         names=tuple(f"product {i + 1}" for i in range(n_products)),
         user_columns=(
             *_COLUMNS,
@@ -229,15 +240,16 @@ def make_sandbox(
     )
 
 
-def digg_like(
-    scale: float = 1.0,
-    rng: RngLike = 0,
-    *,
-    product_effect: float = 1.5,
-    n_strategies: int = 0,
-    strategy_effect: float = 1.0,
-) -> Sandbox:
-    """A sandbox of the size of the paper's Digg: 2,843 users, 75,895 edges, 1,000 stories.
+class Effects(TypedDict, total=False):
+    """How much the product matters, and the strategies; see :func:`make_sandbox`, which has the defaults."""
+
+    product_effect: float
+    n_strategies: int
+    strategy_effect: float
+
+
+def digg_like(scale: float = 1.0, rng: RngLike = 0, **effects: Unpack[Effects]) -> Sandbox:
+    """Generate a network of the size of the paper's Digg: 2,843 users, 75,895 edges, 1,000 stories.
 
     The out-degrees follow those of the public Digg 2009 subset (percentiles 50/90/99/100: 2/95/277/457). The paper's
     Table 2 has 1/8/101, which would leave more than half of its 75,895 edges to 28 users.
@@ -248,59 +260,36 @@ def digg_like(
         Factor on all three sizes.
     rng
         Seed or generator.
-    product_effect, n_strategies, strategy_effect
-        How much the product matters, and the strategies, see :func:`make_sandbox`.
+    effects
+        ``product_effect``, ``n_strategies`` and ``strategy_effect`` of :func:`make_sandbox`.
+
+    Examples
+    --------
+    >>> from tensorucb.data import digg_like
+    >>> box = digg_like(scale=0.1, product_effect=2.0)
+    >>> box.graph.n_nodes, box.graph.n_edges, len(box.names)
+    (284, 7590, 100)
     """
-    users, edges, products = _scaled(scale, 2_843, 75_895, 1_000)
-    shape = (2.0, 95.0, 277.0, 457.0)
-    return make_sandbox(
-        users,
-        edges,
-        products,
-        base_rate=0.02,
-        product_effect=product_effect,
-        degree_shape=shape,
-        n_strategies=n_strategies,
-        strategy_effect=strategy_effect,
-        rng=rng,
-    )
+    sizes, shape = _scaled(scale, 2_843, 75_895, 1_000), (2.0, 95.0, 277.0, 457.0)
+    return make_sandbox(*sizes, base_rate=0.02, degree_shape=shape, rng=rng, **effects)
 
 
-def flixster_like(
-    scale: float = 1.0,
-    rng: RngLike = 0,
-    *,
-    product_effect: float = 1.5,
-    n_strategies: int = 0,
-    strategy_effect: float = 1.0,
-) -> Sandbox:
-    """A sandbox of the size of the paper's Flixster: 29,384 users, 371,722 edges, 100 movies.
+def flixster_like(scale: float = 1.0, rng: RngLike = 0, **effects: Unpack[Effects]) -> Sandbox:
+    """Generate a network of the size of the paper's Flixster: 29,384 users, 371,722 edges, 100 movies.
 
     The out-degrees have the shape of the paper's Table 2 (percentiles 50/90/99: 9/154/2064), scaled down together:
-    as they stand they need at least 38 edges a user, and the paper's own counts have 12.7.
+    as they stand they need at least 38 edges per user, and the paper's own counts have 12.7. The parameters are those
+    of :func:`digg_like`.
 
-    Parameters
-    ----------
-    scale
-        Factor on all three sizes.
-    rng
-        Seed or generator.
-    product_effect, n_strategies, strategy_effect
-        How much the product matters, and the strategies, see :func:`make_sandbox`.
+    Examples
+    --------
+    >>> from tensorucb.data import flixster_like
+    >>> box = flixster_like(scale=0.01)
+    >>> box.graph.n_nodes, box.graph.n_edges, len(box.names)
+    (294, 3717, 1)
     """
-    users, edges, products = _scaled(scale, 29_384, 371_722, 100)
-    shape = (9.0, 154.0, 2064.0, 4000.0)
-    return make_sandbox(
-        users,
-        edges,
-        products,
-        base_rate=0.03,
-        product_effect=product_effect,
-        degree_shape=shape,
-        n_strategies=n_strategies,
-        strategy_effect=strategy_effect,
-        rng=rng,
-    )
+    sizes, shape = _scaled(scale, 29_384, 371_722, 100), (9.0, 154.0, 2064.0, 4000.0)
+    return make_sandbox(*sizes, base_rate=0.03, degree_shape=shape, rng=rng, **effects)
 
 
 def _scaled(scale: float, users: int, edges: int, products: int) -> tuple[int, int, int]:
@@ -309,48 +298,35 @@ def _scaled(scale: float, users: int, edges: int, products: int) -> tuple[int, i
     return n, min(max(n, round(edges * scale)), n * (n - 1)), max(1, round(products * scale))
 
 
-def _network(
-    n: int,
-    m: int,
-    members: NDArray[np.int64],
-    shape: tuple[float, float, float, float],
-    mixing: float,
-    rng: np.random.Generator,
-) -> Graph:
-    degrees = skewed_degrees(n, m, shape, rng)
-    attraction = np.exp(correlated(np.log(degrees), 0.5, rng))
-    return Graph.from_edges(*draw_edges(degrees, members, attraction, mixing, rng))
+def generate_dataset(name: str, *, scale: float = 1.0, rng: RngLike = 0) -> Dataset:
+    """Generate a network with an action log.
 
+    Times are steps of the cascades, and the window is one step. The truth behind the log is not part of it.
 
-def _sizes(n_users: int, n_edges: int, n_products: int, n_topics: int) -> tuple[int, int, int, int]:
-    n_users = check_count("n_users", n_users, 2, 10_000_000)
-    n_edges = check_count("n_edges", n_edges, 1, 100_000_000)
-    n_products = check_count("n_products", n_products, 1, 1_000_000)
-    n_topics = check_count("n_topics", n_topics, 1, 1000)
-    if not n_users <= n_edges <= n_users * (n_users - 1):
-        raise InputError(
-            f"n_edges must lie between n_users and n_users·(n_users − 1); got {n_edges} edges for {n_users} users."
-        )
-    if max(n_edges, n_users, n_products) * n_topics > 1_000_000_000:
-        raise InputError(f"{n_edges} edges with {n_topics} topics do not fit in memory. Ask for fewer of either.")
-    return n_users, n_edges, n_products, n_topics
+    Parameters
+    ----------
+    name
+        ``digg_like``, ``flixster_like`` or ``sandbox``.
+    scale
+        Factor on the numbers of users, edges and products.
+    rng
+        Seed or generator of the network and of its log.
 
-
-def _check_settings(
-    base_rate: float,
-    hub_influence: float,
-    degree_shape: tuple[float, float, float, float],
-    mixing: float,
-    topic_concentration: float,
-    feature_noise: float,
-) -> None:
-    check_share("base_rate", base_rate, zero=False, one=False)
-    check_number("hub_influence", hub_influence, low=-1.0, high=1.0, hint="It is a correlation.")
-    check_share("mixing", mixing)
-    check_number("topic_concentration", topic_concentration, low=1e-6)
-    check_number("feature_noise", feature_noise, high=100.0)
-    shape = check_array(
-        "degree_shape", degree_shape, (4,), low=1.0, hint="It holds the percentiles 50, 90, 99 and 100."
-    )
-    if (np.diff(shape) < 0).any():
-        raise InputError(f"degree_shape must hold four percentiles from 1 up, in order; got {shown(degree_shape)}.")
+    Examples
+    --------
+    >>> from tensorucb.data import generate_dataset
+    >>> data = generate_dataset("digg_like", scale=0.01)
+    >>> data.name, data.graph.n_nodes
+    ('digg_like', 28)
+    """
+    check_choice("name", name, GENERATORS)
+    scale = check_number("scale", scale, low=1e-6, high=1000.0)
+    generator = as_generator(rng)
+    if name == "sandbox":
+        sizes = (max(10, round(500 * scale)), max(20, round(5000 * scale)), max(2, round(50 * scale)))
+        made = make_sandbox(*sizes, rng=generator)
+    else:
+        made = {"digg_like": digg_like, "flixster_like": flixster_like}[name](scale, generator)
+    log = ActionLog.from_arrays(*made.action_log(None, generator), range(len(made.names)))
+    report = Report(steps=(f"generated: {name}, scale {scale:g}",))
+    return Dataset(made.graph, log, name, _WINDOW, report)

@@ -6,11 +6,17 @@ round's feedback. Nothing depends on the order in which edges are met, nor on th
 
 from __future__ import annotations
 
-from tensorucb.diffusion._cascades import Cascade, simulate_cascade, simulate_cascades, simulate_gains
-from tensorucb.diffusion._direct import direct_spread
-from tensorucb.diffusion._feedback import observe
+from tensorucb.diffusion._cascades import (
+    Cascade,
+    Spread,
+    direct_spread,
+    observe,
+    simulate_cascade,
+    simulate_cascades,
+    simulate_gains,
+    spread,
+)
 from tensorucb.diffusion._pool import LiveEdgePool
-from tensorucb.diffusion._spread import Spread, spread, summarise
 
 __all__ = [
     "Cascade",
@@ -22,5 +28,4 @@ __all__ = [
     "simulate_cascades",
     "simulate_gains",
     "spread",
-    "summarise",
 ]

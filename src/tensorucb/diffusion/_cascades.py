@@ -1,72 +1,77 @@
-"""Independent cascades."""
+"""Independent cascades: run by run, what a round shows of one, and what is expected of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tensorucb.checks import check_count
+from tensorucb.arrays import F64, I64
+from tensorucb.checks import check_choice, check_count, check_share
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph, check_probabilities, check_seeds, check_values
+from tensorucb.graph._ids import frozen
 from tensorucb.rng import RngLike, as_generator, stream_key
-from tensorucb.threads import map_chunks, thread_count
+from tensorucb.threads import thread_count
+from tensorucb.work import Engine, check_engine, map_pieces
 
 _SMALLEST_CHUNK = 16
 MOST_RUNS = 10_000_000
 
 
-def worth(graph: Graph, values: ArrayLike | None) -> NDArray[np.float64]:
+def _checked(graph: Graph, probabilities: ArrayLike, name: str, rows: ArrayLike) -> tuple[F64, I64]:
+    """The probabilities of the edges and the rows of the seeds, checked; ``name`` is the argument of the rows."""
+    check_graph(graph)
+    return check_probabilities(graph, probabilities), check_seeds(graph, name, rows)
+
+
+def _worth(graph: Graph, values: ArrayLike | None) -> F64:
     """The value of each node, as kernels take it; an empty array stands for 1 each."""
     return np.empty(0) if values is None else check_values(graph, values)
 
 
 def chunk_bounds(count: int, threads: int) -> list[int]:
-    """Bounds of a few even chunks a thread, none so small that starting it costs more than running it."""
+    """Bounds of a few even chunks per thread, none so small that starting it costs more than running it."""
     chunks = 1 if threads == 1 else max(1, min(4 * threads, count // _SMALLEST_CHUNK))
     return [count * i // chunks for i in range(chunks + 1)]
 
 
 @dataclass(frozen=True)
 class Cascade:
-    """One cascade, node by node.
+    """One cascade: the rows of the activated nodes in order of activation, the seeds first.
 
-    Attributes
-    ----------
-    nodes
-        Rows of the activated nodes in order of activation, the seeds first.
-    steps
-        Step at which each became active; 0 for the seeds.
-    edges
-        Edge that activated each; -1 for the seeds.
+    Each has the step at which it became active (0 for the seeds) and the edge that activated it (-1 for the seeds).
+
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> from tensorucb.diffusion import simulate_cascade
+    >>> cascade = simulate_cascade(Graph.from_edges([0, 1], [1, 2]), [1.0, 1.0], [0], rng=0)
+    >>> cascade.nodes.tolist(), cascade.steps.tolist()
+    ([0, 1, 2], [0, 1, 2])
     """
 
-    nodes: NDArray[np.int64]
-    steps: NDArray[np.int64]
-    edges: NDArray[np.int64]
+    nodes: I64
+    steps: I64
+    edges: I64
+
+
+def _trace(graph: Graph, p: F64, rows: I64, key: np.uint64) -> tuple[I64, I64, I64]:
+    """Nodes, steps and edges of the first run."""
+    from tensorucb.diffusion import _kernels
+
+    nodes, steps, edges = (np.empty(graph.n_nodes, dtype=np.int64) for _ in range(3))
+    count = _kernels.trace(graph.out_offsets, graph.targets, p, rows, key, 0, nodes, steps, edges)
+    return nodes[:count].copy(), steps[:count].copy(), edges[:count].copy()
 
 
 def simulate_cascade(graph: Graph, probabilities: ArrayLike, seeds_rows: ArrayLike, rng: RngLike = None) -> Cascade:
-    """Run one independent cascade and keep its story.
+    """Run one independent cascade and keep which edge activated each node, and when.
 
-    With the same ``rng`` this is the first of :func:`simulate_cascades`' runs.
-
-    Parameters
-    ----------
-    graph
-        The social network.
-    probabilities
-        Activation probability of each edge, in graph order.
-    seeds_rows
-        Distinct node rows that are active from the start.
-    rng
-        Seed or generator.
-
-    Returns
-    -------
-    Cascade
-        Activated nodes in order, their steps, and the edges that fired.
+    With the same ``rng`` this is the first of :func:`simulate_cascades`' runs, which explains the arguments.
 
     Examples
     --------
@@ -76,14 +81,8 @@ def simulate_cascade(graph: Graph, probabilities: ArrayLike, seeds_rows: ArrayLi
     >>> simulate_cascade(graph, [1.0, 1.0, 0.0], [0], rng=0).nodes.tolist()
     [0, 1, 2]
     """
-    from tensorucb.diffusion import _kernels
-
-    check_graph(graph)
-    p, rows = check_probabilities(graph, probabilities), check_seeds(graph, "seeds_rows", seeds_rows)
-    nodes, steps, edges = (np.empty(graph.n_nodes, dtype=np.int64) for _ in range(3))
-    key = stream_key(as_generator(rng))
-    count = _kernels.trace(graph.out_offsets, graph.targets, p, rows, key, 0, nodes, steps, edges)
-    return Cascade(nodes[:count].copy(), steps[:count].copy(), edges[:count].copy())
+    p, rows = _checked(graph, probabilities, "seeds_rows", seeds_rows)
+    return Cascade(*_trace(graph, p, rows, stream_key(as_generator(rng))))
 
 
 def simulate_cascades(
@@ -95,33 +94,25 @@ def simulate_cascades(
     threads: int | None = None,
     *,
     values: ArrayLike | None = None,
-) -> NDArray[np.float64]:
-    """Run independent cascades and count the nodes that each reaches.
+    engine: Engine | None = None,
+) -> F64:
+    """Run independent cascades and count the nodes that each reaches, or add up their values.
 
     A newly active node tries each of its out-edges once; the edge's coin decides. Run ``r`` draws its coins from a
     stream of its own, so the result is the same on any number of threads.
 
     Parameters
     ----------
-    graph
-        The social network.
-    probabilities
-        Activation probability of each edge, in graph order.
+    graph, probabilities
+        The social network, and the activation probability of each edge in graph order.
     seeds_rows
         Distinct node rows that are active from the start; they count as reached.
-    runs
-        Number of cascades.
-    rng
-        Seed or generator.
-    threads
-        Threads to use; by default every usable core.
+    runs, rng, threads
+        Number of cascades, seed or generator, and threads to use; by default every usable core.
     values
         Value of each node; 1 each by default.
-
-    Returns
-    -------
-    numpy.ndarray
-        Number (or value) of the nodes reached, one entry a run.
+    engine
+        Where cascades run: None for this machine, or a cluster (:class:`tensorucb.engines.RayEngine`).
 
     Examples
     --------
@@ -131,20 +122,21 @@ def simulate_cascades(
     >>> simulate_cascades(graph, [1.0, 1.0, 0.0], [0], runs=3, rng=0).tolist()
     [3.0, 3.0, 3.0]
     """
+    p, rows = _checked(graph, probabilities, "seeds_rows", seeds_rows)
+    worth, key = _worth(graph, values), stream_key(as_generator(rng))
+    shared = (graph.out_offsets, graph.targets, frozen(p), frozen(rows), key, frozen(worth))
+    runs, workers = check_count("runs", runs, 1, MOST_RUNS), thread_count(threads)
+    return np.concatenate(map_pieces(check_engine(engine), reach_runs, shared, chunk_bounds(runs, workers), workers))
+
+
+def reach_runs(shared: tuple[Any, ...], start: int, stop: int) -> F64:
+    """The value that runs ``start .. stop`` reach, see :func:`simulate_cascades`."""
     from tensorucb.diffusion import _kernels
 
-    check_graph(graph)
-    p, rows = check_probabilities(graph, probabilities), check_seeds(graph, "seeds_rows", seeds_rows)
-    val, reached = worth(graph, values), np.empty(check_count("runs", runs, 1, MOST_RUNS))
-    key = stream_key(as_generator(rng))
-    offsets, targets = graph.out_offsets, graph.targets
-
-    def work(start: int, stop: int) -> None:
-        _kernels.reach_hashed(offsets, targets, p, rows, key, start, stop, val, reached)
-
-    workers = thread_count(threads)
-    map_chunks(work, chunk_bounds(reached.size, workers), workers)
-    return reached
+    *network, rows, key, values = shared
+    reached = np.empty(stop)
+    _kernels.reach_hashed(*network, rows, key, start, stop, values, reached)
+    return reached[start:]
 
 
 def simulate_gains(
@@ -154,32 +146,158 @@ def simulate_gains(
     runs: int = 1,
     rng: RngLike = None,
     threads: int | None = None,
-) -> NDArray[np.float64]:
+    *,
+    engine: Engine | None = None,
+) -> F64:
     """Run independent cascades and count the nodes that each seed adds to those of the seeds before it.
 
-    The coins are those of :func:`simulate_cascades`. Seeds are active from the start and count for nobody, so the
-    gains of a run sum to the nodes that it reaches, less the seeds.
+    The arguments and the coins are those of :func:`simulate_cascades`; the result is ``(runs, seeds)``. Seeds are
+    active from the start and count for nobody, so the gains of a run sum to the nodes that it reaches, less the seeds.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> from tensorucb.diffusion import simulate_gains
+    >>> simulate_gains(Graph.from_edges([0, 0, 1], [2, 3, 3]), [1.0, 1.0, 1.0], [0, 1], rng=0).tolist()
+    [[2.0, 0.0]]
+    """
+    p, rows = _checked(graph, probabilities, "seeds_rows", seeds_rows)
+    shared = (graph.out_offsets, graph.targets, frozen(p), frozen(rows), stream_key(as_generator(rng)))
+    runs, workers = check_count("runs", runs, 1, max(1, MOST_RUNS // max(1, rows.size))), thread_count(threads)
+    return np.concatenate(map_pieces(check_engine(engine), _gain_runs, shared, chunk_bounds(runs, workers), workers))
+
+
+def _gain_runs(shared: tuple[Any, ...], start: int, stop: int) -> F64:
+    from tensorucb.diffusion import _kernels
+
+    gains = np.empty((stop, shared[3].size))
+    _kernels.gains_hashed(*shared, start, stop, gains)
+    return gains[start:]
+
+
+def observe(
+    graph: Graph,
+    probabilities: ArrayLike,
+    rows: ArrayLike,
+    feedback: Literal["one_hop", "cascade"] = "one_hop",
+    rng: RngLike = None,
+) -> tuple[I64, F64]:
+    """Play one round; return the numbers of the edges that were tried, and 1.0 for each that fired (0.0 if not).
+
+    The outcome is the edge's own coin, also when the target is already active: counting such an edge as a failure
+    would bias its probability down. Each edge is tried at most once, and the same ``rng`` gives the same coins under
+    both kinds of feedback.
 
     Parameters
     ----------
-    graph, probabilities, seeds_rows, runs, rng, threads
-        As in :func:`simulate_cascades`.
+    graph, probabilities, rows
+        The social network, the true activation probability of each edge, and the distinct node rows of the seeds.
+    feedback
+        ``"one_hop"`` shows the out-edges of the seeds, in the order of the seeds (the paper's Algorithm 1);
+        ``"cascade"`` the out-edges of every activated node, in order of activation.
+    rng
+        Seed or generator.
 
-    Returns
-    -------
-    numpy.ndarray
-        ``(runs, seeds)``.
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> from tensorucb.diffusion import observe
+    >>> edges, outcomes = observe(Graph.from_edges([0, 0, 1], [1, 2, 2]), [1.0, 0.0, 1.0], [0], rng=0)
+    >>> edges.tolist(), outcomes.tolist()
+    ([0, 1], [1.0, 0.0])
     """
     from tensorucb.diffusion import _kernels
 
-    check_graph(graph)
-    p, rows = check_probabilities(graph, probabilities), check_seeds(graph, "seeds_rows", seeds_rows)
-    gains = np.empty((check_count("runs", runs, 1, max(1, MOST_RUNS // max(1, rows.size))), rows.size))
+    check_choice("feedback", feedback, ("one_hop", "cascade"))
+    p, nodes = _checked(graph, probabilities, "rows", rows)
     key = stream_key(as_generator(rng))
+    if feedback == "cascade":
+        nodes = _trace(graph, p, nodes, key)[0]
+    tried = int((graph.out_offsets[nodes + 1] - graph.out_offsets[nodes]).sum())
+    edges, outcomes = np.empty(tried, dtype=np.int64), np.empty(tried)
+    _kernels.coins(graph.out_offsets, p, nodes, key, 0, edges, outcomes)
+    return edges, outcomes
 
-    def work(start: int, stop: int) -> None:
-        _kernels.gains_hashed(graph.out_offsets, graph.targets, p, rows, key, start, stop, gains)
 
-    workers = thread_count(threads)
-    map_chunks(work, chunk_bounds(gains.shape[0], workers), workers)
-    return gains
+@dataclass(frozen=True)
+class Spread:
+    """An estimate of the expected spread from ``runs`` cascades; ``low`` and ``high`` bound the mean at ``level``.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> from tensorucb.diffusion import spread
+    >>> estimate = spread(Graph.from_edges([0, 1], [1, 2]), [1.0, 1.0], [0], runs=100, rng=0)
+    >>> estimate.mean, estimate.runs
+    (3.0, 100)
+    """
+
+    mean: float
+    low: float
+    high: float
+    runs: int
+    level: float = 0.95
+
+
+def spread(
+    graph: Graph,
+    probabilities: ArrayLike,
+    seeds_rows: ArrayLike,
+    *,
+    runs: int = 1000,
+    rng: RngLike = None,
+    level: float = 0.95,
+    values: ArrayLike | None = None,
+    threads: int | None = None,
+    engine: Engine | None = None,
+) -> Spread:
+    """Estimate the expected spread of independent cascades from the seeds, with an interval.
+
+    A single run says nothing about its own error: its interval is infinitely wide.
+
+    Parameters
+    ----------
+    graph, probabilities, seeds_rows, runs, rng, values, threads, engine
+        As in :func:`simulate_cascades`.
+    level
+        Nominal coverage of the interval mean ± z·s/√runs.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> from tensorucb.diffusion import spread
+    >>> graph = Graph.from_edges([0, 1], [1, 2])
+    >>> spread(graph, [1.0, 1.0], [0], rng=0).mean
+    3.0
+    """
+    level = check_share("level", level, zero=False, one=False)
+    reached = simulate_cascades(graph, probabilities, seeds_rows, runs, rng, threads, values=values, engine=engine)
+    mean, half = float(reached.mean()), np.inf
+    if reached.size > 1:
+        half = NormalDist().inv_cdf((1 + level) / 2) * float(reached.std(ddof=1)) / reached.size**0.5
+    return Spread(mean, mean - half, mean + half, int(reached.size), level)
+
+
+def direct_spread(graph: Graph, probabilities: ArrayLike, rows: ArrayLike, values: ArrayLike | None = None) -> float:
+    """Exact expected number (or value) of the seeds and of those that they activate themselves.
+
+    ``Σ_{i∈S} v_i + Σ_{j∉S} v_j·(1 − Π_{i∈S}(1 − p_ij))``: what the out-edges of the seeds, the feedback of the
+    paper's Algorithm 1, can show.
+
+    Parameters
+    ----------
+    graph, probabilities, rows
+        The social network, the activation probability of each edge, and the distinct node rows of the seeds.
+    values
+        Value of each node; 1 each by default.
+
+    Examples
+    --------
+    >>> from tensorucb.graph import Graph
+    >>> direct_spread(Graph.from_edges([0, 1], [2, 2]), [0.5, 0.5], [0, 1])
+    2.75
+    """
+    from tensorucb.diffusion import _kernels
+
+    p, seeds = _checked(graph, probabilities, "rows", rows)
+    return float(_kernels.direct(graph.out_offsets, graph.targets, p, seeds, _worth(graph, values)))

@@ -11,23 +11,13 @@ from __future__ import annotations
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
 from tensorucb._kernels import GOLDEN, KERNEL, mix64, stream, unit
 
-_ONE, _ZERO, _ALL, _SIX = np.uint64(1), np.uint64(0), np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(58)
-
-
-def _positions() -> NDArray[np.int64]:
-    """Position of the single set bit of ``1 << i`` under the de Bruijn product."""
-    table = np.zeros(64, dtype=np.int64)
-    for i in range(64):
-        table[((0x03F79D71B4CB0A89 << i) & 0xFFFFFFFFFFFFFFFF) >> 58] = i
-    return table
-
-
+_ONE, _ZERO, _ALL, _TOP = np.uint64(1), np.uint64(0), np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(58)
+# The top six bits of (1 << i)·_DE_BRUIJN differ for every i, so they find the position of a single set bit.
 _DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
-_POSITION = _positions()
+_POSITION = np.argsort((_DE_BRUIJN << np.arange(64, dtype=np.uint64)) >> _TOP)
 
 
 @numba.njit(**KERNEL)
@@ -36,16 +26,6 @@ def _start(rows, mark, stamp, queue):  # type: ignore[no-untyped-def]
         queue[i] = rows[i]
         mark[rows[i]] = stamp
     return rows.size
-
-
-@numba.njit(**KERNEL)
-def _total(queue, count, val):  # type: ignore[no-untyped-def]
-    if val.size == 0:
-        return np.float64(count)
-    total = 0.0
-    for i in range(count):
-        total += val[queue[i]]
-    return total
 
 
 @numba.njit(**KERNEL)
@@ -74,7 +54,11 @@ def reach_hashed(off, dst, p, rows, key, start, stop, val, out):  # type: ignore
         stamp = np.int32(run - start + 1)
         count = _start(rows, mark, stamp, queue)
         count = _reach_hashed(off, dst, p, stream(key, run), mark, stamp, queue, count)
-        out[run] = _total(queue, count, val)
+        out[run] = count
+        if val.size:
+            out[run] = 0.0
+            for i in range(count):
+                out[run] += val[queue[i]]
 
 
 @numba.njit(**KERNEL)
@@ -93,7 +77,7 @@ def gains_hashed(off, dst, p, rows, key, start, stop, out):  # type: ignore[no-u
 
 @numba.njit(**KERNEL)
 def pack_worlds(p, key, start, stop, bits):  # type: ignore[no-untyped-def]
-    """Live edges of worlds ``start..stop - 1``, 64 a word."""
+    """Live edges of worlds ``start..stop - 1``, 64 per word."""
     m = p.size
     for world in range(start, stop):
         z = stream(key, world)
@@ -118,13 +102,15 @@ def _reach_packed(off, dst, bits, mark, stamp, queue, count):  # type: ignore[no
         last = (b - 1) >> 6
         for word in range(a >> 6, last + 1):
             w = bits[word]
+            # The first and the last word hold edges of other nodes as well.
             if word == a >> 6:
                 w &= _ALL << np.uint64(a & 63)
             if word == last:
                 w &= _ALL >> np.uint64(63 - ((b - 1) & 63))
             while w != _ZERO:
+                # The lowest set bit is the next live edge.
                 low = w & (~w + _ONE)
-                u = dst[(word << 6) + _POSITION[(low * _DE_BRUIJN) >> _SIX]]
+                u = dst[(word << 6) + _POSITION[(low * _DE_BRUIJN) >> _TOP]]
                 w ^= low
                 if mark[u] != stamp:
                     mark[u] = stamp
@@ -134,15 +120,14 @@ def _reach_packed(off, dst, bits, mark, stamp, queue, count):  # type: ignore[no
 
 
 @numba.njit(**KERNEL)
-def reach_packed(off, dst, bits, rows, start, stop, val, out):  # type: ignore[no-untyped-def]
-    """Value reached in worlds ``start..stop - 1`` into ``out``, over packed live edges."""
+def reach_packed(off, dst, bits, rows, start, stop, out):  # type: ignore[no-untyped-def]
+    """Number of nodes reached in worlds ``start..stop - 1`` into ``out``, over packed live edges."""
     n = off.size - 1
     mark, queue = np.zeros(n, np.int32), np.empty(n, np.int32)
     for world in range(start, stop):
         stamp = np.int32(world - start + 1)
         count = _start(rows, mark, stamp, queue)
-        count = _reach_packed(off, dst, bits[world], mark, stamp, queue, count)
-        out[world] = _total(queue, count, val)
+        out[world] = _reach_packed(off, dst, bits[world], mark, stamp, queue, count)
 
 
 @numba.njit(**KERNEL)
@@ -195,6 +180,7 @@ def direct(off, dst, p, rows, val):  # type: ignore[no-untyped-def]
     for i in range(rows.size):
         for e in range(off[rows[i]], off[rows[i] + 1]):
             u = dst[e]
+            # miss[u] = Π(1 − p) over the seeds so far; 0 for the seeds themselves.
             total += miss[u] * p[e] * (val[u] if val.size else 1.0)
             miss[u] *= 1.0 - p[e]
     return total

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.checks import check_choice, check_count
-from tensorucb.diffusion._cascades import MOST_RUNS, chunk_bounds, worth
+from tensorucb.arrays import F64
+from tensorucb.checks import check_count
+from tensorucb.diffusion._cascades import MOST_RUNS, chunk_bounds, reach_runs
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph, check_probabilities, check_seeds
+from tensorucb.graph._ids import frozen
 from tensorucb.rng import RngLike, as_generator, stream_key
 from tensorucb.threads import map_chunks, thread_count
+from tensorucb.work import Engine, check_engine
 
 _MOST_BITS = 1 << 37
 
@@ -27,19 +28,13 @@ class LiveEdgePool:
 
     Parameters
     ----------
-    graph
-        The social network.
-    probabilities
-        Activation probability of each edge, in graph order.
-    worlds
-        Number of worlds.
-    rng
-        Seed or generator.
-    storage
-        ``"packed"`` keeps one bit per edge and world (``n_edges * worlds / 8`` bytes), the choice when a pool is
-        asked often. ``"hashed"`` keeps nothing and computes the coins that it meets. Both give the same answers.
-    threads
-        Threads to use; the results do not depend on it.
+    graph, probabilities
+        The social network, and the activation probability of each edge in graph order.
+    worlds, rng, threads
+        Number of worlds, of which one bit per edge is kept; seed or generator; and threads to use.
+    engine
+        Where worlds are looked at: None for this machine, or a cluster (:class:`tensorucb.engines.RayEngine`), which
+        keeps no bits and tosses the same coins again.
 
     Examples
     --------
@@ -56,72 +51,46 @@ class LiveEdgePool:
         worlds: int = 1000,
         rng: RngLike = None,
         *,
-        storage: Literal["packed", "hashed"] = "packed",
         threads: int | None = None,
+        engine: Engine | None = None,
     ) -> None:
-        check_choice("storage", storage, ("packed", "hashed"))
+        from tensorucb.diffusion import _kernels
+
         self.graph = check_graph(graph)
         self.worlds = check_count("worlds", worlds, 1, MOST_RUNS)
-        if storage == "packed" and self.worlds * graph.n_edges > _MOST_BITS:
-            raise InputError(
-                f"{worlds} worlds of {graph.n_edges} edges do not fit in memory. Take fewer, or storage='hashed'."
-            )
-        self.storage = storage
+        self._engine = check_engine(engine)
+        if self._engine is None and self.worlds * graph.n_edges > _MOST_BITS:
+            raise InputError(f"{worlds} worlds of {graph.n_edges} edges do not fit in memory. Take fewer.")
         self._threads = thread_count(threads)
-        self._probabilities = check_probabilities(graph, probabilities).copy()
-        self._key = stream_key(as_generator(rng))
-        self._bits = self._pack() if storage == "packed" else None
-
-    def _pack(self) -> NDArray[np.uint64]:
-        from tensorucb.diffusion import _kernels
-
-        bits = np.empty((self.worlds, -(-self.graph.n_edges // 64)), dtype=np.uint64)
+        p = check_probabilities(graph, probabilities)
+        key = stream_key(as_generator(rng))
+        self._worlds = (graph.out_offsets, graph.targets, frozen(p), key)
+        if self._engine is not None:
+            return
+        bits: NDArray[np.uint64] = np.empty((self.worlds, -(-graph.n_edges // 64)), dtype=np.uint64)
+        self._bits = bits
 
         def work(start: int, stop: int) -> None:
-            _kernels.pack_worlds(self._probabilities, self._key, start, stop, bits)
+            _kernels.pack_worlds(p, key, start, stop, bits)
 
         map_chunks(work, chunk_bounds(self.worlds, self._threads), self._threads)
-        return bits
 
-    def reach(self, rows: ArrayLike, values: ArrayLike | None = None) -> NDArray[np.float64]:
-        """Number (or value) of the nodes that the seeds reach in each world, the seeds included.
-
-        Parameters
-        ----------
-        rows
-            Distinct node rows of the seeds.
-        values
-            Value of each node; 1 each by default.
-
-        Returns
-        -------
-        numpy.ndarray
-            One entry a world.
-        """
+    def reach(self, rows: ArrayLike) -> F64:
+        """Number of nodes that the seeds (distinct node rows) reach in each world, the seeds included."""
         from tensorucb.diffusion import _kernels
 
-        seeds, val = check_seeds(self.graph, "rows", rows), worth(self.graph, values)
-        offsets, targets = self.graph.out_offsets, self.graph.targets
-        reached = np.empty(self.worlds)
+        seeds, reached = check_seeds(self.graph, "rows", rows), np.empty(self.worlds)
+        if self._engine is not None:
+            *network, key = self._worlds
+            shared, bounds = (*network, frozen(seeds), key, frozen(np.empty(0))), self._engine.pieces(self.worlds)
+            return np.concatenate(self._engine.map(reach_runs, shared, bounds))
 
         def work(start: int, stop: int) -> None:
-            if self._bits is not None:
-                _kernels.reach_packed(offsets, targets, self._bits, seeds, start, stop, val, reached)
-            else:
-                p, key = self._probabilities, self._key
-                _kernels.reach_hashed(offsets, targets, p, seeds, key, start, stop, val, reached)
+            _kernels.reach_packed(self.graph.out_offsets, self.graph.targets, self._bits, seeds, start, stop, reached)
 
         map_chunks(work, chunk_bounds(self.worlds, self._threads), self._threads)
         return reached
 
-    def spread(self, rows: ArrayLike, values: ArrayLike | None = None) -> float:
-        """Average of :meth:`reach` over the worlds.
-
-        Parameters
-        ----------
-        rows
-            Distinct node rows of the seeds.
-        values
-            Value of each node; 1 each by default.
-        """
-        return float(self.reach(rows, values).mean())
+    def spread(self, rows: ArrayLike) -> float:
+        """Average of :meth:`reach` over the worlds."""
+        return float(self.reach(rows).mean())

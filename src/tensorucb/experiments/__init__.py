@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from tensorucb.experiments._cold_start import Arrival, arrival_table, cold_start
-from tensorucb.experiments._comparison import Comparison, ours_untouched
-from tensorucb.experiments._contestants import contestants, paper_policies, strategy_contestants
+from tensorucb.experiments._cold_start import arrival_table, cold_start
+from tensorucb.experiments._comparison import Comparison, compare
+from tensorucb.experiments._contestants import (
+    contestants,
+    ours_untouched,
+    paper_policies,
+    references,
+    strategy_contestants,
+)
 from tensorucb.experiments._dataset import environment_from_dataset
-from tensorucb.experiments._decisions import decision_table
 from tensorucb.experiments._environment import Environment, Optimum, WorldSettings
-from tensorucb.experiments._explain import Follower, SeedReason, explain_seeds
-from tensorucb.experiments._feature_choice import FeatureChoice, choose_features, feature_sets
+from tensorucb.experiments._explain import SeedReason, explain_seeds
+from tensorucb.experiments._feature_choice import FeatureChoice, choose_features
 from tensorucb.experiments._files import (
-    REGRET_COLUMNS,
-    RunFiles,
     write_csv,
+    write_latex,
     write_manifest,
     write_regret,
     write_rows,
-    write_timings,
     write_validation,
 )
 from tensorucb.experiments._paper import (
@@ -30,24 +33,10 @@ from tensorucb.experiments._paper import (
     sampled,
     write_results,
 )
-from tensorucb.experiments._references import ProductBlind, best_strategy, references
-from tensorucb.experiments._regret import (
-    ETA,
-    average_regret,
-    exploration_condition,
-    regret_bound,
-    scaled_regret,
-)
-from tensorucb.experiments._runner import (
-    Experiment,
-    RunResult,
-    policy_settings,
-    product_sequence,
-    run_experiment,
-    run_policy,
-)
+from tensorucb.experiments._regret import ETA, average_regret, exploration_condition, regret_bound, scaled_regret
+from tensorucb.experiments._results import Experiment, Interval, RunResult, decision_table, mean_interval, printed_table
+from tensorucb.experiments._runner import product_sequence, run_experiment, run_policy
 from tensorucb.experiments._strategies import StrategyPolicy
-from tensorucb.experiments._summary import Interval, mean_interval
 from tensorucb.experiments._tuning import (
     Trial,
     Tuning,
@@ -59,20 +48,15 @@ from tensorucb.experiments._tuning import (
 
 __all__ = [
     "ETA",
-    "REGRET_COLUMNS",
-    "Arrival",
     "Bound",
     "Comparison",
     "Effort",
     "Environment",
     "Experiment",
     "FeatureChoice",
-    "Follower",
     "Interval",
     "Optimum",
     "PaperResults",
-    "ProductBlind",
-    "RunFiles",
     "RunResult",
     "SeedReason",
     "StrategyPolicy",
@@ -81,21 +65,20 @@ __all__ = [
     "WorldSettings",
     "arrival_table",
     "average_regret",
-    "best_strategy",
     "choose_features",
     "cold_start",
+    "compare",
     "contestants",
     "decision_table",
     "environment_from_dataset",
     "explain_seeds",
     "exploration_condition",
-    "feature_sets",
     "mean_interval",
     "needs_tuning",
     "network_statistics",
     "ours_untouched",
     "paper_policies",
-    "policy_settings",
+    "printed_table",
     "product_sequence",
     "read_settings",
     "references",
@@ -109,11 +92,11 @@ __all__ = [
     "strategy_contestants",
     "tune",
     "write_csv",
+    "write_latex",
     "write_manifest",
     "write_regret",
     "write_results",
     "write_rows",
     "write_settings",
-    "write_timings",
     "write_validation",
 ]

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from tensorucb.checks import check_path, check_report, check_sequence, shown
 from tensorucb.errors import InputError
+from tensorucb.experiments._contestants import contestants, ours_untouched, references, strategy_contestants
 from tensorucb.experiments._environment import Environment
-from tensorucb.experiments._runner import Experiment, OnProgress, RunResult, run_experiment
+from tensorucb.experiments._results import OURS, Experiment, RunResult
+from tensorucb.experiments._runner import check_environment, check_policies, check_rounds, run_experiment
 from tensorucb.experiments._tuning import Tuning, split_products, tune
-from tensorucb.policies import Grid, Policy, TensorUCB
+from tensorucb.policies import Grid, Policy
+from tensorucb.policies._base import check_policy_object
+from tensorucb.threads import OnProgress
+from tensorucb.work import Engine
 
 
 @dataclass(frozen=True)
@@ -21,31 +28,51 @@ class Comparison:
 
     Parameters
     ----------
-    environment
-        The world to play in.
-    policies
-        Label -> policy, before tuning.
+    environment, policies
+        The world to play in, and label -> policy, before tuning.
     directory
-        Finished runs are kept in ``runs/`` below it, so that a killed comparison goes on. Nothing else is written.
+        Finished runs are kept in ``runs/`` below it, so that a killed comparison goes on. Nothing else is written. None
+        keeps nothing.
     networks
         Functions that make further worlds. Runs then take turns on these, and settings are tuned on ``environment``,
         which no run plays. Each is made when it is needed.
+    jobs
+        Number of processes; the numbers are the same for any.
     report
         ``report(done, total, what)``: how far the work is.
+    engine
+        Where runs are played: None for this machine, or a cluster (:class:`tensorucb.engines.RayEngine`).
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings, Comparison
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
+    >>> from tensorucb.policies import HighDegree, Random
+    >>> comparison = Comparison(world, {"HighDegree": HighDegree(), "Random": Random()}, None, rounds=4, runs=2)
+    >>> tuning = comparison.tune()
+    >>> found = comparison.run(lambda world: tuning.policies, "runs")
+    >>> len(found.results)
+    4
     """
 
     environment: Environment
     policies: Mapping[str, Policy]
-    directory: Path
+    directory: Path | None
     rounds: int = 200
     runs: int = 10
     validation_rounds: int = 50
     seed: int = 0
     networks: Sequence[Callable[[], Environment]] = ()
+    jobs: int = 1
     report: OnProgress | None = None
+    engine: Engine | None = None
 
     def __post_init__(self) -> None:
-        """Refuse networks that no run would play on."""
+        """Refuse what a run would find too late, after the tuning, and networks that no run would play on."""
+        check_rounds("rounds", self.rounds)
+        check_rounds("runs", self.runs)
+        check_report("report", self.report)
         if len(self.networks) > self.runs:
             raise InputError(f"{len(self.networks)} networks need as many runs; got {self.runs}.")
 
@@ -53,6 +80,10 @@ class Comparison:
     def world(self) -> Environment:
         """The world that runs play in if there are no further networks."""
         return split_products(self.environment)[1]
+
+    @property
+    def _kept(self) -> Path | None:
+        return None if self.directory is None else Path(self.directory) / "runs"
 
     def tune(self, grids: Mapping[str, Grid] | None = None) -> Tuning:
         """Choose the settings of every policy on the same validation rounds; ``grids`` as in `experiments.tune`."""
@@ -62,8 +93,10 @@ class Comparison:
             rounds=self.validation_rounds,
             seed=self.seed,
             grids=grids,
-            directory=self.directory / "runs",
+            jobs=self.jobs,
+            directory=self._kept,
             report=self.staged("validation"),
+            engine=self.engine,
         )
 
     def run(self, policies: Callable[[Environment], Mapping[str, Policy]], stage: str) -> Experiment:
@@ -72,18 +105,30 @@ class Comparison:
         worlds = self.networks or [lambda: self.world]
         for number, make in enumerate(worlds):
             world = make()
-            part = run_experiment(
-                world,
-                policies(world),
-                rounds=self.rounds,
-                runs=range(number, self.runs, len(worlds)),
-                seed=self.seed,
-                directory=self.directory / "runs",
-                report=self.staged(stage if len(worlds) == 1 else f"{stage}, network {number + 1}"),
-            )
+            name = stage if len(worlds) == 1 else f"{stage}, network {number + 1}"
+            told = self.staged(name)
+            if told is not None:
+                told(0, 1, "who takes part")  # a reference may look at the truth of thousands of products
+            part = self.play(world, policies(world), name, range(number, self.runs, len(worlds)))
             results += part.results
-        order = {label: place for place, label in enumerate(part.policies)}
-        return Experiment(tuple(sorted(results, key=lambda r: (order[r.policy], r.run))))
+        order = part.policies
+        return Experiment(tuple(sorted(results, key=lambda r: (order.index(r.policy), r.run))))
+
+    def play(
+        self, world: Environment, policies: Mapping[str, Policy], stage: str, runs: int | range | None = None
+    ) -> Experiment:
+        """Play runs (all by default) in one world, and keep them."""
+        return run_experiment(
+            world,
+            policies,
+            rounds=self.rounds,
+            runs=self.runs if runs is None else runs,
+            seed=self.seed,
+            jobs=self.jobs,
+            directory=self._kept,
+            report=self.staged(stage),
+            engine=self.engine,
+        )
 
     def staged(self, stage: str) -> OnProgress | None:
         """`report` with the name of the stage in front."""
@@ -91,6 +136,68 @@ class Comparison:
         return None if report is None else lambda done, total, what: report(done, total, f"{stage}: {what}")
 
 
-def ours_untouched(policies: Mapping[str, Policy]) -> dict[str, Grid]:
-    """Grids for :meth:`Comparison.tune` that keep our default policy as it is, alone or inside a `StrategyPolicy`."""
-    return {label: {} for label, policy in policies.items() if isinstance(getattr(policy, "policy", policy), TensorUCB)}
+def compare(
+    environment: Environment,
+    policies: Sequence[str | Policy] | Mapping[str, Policy] | None = None,
+    *,
+    rounds: int = 100,
+    runs: int = 5,
+    validation_rounds: int = 50,
+    seed: int = 0,
+    jobs: int = 1,
+    directory: str | Path | None = None,
+    report: OnProgress | None = None,
+    engine: Engine | None = None,
+) -> Experiment:
+    """Compare policies as ``tensorucb compare`` does; ``print`` shows the result as a table.
+
+    Our defaults play untouched. The settings of every other policy are first tuned on validation rounds, with products
+    that the runs do not promote. The product-blind oracle, which knows all but the product, takes part as a reference.
+
+    Parameters
+    ----------
+    policies
+        Labels of policies of this package, such as ``"LinUCB"``, and policies of one's own, which go by their
+        ``name``; or a mapping of labels to policies. `TensorUCB` takes part in any case. All by default.
+    validation_rounds
+        Rounds on which each setting is tried.
+    jobs, directory, report, engine
+        See `run_experiment`.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings, compare
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 12, rng=0), settings=WorldSettings(k=3))
+    >>> compare(world, ["HighDegree", "Random"], rounds=10, runs=2)
+    Experiment(4 policies, 2 runs of 10 rounds)
+    """
+    known = strategy_contestants() if check_environment(environment).strategies else contestants()
+    chosen = {OURS: known[OURS], **_labelled(known, policies)}
+    folder = None if directory is None else check_path("directory", directory)
+    work = Comparison(
+        environment, chosen, folder, rounds, runs, validation_rounds, seed, jobs=jobs, report=report, engine=engine
+    )
+    tuned = work.tune(ours_untouched(chosen)).policies
+    return work.run(lambda world: {**tuned, **references(world)}, "runs")
+
+
+def _labelled(known: Mapping[str, Policy], policies: Any) -> Mapping[str, Policy]:
+    """Policies by label; those named come from ``known``."""
+    if policies is None or isinstance(policies, Mapping):
+        return known if policies is None else check_policies(policies)
+    found: dict[str, Policy] = {}
+    for number, each in enumerate(check_sequence("policies", policies, "a list of labels and policies")):
+        if isinstance(each, str):
+            if each not in known:
+                raise InputError(f"there is no policy {shown(each)}. Known: {', '.join(known)}.")
+            found[each] = known[each]
+        else:
+            policy = check_policy_object(f"policies[{number}]", each)
+            if policy.name in {**known, **found}:
+                raise InputError(
+                    f"policies[{number}] is called {shown(policy.name)}, as another one is. Name it otherwise, or pass "
+                    "a mapping of labels to policies."
+                )
+            found[policy.name] = policy
+    return found

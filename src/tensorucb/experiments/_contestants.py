@@ -1,41 +1,56 @@
-"""Who takes part in `compare`, `tune` and `reproduce`: the policies of the registry, and those that choose strategies.
+"""Who takes part in `compare`, `tune` and `reproduce`, and who knows part of the truth and marks what can be reached.
 
 What may be tuned, each policy says itself.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tensorucb.arrays import F64, I64
+from tensorucb.errors import InputError
+from tensorucb.experiments._environment import Environment
+from tensorucb.experiments._results import OURS
+from tensorucb.experiments._runner import check_environment
 from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.experiments._tuning import with_arguments
-from tensorucb.policies import Policy
+from tensorucb.policies import BasePolicy, Grid, Policy, TensorUCB
 from tensorucb.policies.registry import REGISTRY, make_policy
 
-OURS = "TensorUCB"
 # Table 3 of the paper, ours, and simple ones that the paper leaves out.
 _PAPER = (
-    "TensorUCB",
-    "TensorUCB (paper)",
-    "LinUCB",
-    "IMLinUCB",
-    "DILinUCB",
-    "IMFB",
-    "COIN",
-    "COIN-HD",
-    "COIN+",
-    "CUCB",
-    "Thompson",
-    "HighDegree",
-    "Random",
+    *("TensorUCB", "TensorUCB (paper)", "LinUCB", "IMLinUCB", "DILinUCB", "IMFB", "COIN", "COIN-HD", "COIN+"),
+    *("CUCB", "Thompson", "HighDegree", "Random"),
 )
+# Most products over which the truth, and the best strategy, are averaged.
+_AVERAGED, _PRODUCTS = 4_000, 100
 
 
 def contestants() -> dict[str, Policy]:
-    """Ours first, then every baseline in its best form: with all that it can use of the users' past."""
+    """Ours first, then every baseline in its best form: with all that it can use of the users' past.
+
+    Examples
+    --------
+    >>> from tensorucb.experiments import contestants
+    >>> list(contestants())[:3]
+    ['TensorUCB', 'TensorUCB (paper)', 'LogisticUCB']
+    """
     return {label: make_policy(label) for label in REGISTRY}
 
 
 def paper_policies() -> dict[str, Policy]:
-    """The policies of the paper's Table 3 on the features as published, ours, and simple ones that it leaves out."""
+    """The policies of the paper's Table 3 on the features as published, ours, and simple ones that it leaves out.
+
+    Examples
+    --------
+    >>> from tensorucb.experiments import paper_policies
+    >>> "TensorUCB (paper)" in paper_policies()
+    True
+    """
     made = {label: make_policy(label) for label in _PAPER}
     return {
         label: with_arguments(policy, {"matched": False}) if hasattr(policy, "matched") else policy
@@ -47,16 +62,133 @@ def strategy_contestants() -> dict[str, Policy]:
     """For worlds with strategies: ours choosing per user, per round and not at all, and baselines choosing per user.
 
     ``per strategy`` means a separate copy of the policy for each strategy.
+
+    Examples
+    --------
+    >>> from tensorucb.experiments import strategy_contestants
+    >>> next(iter(strategy_contestants()))
+    'TensorUCB'
     """
-    from tensorucb import policies as p
+    # Here and not at the top: these load scipy, which plots of other commands do not need.
+    from tensorucb.policies import GammaCounts, LinUCB, LogisticUCB
 
     return {
-        OURS: StrategyPolicy(p.TensorUCB()),
-        f"{OURS}, one strategy per round": StrategyPolicy(p.TensorUCB(), "round"),
-        f"{OURS}, strategies in turn": StrategyPolicy(p.TensorUCB(), "turn"),
-        f"{OURS} per strategy": StrategyPolicy(p.TensorUCB(), separate=True),
-        "LogisticUCB": StrategyPolicy(p.LogisticUCB()),
-        "LogisticUCB per strategy": StrategyPolicy(p.LogisticUCB(), separate=True),
-        "LinUCB": StrategyPolicy(p.LinUCB()),
-        "GammaCounts per strategy": StrategyPolicy(p.GammaCounts(), separate=True),
+        OURS: StrategyPolicy(TensorUCB()),
+        f"{OURS}, one strategy per round": StrategyPolicy(TensorUCB(), "round"),
+        f"{OURS}, strategies in turn": StrategyPolicy(TensorUCB(), "turn"),
+        f"{OURS} per strategy": StrategyPolicy(TensorUCB(), separate=True),
+        "LogisticUCB": StrategyPolicy(LogisticUCB()),
+        "LogisticUCB per strategy": StrategyPolicy(LogisticUCB(), separate=True),
+        "LinUCB": StrategyPolicy(LinUCB()),
+        "GammaCounts per strategy": StrategyPolicy(GammaCounts(), separate=True),
+    }
+
+
+def ours_untouched(policies: Mapping[str, Policy]) -> dict[str, Grid]:
+    """Grids for :meth:`Comparison.tune` that keep our default policy as it is, alone or inside a `StrategyPolicy`.
+
+    Examples
+    --------
+    >>> from tensorucb.experiments import contestants, ours_untouched
+    >>> ours_untouched(contestants())
+    {'TensorUCB': {}}
+    """
+    return {label: {} for label, policy in policies.items() if isinstance(getattr(policy, "policy", policy), TensorUCB)}
+
+
+class _Reference(BasePolicy):
+    """A policy that knows its scores from the start, and has nothing to learn."""
+
+    tunable: ClassVar[Grid] = {}
+
+    def __init__(self, environment: Environment) -> None:
+        self.bind(environment.graph, None)
+
+    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
+        """Nothing to learn."""
+
+
+class ProductBlind(_Reference):
+    """The oracle's choice for the true probabilities averaged over products: perfect but for the product.
+
+    A policy that ends below it has learned what the products change. The average is over at most 4,000 of the
+    products that rounds draw from, evenly spaced.
+    """
+
+    name = "product-blind oracle"
+
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
+        mean = np.zeros(environment.graph.n_edges)
+        products = environment.product_rows[:: -(-environment.product_rows.size // _AVERAGED)]
+        for product in products.tolist():
+            mean += environment.probabilities(product)
+        self._mean = mean / products.size
+
+    def settings(self) -> dict[str, Any]:
+        """A digest of what it knows, so that kept runs are recognised."""
+        return {"sha256": hashlib.sha256(self._mean.tobytes()).hexdigest()}
+
+    def _score(self, modes: tuple[F64, ...]) -> F64:
+        return self._mean
+
+
+class TruthWithStrategies(_Reference):
+    """The truth for each product and strategy; with ``fixed``, always for this strategy, whatever is asked."""
+
+    name = "truth"
+
+    def __init__(self, environment: Environment, fixed: int | None = None) -> None:
+        super().__init__(environment)
+        self._environment, self.fixed = environment, fixed
+        self._known = {environment.products[p].tobytes(): p for p in environment.product_rows.tolist()}
+
+    def settings(self) -> dict[str, Any]:
+        """The fixed strategy; what the world is, kept runs know already."""
+        return {"fixed": self.fixed}
+
+    def _score(self, modes: tuple[F64, ...]) -> F64:
+        first, *chosen = modes
+        strategy = self.fixed
+        if strategy is None:
+            same = [(rows == mode).all(axis=1) for rows, mode in zip(self._environment.strategies, chosen, strict=True)]
+            strategy = int(np.flatnonzero(np.logical_and.reduce(same))[0])
+        return self._environment.probabilities(self._known[first.tobytes()], strategy)
+
+
+def best_strategy(environment: Environment) -> int:
+    """The strategy that is best on average under the truth, if it is used always and users are chosen by the truth.
+
+    The average is over at most 100 of the products that rounds draw from.
+    """
+    if not check_environment(environment).strategies:
+        raise InputError("this world has no strategies, so none of them is the best.")
+    oracle, k = environment.oracle(np.random.default_rng(0)), environment.settings.k
+    reached = np.zeros(environment.n_strategies)
+    for product in environment.product_rows[:: -(-environment.product_rows.size // _PRODUCTS)].tolist():
+        for strategy in range(environment.n_strategies):
+            rows = oracle(environment.probabilities(product, strategy), k)
+            reached[strategy] += environment.evaluate(product, rows, np.full(rows.size, strategy))
+    return int(np.argmax(reached))
+
+
+def references(environment: Environment) -> dict[str, Policy]:
+    """Who knows part of the truth of this world: the product-blind oracle, or who knows what strategies do.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings, references
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
+    >>> list(references(world))
+    ['product-blind oracle']
+    """
+    if not environment.strategies:
+        return {ProductBlind.name: ProductBlind(environment)}
+    best = best_strategy(environment)
+    truth, truth_fixed = TruthWithStrategies(environment), TruthWithStrategies(environment, best)
+    return {
+        f"{OURS}, best fixed strategy": StrategyPolicy(TensorUCB(), "fixed", strategy=best),
+        "truth, best fixed strategy": StrategyPolicy(truth_fixed, "fixed", strategy=best),
+        "truth, one strategy per round": StrategyPolicy(truth, "round"),
     }

@@ -6,43 +6,42 @@ from the other four fifths. The truth is a topic-aware cascade model fitted to t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.data import Dataset, checksum
 from tensorucb.errors import InputError
 from tensorucb.experiments._environment import Environment, WorldSettings
-from tensorucb.features import FeatureKind
+from tensorucb.features import UserProfile, cached, laplacian_eigenmap, topic_mixtures, user_profile
+from tensorucb.threads import OnProgress
+from tensorucb.truth import TopicAwareIC, fit_topic_aware_ic
+from tensorucb.work import Engine
 
-if TYPE_CHECKING:
-    from tensorucb.data import Dataset
-
-FEATURES: tuple[FeatureKind, ...] = ("eigenmap", "degree")
 _HOLD_OUT_EVERY = 5
+_STEPS = 4
 
 
 def environment_from_dataset(
     dataset: Dataset,
     *,
     settings: WorldSettings | None = None,
-    features: Sequence[FeatureKind] = FEATURES,
     dim: int = 10,
     n_topics: int = 10,
     topics_from: Literal["all", "held_out"] = "all",
     truth_prior: tuple[float, float] = (1.1, 3.0),
     cache: str | Path | None = None,
     threads: int | None = None,
-    tell: Callable[[str], None] | None = None,
+    report: OnProgress | None = None,
+    engine: Engine | None = None,
 ) -> Environment:
     """The world of a data set: features from held-out items, truth from the whole log.
 
     Parameters
     ----------
-    features
-        Kinds of user features, see :func:`tensorucb.features.user_profile`.
     dim, n_topics
         Columns of the eigenmap and number of topics, 10 each in the paper.
     topics_from
@@ -53,65 +52,65 @@ def environment_from_dataset(
         with few trials are like, so results worth quoting should hold under several.
     cache
         Directory in which features and truth are kept for the next time.
-    tell
-        Gets a line before each long step.
-    """
-    from tensorucb.data import checksum
-    from tensorucb.features import UserProfile, cached, laplacian_eigenmap, topic_mixtures, user_profile
-    from tensorucb.truth import TopicAwareIC, fit_topic_aware_ic
+    report
+        ``report(done, total, what)``: how far the preparation is, step by step.
+    engine
+        Where the truth is fitted: None for this machine, or a cluster (:class:`tensorucb.engines.RayEngine`).
 
+    Examples
+    --------
+    >>> from tensorucb.data import generate_dataset
+    >>> from tensorucb.experiments import WorldSettings, environment_from_dataset
+    >>> data = generate_dataset("sandbox", scale=0.3)
+    >>> world = environment_from_dataset(data, settings=WorldSettings(k=3), n_topics=3)
+    >>> world.graph.n_nodes, world.products.shape[1]
+    (150, 3)
+    """
     graph, log = dataset.graph, dataset.log
     if log.n_items <= _HOLD_OUT_EVERY:
         raise InputError(
             f"{dataset.name!r} has {log.n_items} items; experiments need a log with more than {_HOLD_OUT_EVERY}."
         )
     held_out = np.arange(0, log.n_items, _HOLD_OUT_EVERY)
-    say = tell or (lambda line: None)
     identity: dict[str, Any] = {"data": checksum(dataset)}
+    steps = iter(range(1, _STEPS + 1))
 
-    def keep(name: str, key: dict[str, Any], compute: Callable[[], NDArray[Any]]) -> NDArray[Any]:
-        say(name)
-        return compute() if cache is None else cached(cache, name, {**identity, **key}, compute)
+    def keep(name: str, key: dict[str, Any], compute: Callable[[OnProgress], NDArray[Any]]) -> NDArray[Any]:
+        step = next(steps)
+
+        def told(done: int, total: int, what: str) -> None:
+            if report is not None:
+                report(done, total, f"preparing, step {step} of {_STEPS}: {what}")
+
+        told(0, 1, name.replace("-", " "))
+        return compute(told) if cache is None else cached(cache, name, {**identity, **key}, lambda: compute(told))
 
     topics = {"topics": n_topics, "topics_from": topics_from}
+    learned_from = None if topics_from == "all" else held_out
     mixtures = keep(
         "product-topics",
         topics,
-        lambda: topic_mixtures(
-            log, n_topics, held_out=None if topics_from == "all" else held_out, n_nodes=graph.n_nodes, rng=0
-        ),
+        lambda told: topic_mixtures(log, n_topics, held_out=learned_from, n_nodes=graph.n_nodes, rng=0, report=told),
     )
-    kinds = [kind for kind in features if kind != "eigenmap"]
-    coordinates = (
-        keep("user-coordinates", {"dim": dim}, lambda: laplacian_eigenmap(graph, dim))
-        if "eigenmap" in features
-        else None
-    )
+    coordinates = keep("user-coordinates", {"dim": dim}, lambda told: laplacian_eigenmap(graph, dim))
     # The rest as one array in the cache: features, then three blocks by topic.
     table = keep(
         "user-features",
-        {**topics, "kinds": kinds},
-        lambda: np.hstack(list(user_profile(graph, log, held_out, mixtures, kinds=kinds).parts().values())),
+        {**topics, "kinds": ["degree"]},
+        lambda told: np.hstack(list(user_profile(graph, log, held_out, mixtures, kinds=["degree"]).parts().values())),
     )
     split = table.shape[1] - 3 * n_topics
     taste, credit, exposure = np.split(table[:, split:], 3, axis=1)
     # Linear baselines have no intercept of their own; the constant gives them one.
     features_and_constant = np.hstack([table[:, :split], np.ones((graph.n_nodes, 1))])
     users = UserProfile(features_and_constant, taste, credit, exposure, coordinates)
+    actions = (graph, log.users, log.items, log.times, mixtures)
+    fitted: Any = {"window": dataset.window, "prior": list(truth_prior)}
     edge_topics = keep(
         "truth",
-        {**topics, "window": dataset.window, "prior": list(truth_prior)},
-        lambda: (
-            fit_topic_aware_ic(
-                graph,
-                log.users,
-                log.items,
-                log.times,
-                mixtures,
-                window=dataset.window,
-                prior=truth_prior,
-                threads=threads,
-            ).model.edge_topics
+        {**topics, **fitted},
+        lambda told: (
+            fit_topic_aware_ic(*actions, **fitted, threads=threads, report=told, engine=engine).model.edge_topics
         ),
     )
     truth = TopicAwareIC(edge_topics)

@@ -23,6 +23,7 @@ from tensorucb.checks import (
     check_share,
     check_text,
 )
+from tensorucb.diffusion import LiveEdgePool, direct_spread, observe
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
@@ -31,9 +32,7 @@ from tensorucb.threads import thread_count
 
 if TYPE_CHECKING:
     from tensorucb.data import Sandbox
-    from tensorucb.diffusion import LiveEdgePool
     from tensorucb.oracle import SeedOracle
-
 
 _PROBABILITY_BYTES = 512 * 2**20
 _POOL_BITS = 8 * 512 * 2**20
@@ -59,10 +58,14 @@ class WorldSettings:
         ``"one_hop"``: the seeds' out-edges are observed (the paper); ``"cascade"``: those of every active user.
     epsilon, algorithm
         The oracle's; the direct objective is maximised by exact lazy greedy instead.
-    worlds
-        Frozen live-edge worlds on which the cascade objective is evaluated.
-    seed
-        Sets the worlds, the optimum's oracle and nothing else.
+    worlds, seed
+        Frozen live-edge worlds on which cascades are evaluated; the seed sets these and the optimum's oracle.
+
+    Examples
+    --------
+    >>> from tensorucb.experiments import WorldSettings
+    >>> WorldSettings(k=5, objective="cascade").feedback
+    'one_hop'
     """
 
     k: int = 10
@@ -74,14 +77,14 @@ class WorldSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what no world can be."""
+        """Check every setting."""
         check_count("k", self.k)
-        check_count("worlds", self.worlds, 1, 10_000_000)
-        check_count("seed", self.seed, 0, 2**63 - 1)
         check_choice("objective", self.objective, ("direct", "cascade"))
         check_choice("feedback", self.feedback, ("one_hop", "cascade"))
         check_share("epsilon", self.epsilon, zero=False, one=False)
         check_choice("algorithm", self.algorithm, ("opim", "tim", "imm"))
+        check_count("worlds", self.worlds, 1, 10_000_000)
+        check_count("seed", self.seed, 0, 2**63 - 1)
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,15 @@ class Optimum:
     """The seeds that a careful oracle finds when it knows the truth, and what they reach: S* and f(S*).
 
     In a world with strategies, ``strategies`` holds the number of the best one for each of them.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
+    >>> best = world.optimum(0)
+    >>> len(best.rows), best.spread > 3
+    (3, True)
     """
 
     rows: I64
@@ -112,13 +124,19 @@ class Environment:
     strategies
         (S, d4) features of the strategies; or several such arrays, one per further mode of the context (a channel and
         an offer, say). Worlds with strategies have the direct objective and one-hop feedback.
-    settings
-        Seeds per round, objective, feedback, oracle.
+    settings, name, threads
+        What a round looks like; the name in tables and manifests; and threads of the oracle.
     product_rows
-        Numbers of the products from which rounds draw; all by default. Leave out products on which features were
-        fitted.
-    name
-        For tables and manifests.
+        Numbers of the products from which rounds draw; leave out those on which features were fitted. By default all.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 8, rng=0), settings=WorldSettings(k=3))
+    >>> best = world.optimum(0)
+    >>> world.evaluate(0, best.rows) == best.spread >= world.evaluate(0, [0, 1, 2])
+    True
     """
 
     def __init__(
@@ -135,9 +153,8 @@ class Environment:
         threads: int | None = None,
     ) -> None:
         self.graph = check_graph(graph)
-        self.settings = WorldSettings()
-        if settings is not None:
-            self.settings = check_instance("settings", settings, WorldSettings, "WorldSettings")
+        given = WorldSettings() if settings is None else settings
+        self.settings = check_instance("settings", given, WorldSettings, "WorldSettings")
         self.name = check_text("name", name)
         self.threads = None if threads is None else thread_count(threads)
         self.products: F64 = check_array("products", products, ("P", "d3"), hint="One row per product.")
@@ -145,35 +162,45 @@ class Environment:
         self.strategies: tuple[F64, ...] = _check_strategies(strategies, self.settings)
         if self.settings.k > graph.n_nodes:
             raise InputError(f"k = {self.settings.k} seeds cannot be chosen from {graph.n_nodes} users.")
-        everything: I64 = np.arange(self.products.shape[0])
-        self.product_rows: I64 = everything if product_rows is None else self._check_products(product_rows)
+        every = np.arange(self.products.shape[0]) if product_rows is None else product_rows
+        self.product_rows: I64 = self._check_products(every)
         self._truth = check_callable("probabilities", probabilities, "a function of a product's number")
-        held = max(2, _PROBABILITY_BYTES // (8 * max(1, graph.n_edges)))
-        pools = max(2, _POOL_BITS // (self.settings.worlds * max(1, graph.n_edges)))
+        self._make_caches()
+
+    def _make_caches(self) -> None:
         # Instance-level caches, so that they die with the environment.
-        self.probabilities: Callable[..., F64] = lru_cache(maxsize=int(held))(self._compute_probabilities)
+        edges = max(1, self.graph.n_edges)
+        held, pools = _PROBABILITY_BYTES // (8 * edges), _POOL_BITS // (self.settings.worlds * edges)
+        self.probabilities: Callable[..., F64] = lru_cache(maxsize=max(2, held))(self._compute_probabilities)
         self.optimum: Callable[[int], Optimum] = lru_cache(maxsize=None)(self._compute_optimum)
-        self._pool: Callable[[int], LiveEdgePool] = lru_cache(maxsize=int(pools))(self._compute_pool)
+        self.frozen_worlds: Callable[[int], LiveEdgePool] = lru_cache(maxsize=max(2, pools))(self._compute_pool)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # To another machine goes the truth, not what was computed of it.
+        caches = ("probabilities", "optimum", "frozen_worlds")
+        return {name: value for name, value in vars(self).items() if name not in caches}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._make_caches()
+
+    def __copy__(self) -> Environment:
+        # The truth and S* do not depend on what a copy changes, so what was computed of them is shared.
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        return other
 
     @classmethod
     def from_sandbox(
         cls, sandbox: Sandbox, *, settings: WorldSettings | None = None, name: str = "sandbox", **options: Any
     ) -> Environment:
         """An environment on a generated network, with its strategies if it has any."""
-        return cls(
-            sandbox.graph,
-            sandbox.users,
-            sandbox.products,
-            sandbox.probabilities,
-            strategies=sandbox.strategies if len(sandbox.strategies) else None,
-            settings=settings,
-            name=name,
-            **options,
-        )
+        parts = (sandbox.graph, sandbox.users, sandbox.products, sandbox.probabilities)
+        strategies = sandbox.strategies if len(sandbox.strategies) else None
+        return cls(*parts, strategies=strategies, settings=settings, name=name, **options)
 
     def with_users(self, users: ArrayLike | None) -> Environment:
         """The same world, whose users are described in another way."""
-        # A shallow copy: the truth and S* do not depend on the users' features, so what was computed of them is shared.
         other = copy.copy(self)
         other.users = _check_users(self.graph, users)
         return other
@@ -194,19 +221,12 @@ class Environment:
         vector = self.products[self._number(product)]
         return [(vector, *(mode[s] for mode in self.strategies)) for s in range(self.n_strategies)]
 
-    def oracle(self, rng: np.random.Generator) -> SeedOracle:
-        """The oracle that every policy is given."""
+    def oracle(self, rng: np.random.Generator, candidates: I64 | None = None) -> SeedOracle:
+        """The oracle that every policy is given; it chooses from all rows, or from ``candidates``."""
         from tensorucb.oracle import SeedOracle
 
-        world = self.settings
-        return SeedOracle(
-            self.graph,
-            objective=world.objective,
-            epsilon=world.epsilon,
-            algorithm=world.algorithm,
-            threads=self.threads,
-            rng=rng,
-        )
+        rules: Any = {name: getattr(self.settings, name) for name in ("objective", "epsilon", "algorithm")}
+        return SeedOracle(self.graph, **rules, candidates=candidates, threads=self.threads, rng=rng)
 
     def pair_oracle(self, probabilities: F64, k: int) -> tuple[I64, I64]:
         """Users and the strategy of each, for ``(S, n_edges)`` probabilities; every policy is given the same one."""
@@ -216,17 +236,15 @@ class Environment:
         return found.rows, found.strategies
 
     def evaluate(self, product: int, rows: ArrayLike, strategies: ArrayLike | None = None) -> float:
-        """f(S) under the truth: exact for the direct objective, on the frozen worlds for cascades.
+        """What the seeds reach, f(S), under the truth: exact for the direct objective, on frozen worlds for cascades.
 
         ``strategies`` are the numbers of the strategies with which the seeds are contacted, one per seed.
         """
         seeds, product = check_seeds(self.graph, "rows", rows), self._number(product)
         truth = self._played(product, seeds, strategies)
         if self.settings.objective == "direct":
-            from tensorucb.diffusion import direct_spread
-
             return float(direct_spread(self.graph, truth, seeds))
-        return float(self._pool(product).spread(seeds))
+        return float(self.frozen_worlds(product).spread(seeds))
 
     def observe(
         self,
@@ -243,20 +261,12 @@ class Environment:
         The coin of an edge depends on (seed, run, round, edge) alone: policies that seed the same user in the same
         round (with the same strategy) see the same responses, and a strategy that works better only adds responses.
         """
-        from tensorucb.diffusion import observe
-
-        stream = [
-            check_count(n, v, 0, 2**63 - 1) for n, v in (("seed", seed), ("run", run), ("round_number", round_number))
-        ]
+        given = {"seed": seed, "run": run, "round_number": round_number}
+        first, *others = (check_count(name, value, 0, 2**63 - 1) for name, value in given.items())
+        rng = np.random.default_rng([first, _COINS, *others])
         seeds = check_seeds(self.graph, "rows", rows)
-        edges, outcomes = observe(
-            self.graph,
-            self._played(self._number(product), seeds, strategies),
-            seeds,
-            feedback=self.settings.feedback,
-            rng=np.random.default_rng([stream[0], _COINS, *stream[1:]]),
-        )
-        return np.asarray(edges, dtype=np.int64), np.asarray(outcomes, dtype=np.float64)
+        truth = self._played(self._number(product), seeds, strategies)
+        return observe(self.graph, truth, seeds, self.settings.feedback, rng)
 
     def describe(self) -> dict[str, Any]:
         """Sizes, settings and a checksum, for manifests and resume keys.
@@ -272,13 +282,14 @@ class Environment:
         for number, product in enumerate(self.product_rows[:: -(-self.product_rows.size // _HASHED)].tolist()):
             strategy = (number % self.n_strategies,) if self.strategies else ()
             digest.update(self.probabilities(product, *strategy).tobytes())
+        products, features = self.products.shape
         return {
             "name": self.name,
             "n_nodes": self.graph.n_nodes,
             "n_edges": self.graph.n_edges,
             "user_features": 0 if self.users is None else int(self.users.shape[1]),
-            "products": int(self.products.shape[0]),
-            "product_features": int(self.products.shape[1]),
+            "products": products,
+            "product_features": features,
             "campaign_products": int(self.product_rows.size),
             "strategies": self.n_strategies,
             "sha256": digest.hexdigest(),
@@ -334,16 +345,13 @@ class Environment:
         oracle = self.oracle(np.random.default_rng([self.settings.seed, _OPTIMUM, product]))
         rows = oracle(p, k)
         if self.settings.objective == "cascade":
-            choices = [rows, *(oracle(p, k) for _ in range(_CHOICES - 1))]
-            agreed = reduce(np.intersect1d, choices)
+            agreed = reduce(np.intersect1d, [rows, *(oracle(p, k) for _ in range(_CHOICES - 1))])
             rng = np.random.default_rng([self.settings.seed, _OPTIMUM, product, 1])
             careful = SeedOracle(self.graph, algorithm="tim", epsilon=_EPSILON, threads=self.threads, rng=rng)
             rows = careful(p, k, must_include=agreed) if agreed.size < k else agreed
-        return Optimum(np.asarray(rows, dtype=np.int64), self.evaluate(product, rows))
+        return Optimum(rows, self.evaluate(product, rows))
 
     def _compute_pool(self, product: int) -> LiveEdgePool:
-        from tensorucb.diffusion import LiveEdgePool
-
         # One stream for all products: a world's uniform number on an edge is common to them.
         rng = np.random.default_rng([self.settings.seed, _WORLDS])
         return LiveEdgePool(self.graph, self.probabilities(product), self.settings.worlds, rng, threads=self.threads)
@@ -351,16 +359,11 @@ class Environment:
 
 def _check_users(graph: Graph, users: ArrayLike | None) -> UserProfile | F64 | None:
     """One row per node: an array or a profile, or None."""
-    if users is None:
-        return None
-    found = (
-        users
-        if isinstance(users, UserProfile)
-        else check_array("users", users, (graph.n_nodes, "d"), hint="One row per node.")
-    )
-    if found.shape[0] != graph.n_nodes:
-        raise ShapeError(f"users must have {graph.n_nodes} rows, one per node; got {found.shape}.")
-    return found
+    if users is not None and not isinstance(users, UserProfile):
+        return check_array("users", users, (graph.n_nodes, "d"), hint="One row per node.")
+    if users is not None and users.shape[0] != graph.n_nodes:
+        raise ShapeError(f"users must have {graph.n_nodes} rows, one per node; got {users.shape}.")
+    return users
 
 
 def _check_strategies(strategies: Any, settings: WorldSettings) -> tuple[F64, ...]:
@@ -369,7 +372,7 @@ def _check_strategies(strategies: Any, settings: WorldSettings) -> tuple[F64, ..
         return ()
     several = isinstance(strategies, list | tuple) and all(isinstance(part, np.ndarray) for part in strategies)
     found: list[F64] = []
-    for part in strategies if several and len(strategies) else [strategies]:
+    for part in strategies if several and strategies else [strategies]:
         rows: int | str = len(found[0]) if found else "S"
         found.append(check_array("strategies", part, (rows, "d4"), hint="One row per strategy."))
     if (settings.objective, settings.feedback) != ("direct", "one_hop"):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tensorucb.checks import check_count
+from tensorucb.checks import check_count, plain
 from tensorucb.errors import ShapeError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph, check_seeds
@@ -32,10 +31,8 @@ class SeedReason:
 
     Attributes
     ----------
-    id
-        The user.
-    followers
-        Out-degree: how many can see it.
+    id, followers
+        The user, and how many can see what they post: the out-degree.
     expected
         Direct responses expected from what has been seen so far, ``Σ_j p_ij``.
     gain
@@ -44,6 +41,18 @@ class SeedReason:
         Responses added to ``expected`` by the exploration bonus: what the policy hopes to find out.
     strongest
         The followers most likely to respond.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings, explain_seeds
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
+    >>> from tensorucb.policies import HighDegree
+    >>> policy = HighDegree()
+    >>> policy.bind(world.graph, None, rng=0)
+    >>> reason = explain_seeds(world.graph, policy, world.products[0], [0])[0]
+    >>> reason.id, reason.followers == int(world.graph.out_degree[0])
+    (0, True)
     """
 
     id: Any
@@ -59,18 +68,22 @@ class SeedReason:
 
 
 def explain_seeds(
-    graph: Graph, policy: Policy, product: ArrayLike, rows: Sequence[int] | NDArray[np.int64], *, strongest: int = 3
+    graph: Graph, policy: Policy, product: ArrayLike, rows: ArrayLike, *, strongest: int = 3
 ) -> list[SeedReason]:
     """A reason for each seed, in the order of choice.
 
-    Parameters
-    ----------
-    product
-        The product's features.
-    rows
-        The chosen rows.
-    strongest
-        How many followers to name.
+    ``product`` holds the product's features, ``rows`` the chosen rows; ``strongest`` followers of each are named.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings, explain_seeds
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
+    >>> from tensorucb.policies import HighDegree
+    >>> policy = HighDegree()
+    >>> policy.bind(world.graph, None, rng=0)
+    >>> [reason.id for reason in explain_seeds(world.graph, policy, world.products[0], [3, 5])]
+    [3, 5]
     """
     check_graph(graph)
     check_policy_object("policy", policy)
@@ -88,17 +101,13 @@ def explain_seeds(
         order = np.argsort(-p, kind="stable")[:strongest]
         reasons.append(
             SeedReason(
-                id=_plain(graph.ids[row]),
+                id=plain(graph.ids[row]),
                 followers=int(targets.size),
                 expected=float(p.sum()),
                 gain=float((p * untouched[targets]).sum()),
                 explored=float((bold[edges] - p).sum()),
-                strongest=tuple(Follower(_plain(graph.ids[targets[i]]), float(p[i])) for i in order),
+                strongest=tuple(Follower(plain(graph.ids[targets[i]]), float(p[i])) for i in order),
             )
         )
         untouched[targets] *= 1.0 - p
     return reasons
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

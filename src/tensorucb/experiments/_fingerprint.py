@@ -1,9 +1,9 @@
-"""What a policy is and does, as a digest, so that kept runs of a policy whose code was edited are never reused.
+"""What a run depends on, as digests, so that kept runs of code that was edited since are never reused.
 
-The package's own sources are digested as files (`tensorucb.experiments._files.code_digest`). A policy of somebody
-else's may live in a module, in the script that is running, or in a notebook, and a file may have changed since it was
-imported. So what counts is what would run: the bytecode of the policy's class and of every function and class that it
-refers to, with their constants, defaults and closures. Installed libraries count by name alone.
+The package's own sources are digested as files (`code_digest`). Somebody else's policy may live in a module, in the
+script that is running, or in a notebook, and a file may have changed since it was imported. So what counts is what
+would run (`fingerprint`): the bytecode of the policy's class and of every function and class that it refers to, with
+their constants, defaults and closures. Installed libraries count by name alone.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import re
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -25,9 +26,31 @@ import numpy as np
 from tensorucb.policies import Policy
 
 _OWN = __name__.partition(".")[0]
+_ROOMS = ("diffusion", "experiments", "features", "graph", "learner", "oracle", "policies", "truth")
 _LIBRARIES = tuple(str(Path(sysconfig.get_path(name)).resolve()) for name in ("purelib", "platlib", "stdlib"))
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PLAIN = (type(None), type(...), bool, int, float, complex, str, bytes, np.generic)
+
+
+def package_version(package: str) -> str:
+    """The version of an installed package."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+@functools.cache
+def code_digest() -> str:
+    """SHA-256 of the package's source files on which a run's numbers depend."""
+    root = Path(__file__).parents[1]
+    files = [root / name for name in ("_kernels.py", "rng.py")]
+    files += [path for room in _ROOMS for path in (root / room).rglob("*.py")]
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(root).as_posix()} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
 
 
 def fingerprint(policy: Policy) -> str:
@@ -47,6 +70,7 @@ class _Walk:
         self.digest = hashlib.sha256()
         # Objects are kept alive, so that no id is given twice.
         self._seen: dict[int, tuple[int, Any]] = {}
+        # Top packages of the policies met: their code counts, wherever it is installed.
         self._homes: set[str] = set()
 
     def _add(self, *words: object) -> None:
@@ -66,13 +90,13 @@ class _Walk:
             return False
         if top == _OWN or top in sys.stdlib_module_names:
             return True
-        return top != "__main__" and _is_installed(module or "")
+        file = getattr(sys.modules.get(module or ""), "__file__", None)
+        return top != "__main__" and file is not None and is_installed(file)
 
     def policy(self, policy: Any) -> None:
         """The class, the arguments, and the policies inside."""
         kind = type(policy)
-        if kind.__module__.partition(".")[0] != _OWN:
-            self._homes.add(kind.__module__.partition(".")[0])
+        self._homes |= {kind.__module__.partition(".")[0]} - {_OWN}
         self._class(kind)
         attributes = getattr(policy, "__dict__", {})
         settings = getattr(policy, "settings", None)
@@ -95,12 +119,12 @@ class _Walk:
         elif isinstance(value, ModuleType):
             self._add("module", value.__name__)
         elif self._is_new(value):
+            self._add(type(value).__module__, type(value).__qualname__)
             self._content(value)
 
     def _content(self, value: Any) -> None:
-        self._add(type(value).__module__, type(value).__qualname__)
         if isinstance(value, type):
-            self._class(value, new=True)
+            self._members(value)
         elif isinstance(value, np.ndarray) and value.dtype.kind != "O":
             self._add(value.dtype.str, value.shape, hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest())
         elif isinstance(value, Mapping):
@@ -129,9 +153,11 @@ class _Walk:
             self._class(type(value))
             self.value(getattr(value, "__dict__", {}))
 
-    def _class(self, kind: type, *, new: bool = False) -> None:
-        if not new and not self._is_new(kind):
-            return
+    def _class(self, kind: type) -> None:
+        if self._is_new(kind):
+            self._members(kind)
+
+    def _members(self, kind: type) -> None:
         for base in kind.__mro__:
             self._add("class", base.__module__, base.__qualname__)
             if self._is_library(base.__module__):
@@ -147,20 +173,22 @@ class _Walk:
         if self._is_library(function.__module__) or not self._is_new(function):
             return
         self._code(function.__code__)
-        self.value(function.__defaults__)
-        self.value(function.__kwdefaults__)
+        self.value((function.__defaults__, function.__kwdefaults__))
         for cell in function.__closure__ or ():
             try:
                 self.value(cell.cell_contents)
             except ValueError:
                 self._add("empty cell")
-        used = list(_instructions(function.__code__))
-        self._names({name for kind, name in used if kind in ("LOAD_GLOBAL", "LOAD_NAME")}, function.__globals__)
-        attributes = {name for kind, name in used if kind in ("LOAD_ATTR", "LOAD_METHOD")}
+        steps = list(_instructions(function.__code__))
+
+        def used(*kinds: str) -> set[str]:
+            return {name for kind, name in steps if kind in kinds}
+
+        self._names(used("LOAD_GLOBAL", "LOAD_NAME"), function.__globals__)
         for _, module in sorted(function.__globals__.items(), key=lambda item: item[0]):
             if isinstance(module, ModuleType) and not self._is_library(module.__name__):
-                self._names(attributes, vars(module))
-        for name in sorted({name for kind, name in used if kind == "IMPORT_NAME"}):
+                self._names(used("LOAD_ATTR", "LOAD_METHOD"), vars(module))
+        for name in sorted(used("IMPORT_NAME")):
             self._late_import(name)
 
     def _late_import(self, name: str) -> None:
@@ -171,7 +199,7 @@ class _Walk:
                 file = Path(getattr(importlib.util.find_spec(name), "origin", None) or "")
             except (ImportError, ValueError):
                 return
-            if file.is_file() and not str(file.resolve()).startswith(_LIBRARIES):
+            if file.is_file() and not is_installed(str(file)):
                 self._add(hashlib.sha256(file.read_bytes()).hexdigest())
 
     def _names(self, names: set[str], scope: Mapping[str, Any]) -> None:
@@ -208,6 +236,6 @@ def _instructions(code: CodeType) -> Iterator[tuple[str, str]]:
 
 
 @functools.cache
-def _is_installed(module: str) -> bool:
-    file = getattr(sys.modules.get(module), "__file__", None)
-    return file is not None and str(Path(file).resolve()).startswith(_LIBRARIES)
+def is_installed(file: str) -> bool:
+    """Whether a file belongs to Python or to an installed package."""
+    return str(Path(file).resolve()).startswith(_LIBRARIES)

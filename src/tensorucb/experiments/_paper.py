@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tensorucb.arrays import F64
+from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_count
-from tensorucb.experiments._arguments import check_environment, check_seed
 from tensorucb.experiments._comparison import Comparison
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._files import write_csv, write_regret, write_rows, write_timings, write_validation
 from tensorucb.experiments._regret import exploration_condition, regret_bound
-from tensorucb.experiments._runner import Experiment, OnProgress, run_experiment, run_policy
+from tensorucb.experiments._results import Experiment
+from tensorucb.experiments._runner import check_environment, check_seed, run_policy
 from tensorucb.experiments._tuning import Tuning, with_arguments
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
 from tensorucb.policies import Grid, Policy
+from tensorucb.threads import OnProgress
 
 # The paper's table of network statistics; its text has 2,843 users for Digg.
 _PAPER_NETWORKS = {
@@ -36,7 +36,14 @@ _SIZES = (15 / 29, 20 / 29, 25 / 29, 1.0)  # the paper's |V| of about 15, 20, 25
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to compute; ``candidates``: at most so many of each argument are tried, and no grid is extended."""
+    """How much to compute; ``candidates``: at most so many of each argument are tried, and no grid is extended.
+
+    Examples
+    --------
+    >>> from tensorucb.experiments import Effort
+    >>> Effort(rounds=15, runs=2).validation_rounds
+    50
+    """
 
     rounds: int = 100
     runs: int = 5
@@ -54,31 +61,36 @@ class Effort:
         """The policies' own grids, thinned to ``candidates``; nothing if there is no such limit."""
         if self.candidates is None:
             return {}
+        size = self.candidates
+
+        def middle(values: Sequence[Any]) -> Sequence[Any]:
+            return values[max(0, len(values) - size) // 2 :][:size]
+
         return {
-            label: {name: _middle(values, self.candidates) for name, values in getattr(policy, "tunable", {}).items()}
+            label: {name: middle(values) for name, values in getattr(policy, "tunable", {}).items()}
             for label, policy in policies.items()
         }
-
-
-def _middle(values: Sequence[Any], size: int) -> Sequence[Any]:
-    return values[max(0, len(values) - size) // 2 :][:size]
 
 
 @dataclass(frozen=True)
 class Bound:
     """Theorem 1 beside what was measured, at each round.
 
-    Attributes
-    ----------
-    exploration, needed
-        The c that was used, and the c that the theorem asks for.
-    at_used, at_needed
-        The bound on the cumulative regret with each of them.
-    measured
-        The mean cumulative regret of the tensor policies.
+    The c that was used (``exploration``) and the one that the theorem asks for, the bound on the cumulative regret with
+    each of them, and the mean cumulative regret of the tensor policies.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorucb.experiments import Bound
+    >>> curve = np.array([10.0, 15.0])
+    >>> measured = {"paper": curve / 2}
+    >>> bound = Bound(np.array([1, 2]), 0.1, needed=curve, at_used=curve, at_needed=100 * curve, measured=measured)
+    >>> bool((bound.measured["paper"] <= bound.at_needed).all())
+    True
     """
 
-    rounds: NDArray[np.int64]
+    rounds: I64
     exploration: float
     needed: F64
     at_used: F64
@@ -90,14 +102,19 @@ class Bound:
 class PaperResults:
     """What the targets found; None for what was not asked for. The network's tables follow from ``graph``.
 
-    Attributes
-    ----------
-    regret
-        fig-regret: every policy over rounds.
-    rank
-        fig-rank: regret on a single product; tensor policy -> an experiment with labels ``R = …``.
-    runtime
-        fig-runtime: median milliseconds per round, one row per size and policy. Differs between repetitions.
+    ``rank`` holds, for each tensor policy, an experiment on a single product with labels ``R = …``; ``runtime`` median
+    milliseconds per round, one row per size and policy, which differ between repetitions.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings, Comparison, Effort, run_targets
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
+    >>> from tensorucb.policies import HighDegree, Random
+    >>> comparison = Comparison(world, {"HighDegree": HighDegree(), "Random": Random()}, None, rounds=4, runs=2)
+    >>> results = run_targets(comparison, None, ["table-network"], Effort())
+    >>> results.regret is None
+    True
     """
 
     name: str
@@ -111,14 +128,32 @@ class PaperResults:
 
 
 def needs_tuning(targets: Collection[str]) -> bool:
-    """Whether one of the targets is about tuned policies."""
+    """Whether one of the targets is about tuned policies.
+
+    Examples
+    --------
+    >>> from tensorucb.experiments import needs_tuning
+    >>> needs_tuning(["fig-degrees"]), needs_tuning(["fig-regret"])
+    (False, True)
+    """
     return bool({"fig-regret", "fig-rank", "bound"} & set(targets))
 
 
 def run_targets(
     comparison: Comparison, tuning: Tuning | None, targets: Collection[str], effort: Effort
 ) -> PaperResults:
-    """Compute what the targets need, each part once; ``tuning`` may be None if :func:`needs_tuning` is false."""
+    """Compute what the targets need, each part once; ``tuning`` may be None if :func:`needs_tuning` is false.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings, Comparison, Effort, run_targets
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
+    >>> from tensorucb.policies import HighDegree, Random
+    >>> comparison = Comparison(world, {"HighDegree": HighDegree(), "Random": Random()}, None, rounds=4, runs=2)
+    >>> run_targets(comparison, None, ["table-network"], Effort()).targets
+    ['table-network']
+    """
     environment = comparison.environment
     regret = rank = runtime = bound = None
     if tuning is not None:
@@ -130,45 +165,42 @@ def run_targets(
             bound = _bound(environment, tuning.policies["TensorUCB (paper)"], regret)
     if "fig-runtime" in targets:
         # With their default settings (R = 10 for the paper's, 5 for ours), so that nothing need be tuned.
-        runtime = _runtimes(
-            environment,
-            comparison.policies,
-            rounds=effort.runtime_rounds,
-            seed=comparison.seed,
-            report=comparison.staged("fig-runtime"),
-        )
+        report = comparison.staged("fig-runtime")
+        runtime = _runtimes(environment, comparison.policies, effort.runtime_rounds, comparison.seed, report)
     return PaperResults(environment.name, environment.graph, targets, tuning, regret, rank, runtime, bound)
 
 
 def network_statistics(graph: Graph) -> list[tuple[str, float, int, int]]:
-    """table-network: (quantity, here, the paper's Digg, the paper's Flixster)."""
+    """table-network: (quantity, here, the paper's Digg, the paper's Flixster).
+
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> from tensorucb.experiments import network_statistics
+    >>> network_statistics(Graph.from_edges([0, 0, 1], [1, 2, 2]))[0]
+    ('users', 3, 2483, 29384)
+    """
     here = (graph.n_nodes, graph.n_edges, *np.percentile(graph.out_degree, (50, 90, 99)).tolist())
     return [(name, value, *paper) for (name, paper), value in zip(_PAPER_NETWORKS.items(), here, strict=True)]
 
 
 def _by_rank(comparison: Comparison, policies: Mapping[str, Policy], ranks: Sequence[int]) -> dict[str, Experiment]:
-    world, seed = comparison.world, comparison.seed
+    """Every policy that has a rank, with each of the ranks, on one product."""
+    world = comparison.world
     rows = world.product_rows
-    product = int(rows[np.random.default_rng([seed, 31]).integers(rows.size)])
+    product = int(rows[np.random.default_rng([comparison.seed, 31]).integers(rows.size)])
     single = world.with_product_rows([product], f"{world.name}, product {product}")
     return {
-        label: run_experiment(
-            single,
-            {f"R = {rank}": with_arguments(policy, {"rank": rank}) for rank in ranks},
-            rounds=comparison.rounds,
-            runs=comparison.runs,
-            seed=seed,
-            directory=comparison.directory / "runs",
-            report=comparison.staged("fig-rank"),
-        )
+        label: comparison.play(single, {f"R = {r}": with_arguments(policy, {"rank": r}) for r in ranks}, "fig-rank")
         for label, policy in policies.items()
         if "rank" in getattr(policy, "tunable", ())
     }
 
 
 def _runtimes(
-    environment: Environment, policies: Mapping[str, Policy], *, rounds: int, seed: int, report: OnProgress | None
+    environment: Environment, policies: Mapping[str, Policy], rounds: int, seed: int, report: OnProgress | None
 ) -> list[dict[str, Any]]:
+    """Median milliseconds per round of every policy that learns, on networks of growing size."""
     timed = {label: policy for label, policy in policies.items() if label not in ("HighDegree", "Random")}
     rows: list[dict[str, Any]] = []
     for share in _SIZES:
@@ -190,75 +222,84 @@ def _bound(environment: Environment, policy: Any, experiment: Experiment) -> Bou
     rounds = np.arange(1, experiment.results[0].regret.size + 1)
     features = 0 if environment.users is None else environment.users.shape[1]
     dims = (features, features, environment.products.shape[1])
-    shape: dict[str, Any] = {
-        "k": environment.settings.k,
-        "dims": dims,
-        "rank": policy.rank,
-        "noise_variance": policy.noise_variance,
-    }
+    k, noise = environment.settings.k, policy.noise_variance
+    model: Any = {"k": k, "dims": dims, "rank": policy.rank, "noise_variance": noise}
     # ‖w‖ is not known beforehand; its start, the vector of ones, has norm √d.
-    needed = exploration_condition(rounds, largest_weight=float(np.sqrt(max(dims))), **shape)
-    shape["n_nodes"] = environment.graph.n_nodes
+    needed = exploration_condition(rounds, largest_weight=float(np.sqrt(max(dims))), **model)
+    model["n_nodes"] = environment.graph.n_nodes
+    at_used = regret_bound(rounds, exploration=policy.exploration, **model)
+    at_needed = [float(regret_bound(t, exploration=c, **model)) for t, c in zip(rounds, needed, strict=True)]
     measured = {
         label: np.mean([np.cumsum(r.regret) for r in experiment.of(label)], axis=0)
         for label in experiment.policies
         if label.startswith("TensorUCB")
     }
-    return Bound(
-        rounds,
-        float(policy.exploration),
-        needed,
-        regret_bound(rounds, exploration=policy.exploration, **shape),
-        np.array([float(regret_bound(t, exploration=c, **shape)) for t, c in zip(rounds, needed, strict=True)]),
-        measured,
-    )
+    return Bound(rounds, float(policy.exploration), needed, at_used, np.array(at_needed), measured)
 
 
 def write_results(results: PaperResults, directory: Path) -> list[Path]:
-    """Write the tables of the targets as CSV files; returns their paths."""
+    """Write the tables of the targets as CSV files; returns their paths.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings, Comparison, Effort, run_targets, write_results
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
+    >>> from tensorucb.policies import HighDegree, Random
+    >>> comparison = Comparison(world, {"HighDegree": HighDegree(), "Random": Random()}, None, rounds=4, runs=2)
+    >>> from pathlib import Path
+    >>> results = run_targets(comparison, None, ["table-network"], Effort())
+    >>> [path.name for path in write_results(results, Path("results"))]
+    ['network.csv']
+    """
     written: list[Path] = []
+
+    def write(name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        written.append(write_csv(directory / name, columns, rows))
+
     if "table-network" in results.targets:
-        columns: tuple[str, ...] = ("quantity", "here", "paper_digg", "paper_flixster")
-        written.append(write_csv(directory / "network.csv", columns, network_statistics(results.graph)))
+        columns = ("quantity", "here", "paper_digg", "paper_flixster")
+        write("network.csv", columns, network_statistics(results.graph))
     if "fig-degrees" in results.targets:
         values, counts = np.unique(results.graph.out_degree, return_counts=True)
         share = np.cumsum(counts[::-1])[::-1] / counts.sum()
-        columns = ("out_degree", "users", "share_at_least")
         table = zip(values.tolist(), counts.tolist(), share.tolist(), strict=True)
-        written.append(write_csv(directory / "degrees.csv", columns, table))
+        write("degrees.csv", ("out_degree", "users", "share_at_least"), table)
     if results.tuning is not None:
         written.append(write_validation(directory / "validation.csv", results.tuning))
     if results.regret is not None:
         written.append(write_regret(directory / "regret.csv", results.regret))
         written.append(write_timings(directory / "regret-timings.csv", results.regret))
     if results.rank is not None:
-        written.append(_write_ranks(directory / "rank.csv", results.rank))
+        rows = [
+            (label, int(r.policy.removeprefix("R = ")), r.run, t + 1, r.regret[t], r.average_regret[t])
+            for label, experiment in results.rank.items()
+            for r in experiment.results
+            for t in range(r.regret.size)
+        ]
+        write("rank.csv", ("policy", "rank", "run", "round", "regret", "average_regret"), rows)
     if results.runtime is not None:
         written.append(write_rows(directory / "runtime-timings.csv", results.runtime))
     if results.bound is not None:
-        written.append(_write_bound(directory / "bound.csv", results.bound))
+        found = results.bound
+        named = ("round", "c_used", "c_needed", "bound_at_c_used", "bound_at_c_needed", *found.measured)
+        used = np.full(found.rounds.size, found.exploration)
+        numbers = np.column_stack([used, found.needed, found.at_used, found.at_needed, *found.measured.values()])
+        write("bound.csv", named, ((t, *row) for t, row in enumerate(numbers.tolist(), 1)))
     return written
 
 
-def _write_ranks(path: Path, found: Mapping[str, Experiment]) -> Path:
-    rows = [
-        (label, int(r.policy.removeprefix("R = ")), r.run, t + 1, r.regret[t], r.average_regret[t])
-        for label, experiment in found.items()
-        for r in experiment.results
-        for t in range(r.regret.size)
-    ]
-    return write_csv(path, ("policy", "rank", "run", "round", "regret", "average_regret"), rows)
-
-
-def _write_bound(path: Path, found: Bound) -> Path:
-    columns = ("round", "c_used", "c_needed", "bound_at_c_used", "bound_at_c_needed", *found.measured)
-    used = np.full(found.rounds.size, found.exploration)
-    table = np.column_stack([used, found.needed, found.at_used, found.at_needed, *found.measured.values()])
-    return write_csv(path, columns, ((t, *row) for t, row in zip(found.rounds.tolist(), table.tolist(), strict=True)))
-
-
 def sampled(environment: Environment, size: int, *, seed: int = 0) -> Environment:
-    """The environment on ``size`` users drawn at random, without those who lose all their edges."""
+    """The environment on ``size`` users drawn at random, without those who lose all their edges.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings, sampled
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
+    >>> sampled(world, 20).graph.n_nodes <= 20
+    True
+    """
     graph = check_environment(environment).graph
     size, seed = check_count("size", size), check_seed("seed", seed)
     keep = np.zeros(graph.n_nodes, dtype=np.bool_)
@@ -266,10 +307,9 @@ def sampled(environment: Environment, size: int, *, seed: int = 0) -> Environmen
     edges = keep[graph.sources] & keep[graph.targets]
     joined = np.zeros(graph.n_nodes, dtype=np.bool_)
     joined[graph.sources[edges]] = joined[graph.targets[edges]] = True
-    smaller, users = graph.subgraph(graph.ids[joined]), environment.users
+    smaller, users, kept = graph.subgraph(graph.ids[joined]), environment.users, np.flatnonzero(edges)
     if users is not None:
         users = users.select(joined) if isinstance(users, UserProfile) else users[joined]
-    kept = np.flatnonzero(edges)
     return Environment(
         smaller,
         users,

@@ -2,163 +2,118 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from tensorucb.arrays import F64, I64
-from tensorucb.checks import check_choice, check_count, check_text, shown
-from tensorucb.errors import InputError
-from tensorucb.experiments._arguments import (
-    check_environment,
-    check_policies,
-    check_report,
-    check_rounds,
-    check_seed,
-)
+from tensorucb.arrays import I64
+from tensorucb.checks import check_count, check_instance, check_mapping, check_path, check_report, check_text, shown
+from tensorucb.errors import FileFormatError, InputError
 from tensorucb.experiments._environment import Environment
-from tensorucb.experiments._regret import ETA, average_regret, scaled_regret
+from tensorucb.experiments._fingerprint import code_digest, fingerprint, package_version
+from tensorucb.experiments._jobs import check_jobs, play_ahead
+from tensorucb.experiments._results import Experiment, RunResult
 from tensorucb.experiments._strategies import StrategyPolicy, of_edges
-from tensorucb.experiments._summary import Interval, mean_interval
-from tensorucb.policies import Oracle, Policy
+from tensorucb.files import read_state, write_state
+from tensorucb.policies import Policy
 from tensorucb.policies._base import check_policy_object
+from tensorucb.threads import OnProgress, single_threaded_blas
+from tensorucb.work import Engine, check_engine
 
-OnProgress = Callable[[int, int, str], None]
-"""``report(done, total, what)``: how far the work is."""
-
+# Purposes of derived random streams: (seed, purpose, run).
 _PRODUCTS, _POLICY, _ORACLE = 1, 2, 3
+_KIND = "experiment run"
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """One policy's run: what each round reached, and how long it took.
-
-    ``seconds`` is (rounds, 3): scoring, selecting, updating. It is the only part that a repetition changes.
-    """
-
-    policy: str
-    run: int
-    product: I64
-    spread: F64
-    optimum: F64
-    seconds: F64
-    eta: float = ETA
-
-    @cached_property
-    def regret(self) -> F64:
-        """Scaled regret of each round."""
-        return scaled_regret(self.optimum, self.spread, eta=self.eta)
-
-    @cached_property
-    def average_regret(self) -> F64:
-        """Average scaled regret up to each round."""
-        return average_regret(self.regret)
+def check_environment(environment: Any) -> Environment:
+    """An `Environment`."""
+    hint = "Environment.from_sandbox makes one."
+    return check_instance("environment", environment, Environment, "an Environment", hint)
 
 
-@dataclass(frozen=True)
-class Experiment:
-    """All runs of all policies, in the order they were given."""
-
-    results: tuple[RunResult, ...]
-
-    @property
-    def policies(self) -> tuple[str, ...]:
-        """The policies' labels, in order."""
-        return tuple(dict.fromkeys(result.policy for result in self.results))
-
-    def of(self, policy: str) -> tuple[RunResult, ...]:
-        """One policy's runs."""
-        check_text("policy", policy)
-        found = tuple(result for result in self.results if result.policy == policy)
-        if not found:
-            raise InputError(f"policy must be one of {shown(self.policies)}; got {shown(policy)}.")
-        return found
-
-    def curve(self, policy: str, what: str = "average_regret", *, level: float = 0.9) -> Interval:
-        """Mean and interval over runs of a per-round quantity."""
-        check_choice("what", what, ("average_regret", "regret", "spread", "optimum"))
-        return mean_interval([getattr(result, what) for result in self.of(policy)], level=level)
-
-    def final(self, policy: str, *, last: int | None = None, level: float = 0.9) -> Interval:
-        """Mean and interval of the regret over the whole run, or over its ``last`` rounds."""
-        if last is not None:
-            last = check_count("last", last)
-        return mean_interval([r.regret[-last if last else None :].mean() for r in self.of(policy)], level=level)
-
-    def table(self, *, level: float = 0.9) -> list[dict[str, Any]]:
-        """One row per policy: spread, regret with interval, regret over the last fifth, milliseconds per round."""
-        rounds = self.results[0].regret.size
-        tail = max(1, rounds // 5)
-        rows = []
-        for policy in self.policies:
-            runs = self.of(policy)
-            regret, late = self.final(policy, level=level), self.final(policy, last=tail, level=level)
-            spread = mean_interval([r.spread.mean() for r in runs], level=level)
-            seconds = np.concatenate([r.seconds for r in runs])
-            # The median leaves out the rounds in which kernels compile.
-            score, select, update = (1e3 * np.median(seconds, axis=0)).tolist()
-            rows.append(
-                {
-                    "policy": policy,
-                    "runs": len(runs),
-                    "rounds": rounds,
-                    "spread": spread.row(),
-                    "regret": regret.row(),
-                    "late_regret": late.row(),
-                    "late_rounds": tail,
-                    "milliseconds": {"score": score, "select": select, "update": update},
-                }
-            )
-        return rows
+def check_policies(policies: Any) -> Mapping[str, Policy]:
+    """Policies by label, at least one."""
+    found = check_mapping("policies", policies, "a mapping of labels to policies")
+    for label, policy in found.items():
+        check_policy_object(f"policies[{shown(label)}]", policy)
+        check_text("the label of a policy", label)
+    if not found:
+        raise InputError("policies must hold at least one policy; got none.")
+    return found
 
 
-class _TimedOracle:
-    """An oracle that counts the time spent in it, so that scoring and selecting can be told apart."""
+def check_rounds(name: str, value: Any) -> int:
+    """A number of rounds or runs."""
+    return check_count(name, value, 1, 10_000_000)
 
-    def __init__(self, environment: Environment, rng: np.random.Generator) -> None:
-        self._environment = environment
-        self._oracle = environment.oracle(rng)
-        self.candidates = getattr(self._oracle, "candidates", None)
-        self.seconds = 0.0
 
-    def __call__(
-        self, probabilities: F64, k: int, *, candidates: I64 | None = None, must_include: I64 | None = None
-    ) -> I64:
-        start = time.perf_counter()
-        rows: I64 = self._oracle(probabilities, k, candidates=candidates, must_include=must_include)
-        self.seconds += time.perf_counter() - start
-        return rows
+def check_seed(name: str, value: Any) -> int:
+    """A seed, or the number of a run."""
+    return check_count(name, value, 0, 2**63 - 1)
 
-    def pairs(self, probabilities: F64, k: int) -> tuple[I64, I64]:
-        """Users with strategies."""
-        start = time.perf_counter()
-        found = self._environment.pair_oracle(probabilities, k)
-        self.seconds += time.perf_counter() - start
-        return found
+
+class _Stopwatch:
+    """Adds up the time spent in an oracle, so that scoring and selecting can be told apart."""
+
+    seconds = 0.0
+
+    def timed(self, oracle: Callable[..., Any]) -> Callable[..., Any]:
+        """The same oracle, with its time counted."""
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            start = time.perf_counter()
+            found = oracle(*arguments, **options)
+            self.seconds += time.perf_counter() - start
+            return found
+
+        return call
+
+
+@contextmanager
+def _named(label: str) -> Iterator[None]:
+    """Say whose answer was wrong: several policies play, and some are the caller's own."""
+    try:
+        yield
+    except InputError as error:
+        raise type(error)(f"policy {shown(label)}: {error}") from error
 
 
 def product_sequence(environment: Environment, rounds: int, *, run: int, seed: int) -> I64:
-    """The products of a run, the same for every policy; a longer run begins with a shorter one's."""
+    """The products of a run, the same for every policy; a longer run begins with a shorter one's.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings, product_sequence
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
+    >>> short, long = (product_sequence(world, rounds, run=0, seed=0) for rounds in (3, 5))
+    >>> short.tolist() == long[:3].tolist()
+    True
+    """
     check_environment(environment)
     rounds, run, seed = check_rounds("rounds", rounds), check_seed("run", run), check_seed("seed", seed)
     draws = np.random.default_rng([seed, _PRODUCTS, run]).integers(0, environment.product_rows.size, size=rounds)
     return environment.product_rows[draws]
 
 
-def policy_settings(policy: Policy) -> dict[str, Any]:
-    """What a policy is, as JSON: its type and its arguments."""
+def policy_arguments(policy: Policy) -> dict[str, Any]:
+    """The arguments that a policy was made with, as far as it tells them."""
     settings = getattr(policy, "settings", None)
-    return {
-        "type": f"{type(policy).__module__}.{type(policy).__qualname__}",
-        "arguments": settings() if callable(settings) else {},
-    }
+    return settings() if callable(settings) else {}
 
 
+# The last bit of a large product may depend on the number of threads, and runs are played in several ways.
+@single_threaded_blas()
 def run_policy(
     environment: Environment,
     policy: Policy,
@@ -173,6 +128,15 @@ def run_policy(
 
     Everything random follows from ``(seed, run)``: the products, the coins, the policy's own draws and the
     oracle's. ``each_round`` is called after every round. In a world with strategies the policy is a `StrategyPolicy`.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings, run_policy
+    >>> from tensorucb.policies import HighDegree
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 8, rng=0), settings=WorldSettings(k=3))
+    >>> run_policy(world, HighDegree(), rounds=5).regret.shape
+    (5,)
     """
     check_environment(environment)
     check_policy_object("policy", policy)
@@ -187,47 +151,130 @@ def run_policy(
     rounds, run, seed = check_rounds("rounds", rounds), check_seed("run", run), check_seed("seed", seed)
     products = product_sequence(environment, rounds, run=run, seed=seed)
     policy.bind(environment.graph, environment.users, np.random.default_rng([seed, _POLICY, run]))
-    oracle = _TimedOracle(environment, np.random.default_rng([seed, _ORACLE, run]))
+    watch, k = _Stopwatch(), environment.settings.k
+    oracle = watch.timed(environment.oracle(np.random.default_rng([seed, _ORACLE, run])))
+    pair_oracle = watch.timed(environment.pair_oracle)
     spread, optimum, seconds = np.empty(rounds), np.empty(rounds), np.empty((rounds, 3))
     for t, product in enumerate(products.tolist()):
-        oracle.seconds, start = 0.0, time.perf_counter()
-        choice = _choose(policy, environment, product, oracle)
-        seconds[t, :2] = time.perf_counter() - start - oracle.seconds, oracle.seconds
+        vector = environment.products[product]
+        optimum[t] = environment.optimum(product).spread
+        watch.seconds, start = 0.0, time.perf_counter()
+        # The seeds; and their strategies, in a world that has any.
+        with _named(label or policy.name):
+            if isinstance(policy, StrategyPolicy):
+                choice = [*policy.choose_pairs(environment.contexts(product), k, oracle, pair_oracle)]
+            else:
+                choice = [policy.choose(vector, k, oracle)]
+        seconds[t, :2] = time.perf_counter() - start - watch.seconds, watch.seconds
         edges, outcomes = environment.observe(product, *choice, seed=seed, run=run, round_number=t)
         start = time.perf_counter()
-        _learn(policy, environment, product, choice, edges, outcomes)
+        if isinstance(policy, StrategyPolicy):
+            strategies = of_edges(environment.graph, choice[0], choice[1], edges)
+            policy.update_pairs(environment.contexts(product), strategies, edges, outcomes)
+        else:
+            policy.update(vector, edges, outcomes)
         seconds[t, 2] = time.perf_counter() - start
         spread[t] = environment.evaluate(product, *choice)
-        optimum[t] = environment.optimum(product).spread
         if each_round is not None:
             each_round()
     return RunResult(label or policy.name, run, products, spread, optimum, seconds)
 
 
-def _choose(
-    policy: Policy, environment: Environment, product: int, oracle: _TimedOracle
-) -> tuple[I64] | tuple[I64, I64]:
-    """The seeds; and their strategies, in a world that has any."""
-    k = environment.settings.k
-    typed: Oracle = oracle
-    if isinstance(policy, StrategyPolicy):
-        return policy.choose_pairs(environment.contexts(product), k, typed, oracle.pairs)
-    return (policy.choose(environment.products[product], k, typed),)
+_handed: ContextVar[list[tuple[Any, ...]] | None] = ContextVar("handed", default=None)
 
 
-def _learn(
-    policy: Policy,
+@contextmanager
+def handed_over() -> Iterator[list[tuple[Any, ...]]]:
+    """Inside, finished runs are not written: they are collected, for `take_over` on the machine that keeps them."""
+    files: list[tuple[Any, ...]] = []
+    token = _handed.set(files)
+    try:
+        yield files
+    finally:
+        _handed.reset(token)
+
+
+def take_over(path: Path, about: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+    """Keep a run that another machine played."""
+    write_state(path, _KIND, about, arrays)
+
+
+class KeptRuns:
+    """Runs that are played once: a finished one is kept in ``directory``, complete, or not there at all.
+
+    A file's name carries a digest of everything that the run depends on, so files of other settings, seeds, data or
+    code are never mistaken for it. Without a directory nothing is kept.
+    """
+
+    def __init__(self, directory: str | Path | None, environment: Environment, *, rounds: int, seed: int) -> None:
+        self.directory = None if directory is None else check_path("directory", directory)
+        self._environment, self._length = environment, {"rounds": rounds, "seed": seed}
+        self._about: dict[str, Any] = {}
+        if self.directory is not None:
+            sources = {"version": package_version("tensorucb"), "code": code_digest()}
+            self._about = {"environment": environment.describe(), **self._length, **sources}
+        # Taken once per policy: learning must not change it.
+        self._policies: dict[int, tuple[Policy, str]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_policies": list(self._policies.values())}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # On another machine policies have other ids; what is known of them is still true.
+        vars(self).update(state, _policies={id(known[0]): known for known in state["_policies"]})
+
+    def path(self, label: str, policy: Policy, run: int) -> Path | None:
+        """Where this policy's run is kept, if runs are kept."""
+        if self.directory is None:
+            return None
+        if id(policy) not in self._policies:
+            self._policies[id(policy)] = policy, fingerprint(policy)
+        about = {**self._about, "policy": self._policies[id(policy)][1], "run": run}
+        digest = hashlib.sha256(json.dumps(about, sort_keys=True, default=repr).encode()).hexdigest()[:12]
+        slug = re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
+        return self.directory / f"{slug}-{run}-{digest}.npz"
+
+    def play(self, label: str, policy: Policy, run: int, each_round: Callable[[], None] | None = None) -> RunResult:
+        """The result, played unless it is there already. A damaged file counts as not there: the run is repeated."""
+        path = self.path(label, policy, run)
+        if path is not None and path.exists():
+            try:
+                return RunResult(label, run, **read_state(path, _KIND)[1])
+            except FileFormatError:
+                pass
+        result = run_policy(self._environment, policy, **self._length, run=run, label=label, each_round=each_round)
+        if path is not None:
+            arrays = {name: getattr(result, name) for name in ("product", "spread", "optimum", "seconds")}
+            kind = f"{type(policy).__module__}.{type(policy).__qualname__}"
+            about, handed = {"type": kind, "arguments": policy_arguments(policy)}, _handed.get()
+            if handed is None:
+                write_state(path, _KIND, about, arrays)
+            else:
+                handed.append((path, about, arrays))
+        return result
+
+    def has(self, label: str, policy: Policy, run: int) -> bool:
+        """Whether this policy's run is there already."""
+        path = self.path(label, policy, run)
+        return path is not None and path.exists()
+
+
+@contextmanager
+def kept_runs(
+    directory: str | Path | None,
     environment: Environment,
-    product: int,
-    choice: tuple[I64] | tuple[I64, I64],
-    edges: I64,
-    outcomes: F64,
-) -> None:
-    if isinstance(policy, StrategyPolicy) and len(choice) == 2:
-        strategies = of_edges(environment.graph, *choice, edges)
-        policy.update_pairs(environment.contexts(product), strategies, edges, outcomes)
+    *,
+    rounds: int,
+    seed: int,
+    jobs: int,
+    engine: Engine | None = None,
+) -> Iterator[KeptRuns]:
+    """Runs kept in ``directory``; without one, several processes meet in one that is removed afterwards."""
+    if directory is None and (jobs > 1 or engine is not None):
+        with TemporaryDirectory(prefix="tensorucb-") as folder:
+            yield KeptRuns(folder, environment, rounds=rounds, seed=seed)
     else:
-        policy.update(environment.products[product], edges, outcomes)
+        yield KeptRuns(directory, environment, rounds=rounds, seed=seed)
 
 
 def run_experiment(
@@ -237,10 +284,12 @@ def run_experiment(
     rounds: int,
     runs: int | range = 5,
     seed: int = 0,
+    jobs: int = 1,
     directory: str | Path | None = None,
     report: OnProgress | None = None,
+    engine: Engine | None = None,
 ) -> Experiment:
-    """Every policy, ``runs`` times, for ``rounds`` rounds.
+    """Let every policy play ``runs`` runs of ``rounds`` rounds, with the same products and coins for all.
 
     Parameters
     ----------
@@ -248,51 +297,48 @@ def run_experiment(
         Label -> policy. A policy is bound again for each run.
     runs
         Number of runs, or a range of run numbers: a run's products and coins follow from its number.
+    jobs
+        Number of processes that play the runs; the numbers are the same for any.
     directory
-        Where finished runs are kept, one file each. The same call with the same directory takes up where a
-        killed one stopped, and ends with the same bytes. A kept run is used only if everything that it depends on
-        is the same: environment, rounds, seed, the policy's arguments, this package's sources, and the code of the
-        policy with all functions and classes that it refers to, wherever they are defined (a module, the running
-        script, a notebook; policies inside a wrapper as well). Installed libraries count by name alone: use another
-        directory after updating one. A policy without ``settings()`` is known by its attributes, so pass a new one.
+        Where finished runs are kept, one file each. The same call with the same directory goes on where a killed one
+        stopped, and ends with the same bytes. A kept run is used only if everything that it depends on is the same:
+        environment, rounds, seed, the policy's arguments, this package's sources, and the code of the policy with all
+        that it refers to, wherever that is defined. Installed libraries count by name alone: use another directory
+        after updating one. A policy without ``settings()`` is known by its attributes, so pass a new one.
     report
         Called after each round with (done, total, label).
-    """
-    from tensorucb.experiments._files import RunFiles
+    engine
+        Where runs are played: None for this machine, or a cluster (:class:`tensorucb.engines.RayEngine`).
 
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings, run_experiment
+    >>> from tensorucb.policies import HighDegree, Random
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 8, rng=0), settings=WorldSettings(k=3))
+    >>> found = run_experiment(world, {"degree": HighDegree(), "random": Random()}, rounds=10, runs=2)
+    >>> bool(found.final("degree").mean < found.final("random").mean)
+    True
+    """
     check_environment(environment)
     check_policies(policies)
     numbers = runs if isinstance(runs, range) and len(runs) else range(check_rounds("runs", runs))
     rounds, seed = check_rounds("rounds", rounds), check_seed("seed", seed)
     check_report("report", report)
-    files = None if directory is None else RunFiles(directory, environment, rounds=rounds, seed=seed)
-    total, done = len(policies) * len(numbers) * rounds, 0
-    results: list[RunResult] = []
-
-    def step(label: str) -> None:
-        nonlocal done
-        done += 1
-        if report is not None:
-            report(done, total, label)
-
     # Run by run rather than policy by policy: an interrupted experiment compares all policies already.
-    for run in numbers:
-        for label, policy in policies.items():
-            found = files.read(label, policy, run) if files else None
-            if found is None:
-                found = run_policy(
-                    environment,
-                    policy,
-                    rounds=rounds,
-                    run=run,
-                    seed=seed,
-                    label=label,
-                    each_round=lambda label=label: step(label),  # type: ignore[misc]
-                )
-                if files:
-                    files.write(found, policy)
-            else:
-                done += rounds
-            results.append(found)
-    order = {label: number for number, label in enumerate(policies)}
-    return Experiment(tuple(sorted(results, key=lambda r: (order[r.policy], r.run))))
+    plays = [(label, policy, run) for run in numbers for label, policy in policies.items()]
+    with kept_runs(directory, environment, rounds=rounds, seed=seed, jobs=check_jobs(jobs), engine=engine) as kept:
+        missing = [play for play in plays if not kept.has(*play)]
+        total, done = len(plays) * rounds, (len(plays) - len(missing)) * rounds
+
+        def step(label: str) -> None:
+            nonlocal done
+            done = min(done + 1, total)
+            if report is not None:
+                report(done, total, label)
+
+        tasks = [partial(kept.play, *play) for play in missing]
+        play_ahead(check_engine(engine), tasks, jobs, lambda number: step(missing[number][0]))
+        results = [kept.play(*play, partial(step, play[0])) for play in plays]
+    order = list(policies)
+    return Experiment(tuple(sorted(results, key=lambda r: (order.index(r.policy), r.run))))

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_choice, check_count, check_flag
+from tensorucb.diffusion import direct_spread
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.policies import Grid, Oracle, Policy, PolicyState, Product
@@ -33,16 +34,12 @@ class StrategyPolicy:
     ----------
     policy
         Any policy. Its context is (product, strategy …), or the product alone if it does not choose.
-    way
+    way, strategy
         ``"user"``: the best strategy for each seed. ``"round"``: the best one for all seeds of a round. ``"turn"``: all
-        strategies in turn, whatever the policy learns, which is not told of them. ``"fixed"``: the same, always with
-        ``strategy``.
-    strategy
-        The number of the fixed strategy.
+        strategies in turn; the policy is not told of them. ``"fixed"``: the same, always with number ``strategy``.
     separate
-        Whether each strategy has a copy of the policy of its own, which knows the product alone and learns from the
-        responses to its strategy only. A model of main effects can then prefer different strategies for different
-        users.
+        Whether each strategy has its own copy of the policy, which knows the product alone and learns from the
+        responses to its strategy only. A model of main effects can then prefer different strategies for some users.
 
     Examples
     --------
@@ -77,9 +74,8 @@ class StrategyPolicy:
 
     def settings(self) -> dict[str, Any]:
         """How strategies are chosen, and the arguments of the policy."""
-        inner = getattr(self.policy, "settings", dict)
         own = {"policy": self.policy.name, "way": self.way, "strategy": self.strategy, "separate": self.separate}
-        return {**own, **inner()}
+        return {**own, **getattr(self.policy, "settings", dict)()}
 
     def around(self, policy: Policy) -> StrategyPolicy:
         """Another policy that chooses strategies in the same way."""
@@ -94,12 +90,8 @@ class StrategyPolicy:
     def choose_pairs(self, contexts: Sequence[Context], k: int, oracle: Oracle, pairs: PairOracle) -> tuple[I64, I64]:
         """The rows of ``k`` seeds and the number of each one's strategy.
 
-        Parameters
-        ----------
-        contexts
-            (product, strategy …) for each strategy.
-        oracle, pairs
-            Choose users, and users with strategies.
+        ``contexts`` holds (product, strategy …) for each strategy; ``oracle`` chooses users, ``pairs`` users with
+        strategies.
         """
         if self.way in ("turn", "fixed"):
             rows = self.policy.choose(contexts[0][0], k, oracle)
@@ -108,8 +100,6 @@ class StrategyPolicy:
         scores = np.stack([self._of(s).score(self._told(context)) for s, context in enumerate(contexts)])
         if self.way == "user":
             return pairs(scores, k)
-        from tensorucb.diffusion import direct_spread
-
         choices = [oracle(score, k) for score in scores]
         reached = [direct_spread(self._graph, score, rows) for score, rows in zip(scores, choices, strict=True)]
         best = int(np.argmax(reached))

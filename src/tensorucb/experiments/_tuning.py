@@ -1,4 +1,4 @@
-"""Hyper-parameters, chosen for every policy on the same validation rounds."""
+"""Hyper-parameters and user features, chosen on the same validation rounds for every policy."""
 
 from __future__ import annotations
 
@@ -6,38 +6,50 @@ import json
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tensorucb.checks import check_mapping, check_sequence, shown
+from tensorucb.checks import check_mapping, check_report, check_sequence, shown
 from tensorucb.errors import FileFormatError, InputError
-from tensorucb.experiments._arguments import (
+from tensorucb.experiments._environment import Environment
+from tensorucb.experiments._jobs import check_jobs, play_ahead
+from tensorucb.experiments._runner import (
     check_environment,
     check_policies,
-    check_report,
     check_rounds,
     check_seed,
+    kept_runs,
+    policy_arguments,
 )
-from tensorucb.experiments._environment import Environment
-from tensorucb.experiments._runner import OnProgress, policy_settings, run_policy
 from tensorucb.experiments._strategies import StrategyPolicy
-from tensorucb.policies import Grid, Policy
+from tensorucb.files import atomic_write
+from tensorucb.policies import BasePolicy, Grid, Policy
+from tensorucb.threads import OnProgress
+from tensorucb.work import Engine, check_engine
 
 VALIDATION_RUN = 1_000_000
 """Number of the run whose products and coins settings are tried on; no experiment has that many."""
 
 # Every fifth product is for tuning, if there are enough of them to be split.
 _TUNE_EVERY, _FEWEST_PRODUCTS = 5, 10
-_SWEEPS, _EXTENSIONS = 3, 3
-# Of whole numbers, which are sizes (rank, dimension): time and memory grow with them.
-_SIZE_EXTENSIONS = 1
+# Whole numbers are sizes (rank, dimension): time and memory grow with them, so their grids are extended once only.
+_SWEEPS, _EXTENSIONS, _SIZE_EXTENSIONS = 3, 3, 1
+_Ahead = Callable[[Sequence[Mapping[str, Any]]], None]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One setting and the average scaled regret it had on the validation rounds."""
+    """One setting and the average scaled regret it had on the validation rounds.
+
+    Examples
+    --------
+    >>> from tensorucb.experiments import Trial
+    >>> Trial({"exploration": 0.1}, regret=5.8).arguments
+    {'exploration': 0.1}
+    """
 
     arguments: Mapping[str, Any]
     regret: float
@@ -45,7 +57,18 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tuning:
-    """The chosen policies and everything that was tried, by label."""
+    """The chosen policies and everything that was tried, by label.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings, tune
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
+    >>> from tensorucb.policies import CUCB
+    >>> tuning = tune(world, {"CUCB": CUCB()}, rounds=3)
+    >>> [trial.arguments for trial in tuning.trials["CUCB"]][:2]
+    [{'exploration': 0.001}, {'exploration': 0.01}]
+    """
 
     policies: Mapping[str, Policy]
     trials: Mapping[str, Sequence[Trial]]
@@ -74,7 +97,16 @@ def split_products(environment: Environment) -> tuple[Environment, Environment]:
     """The world with the products on which settings are tuned, and with those on which policies are compared.
 
     Every fifth of the products that rounds draw from is for tuning. With fewer than ten of them both worlds have them
-    all; coins and the order of products differ in any case (:data:`VALIDATION_RUN`).
+    all; coins and the order of products differ in any case, since validation has a run number of its own.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings, split_products
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
+    >>> tuned_on, judged_on = split_products(world)
+    >>> len(tuned_on.product_rows), len(judged_on.product_rows)
+    (5, 5)
     """
     rows = environment.product_rows
     if rows.size < _FEWEST_PRODUCTS:
@@ -90,8 +122,10 @@ def tune(
     rounds: int = 50,
     seed: int = 0,
     grids: Mapping[str, Grid] | None = None,
+    jobs: int = 1,
     directory: str | Path | None = None,
     report: OnProgress | None = None,
+    engine: Engine | None = None,
 ) -> Tuning:
     """Choose the settings of every policy on the same rounds.
 
@@ -107,11 +141,23 @@ def tune(
     grids
         Label -> argument -> candidates, which are taken as they are; the policy's ``tunable`` where a label is missing.
         An empty grid keeps the policy as it is.
+    jobs
+        Number of processes, each of which searches for one policy after the other; the result is the same for any.
     directory
         Where finished trials are kept, so that a killed search goes on.
-    """
-    from tensorucb.experiments._files import RunFiles
+    engine
+        Where the trials are played: None for this machine, or a cluster (:class:`tensorucb.engines.RayEngine`).
 
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings, tune
+    >>> from tensorucb.policies import CUCB
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 8, rng=0), settings=WorldSettings(k=3))
+    >>> found = tune(world, {"CUCB": CUCB()}, rounds=5, grids={"CUCB": {"exploration": [0.1, 1.0]}})
+    >>> [trial.arguments["exploration"] for trial in found.trials["CUCB"]]
+    [0.1, 1.0]
+    """
     check_environment(environment)
     check_policies(policies)
     rounds, seed = check_rounds("rounds", rounds), check_seed("seed", seed)
@@ -121,47 +167,73 @@ def tune(
         for name, values in check_mapping(f"grids[{shown(label)}]", grid, "a mapping of arguments to values").items():
             check_sequence(f"grids[{shown(label)}][{shown(name)}]", values, "a list of values to try")
     check_labels(given, policies)
-    chosen: dict[str, Grid] = {p: given.get(p, getattr(policy, "tunable", {})) for p, policy in policies.items()}
-    files = None if directory is None else RunFiles(directory, environment, rounds=rounds, seed=seed)
-    left = {label: rounds * sum(map(len, grid.values())) for label, grid in chosen.items()}
-    done = 0
-    kept: dict[str, Policy] = {}
+    chosen: dict[str, Grid] = {p: given.get(p, own_grid(policy)) for p, policy in policies.items()}
+    searched = {label: grid for label, grid in chosen.items() if any(len(values) > 1 for values in grid.values())}
+    left = {label: rounds * sum(map(len, grid.values())) for label, grid in searched.items()}
     trials: dict[str, Sequence[Trial]] = {}
-    for label, policy in policies.items():
-        left.pop(label)
+    done = 0
 
-        def regret(arguments: Mapping[str, Any], label: str = label, policy: Policy = policy) -> float:
-            nonlocal done
-            candidate = with_arguments(policy, arguments)
-            result = files.read(label, candidate, VALIDATION_RUN) if files else None
-            if result is None:
-                result = run_policy(environment, candidate, rounds=rounds, run=VALIDATION_RUN, seed=seed, label=label)
-                if files:
-                    files.write(result, candidate)
-            done += rounds
-            if report is not None:
-                report(done, done + sum(left.values()), f"{label} {_setting(arguments)}")
-            return float(result.average_regret[-1])
+    def step(label: str) -> None:
+        nonlocal done
+        done += 1
+        left[label] = max(0, left[label] - 1)
+        if report is not None:
+            report(done, done + sum(left.values()), label)
 
-        grid = chosen[label]
-        if all(len(values) == 1 for values in grid.values()):
-            kept[label] = with_arguments(policy, {name: values[0] for name, values in grid.items()})
-            continue
-        trials[label] = _search(regret, grid, _start(policy, grid), extend=label not in given)
-        kept[label] = with_arguments(policy, best(trials[label]).arguments)
-    return Tuning(kept, trials)
+    with kept_runs(directory, environment, rounds=rounds, seed=seed, jobs=check_jobs(jobs), engine=engine) as kept:
+
+        def play(label: str, arguments: Mapping[str, Any], each_round: Callable[[], None] | None = None) -> float:
+            policy = with_arguments(policies[label], arguments)
+            return float(kept.play(label, policy, VALIDATION_RUN, each_round).average_regret[-1])
+
+        def search(label: str, each_round: Callable[[], None], ahead: _Ahead = lambda settings: None) -> list[Trial]:
+            start = _start(policies[label], searched[label])
+            rules: Any = {"extend": label not in given, "ahead": ahead}
+            return _search(partial(play, label, each_round=each_round), searched[label], start, **rules)
+
+        # The longest searches first, so that no process is left with one of them when the others are done. One search
+        # alone tries the values of an argument at the same time.
+        longest = sorted(searched, key=lambda label: -left[label])
+        where, alone = check_engine(engine), len(searched) == 1
+        if not alone:
+            searches = [partial(search, label) for label in longest]
+            play_ahead(where, searches, jobs, lambda number: step(longest[number]))
+
+        def together(label: str, settings: Sequence[Mapping[str, Any]]) -> None:
+            if alone:
+                play_ahead(where, [partial(play, label, each) for each in settings], jobs, lambda number: step(label))
+
+        for label in searched:
+            trials[label] = search(label, partial(step, label), partial(together, label))
+            left[label] = 0
+    best_arguments = {label: best(found).arguments for label, found in trials.items()}
+    only = {label: {n: v[0] for n, v in grid.items()} for label, grid in chosen.items() if label not in searched}
+    arguments: dict[str, Mapping[str, Any]] = {**only, **best_arguments}
+    return Tuning({label: with_arguments(policy, arguments[label]) for label, policy in policies.items()}, trials)
+
+
+def own_grid(policy: Policy) -> Grid:
+    """What a policy says may be tuned; nothing if it only inherits `BasePolicy`'s word and has no such argument."""
+    grid: Grid = getattr(policy, "tunable", {})
+    known = policy_arguments(policy)
+    return {} if grid is BasePolicy.tunable and not set(grid) <= set(known) else grid
 
 
 def _start(policy: Policy, grid: Grid) -> dict[str, Any]:
-    """The policy's own arguments where they are candidates, else the middle one."""
-    own = policy_settings(policy)["arguments"]
+    """Where a search starts: the policy's own arguments where they are candidates, else the middle ones."""
+    own = policy_arguments(policy)
     return {n: own[n] if own.get(n) in values else values[len(values) // 2] for n, values in grid.items()}
 
 
 def _search(
-    regret: Callable[[Mapping[str, Any]], float], grid: Grid, start: Mapping[str, Any], *, extend: bool
+    regret: Callable[[Mapping[str, Any]], float],
+    grid: Grid,
+    start: Mapping[str, Any],
+    *,
+    extend: bool,
+    ahead: _Ahead = lambda settings: None,
 ) -> list[Trial]:
-    """Everything tried, no setting twice; see :func:`tune`."""
+    """Everything tried, no setting twice; see :func:`tune`. ``ahead(settings)`` is told what will be asked for next."""
     tried: dict[str, Trial] = {}
     current, candidates = dict(start), {name: list(values) for name, values in grid.items()}
     extensions = {
@@ -179,6 +251,7 @@ def _search(
     for _ in range(_SWEEPS):
         before = dict(current)
         for name, values in candidates.items():
+            ahead([{**current, name: value} for value in values if repr({**current, name: value}) not in tried])
             found = [at(name, value) for value in values]
             while extensions[name] and (more := _beyond(values, found)) is not None:
                 extensions[name] -= 1
@@ -204,8 +277,7 @@ def _beyond(values: Sequence[Any], regrets: Sequence[float]) -> Any:
         # Strictly better: where equals meet the edge, nothing is to be gained beyond it.
         if regrets[edge] == min(regrets) < regrets[inner] and values[edge] > 0 and values[inner] > 0:
             more = values[edge] * values[edge] / values[inner]
-            whole = isinstance(values[edge], int)
-            more = max(1, round(more)) if whole else float(f"{more:.3g}")
+            more = max(1, round(more)) if isinstance(values[edge], int) else float(f"{more:.3g}")
             return None if more in values else more
     return None
 
@@ -222,22 +294,31 @@ def with_arguments(policy: Policy, arguments: Mapping[str, Any]) -> Policy:
     """A new policy of the same kind with some arguments replaced."""
     if not arguments:
         return policy
-    settings = getattr(policy, "settings", None)
-    if not callable(settings):
+    if not callable(getattr(policy, "settings", None)):
         raise InputError(f"{policy.name} cannot be tuned: it has no settings(). Leave it out of the grid.")
-    unknown = [name for name in arguments if name not in settings()]
+    settings = policy_arguments(policy)
+    unknown = [name for name in arguments if name not in settings]
     if unknown:
-        raise InputError(f"{policy.name} has no argument {shown(unknown[0])}; it has {sorted(settings())}.")
+        raise InputError(f"{policy.name} has no argument {shown(unknown[0])}; it has {sorted(settings)}.")
     if isinstance(policy, StrategyPolicy):
         return policy.around(with_arguments(policy.policy, arguments))
-    result: Policy = type(policy)(**{**settings(), **arguments})
+    result: Policy = type(policy)(**{**settings, **arguments})
     return result
 
 
 def write_settings(path: str | Path, tuning: Tuning) -> None:
-    """The chosen settings as a TOML file that :func:`read_settings` reads: a table per policy, a value per argument."""
-    from tensorucb.files import atomic_write
+    """The chosen settings as a TOML file that :func:`read_settings` reads: a table per policy, a value per argument.
 
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings, read_settings, tune, write_settings
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
+    >>> from tensorucb.policies import HighDegree
+    >>> write_settings("settings.toml", tune(world, {"HighDegree": HighDegree()}, rounds=2))
+    >>> read_settings("settings.toml")
+    {}
+    """
     lines = []
     for label, trials in tuning.trials.items():
         lines += [f"[{json.dumps(label)}]", *(f"{name} = {value!r}" for name, value in best(trials).arguments.items())]
@@ -247,13 +328,21 @@ def write_settings(path: str | Path, tuning: Tuning) -> None:
 
 
 def read_settings(path: str | Path) -> dict[str, dict[str, Sequence[Any]]]:
-    """Grids from a TOML file: a table per policy, a list or a single value per argument.
+    r"""Grids from a TOML file: a table per policy, a list or a single value per argument.
 
     .. code-block:: toml
 
         [TensorUCB]
         exploration = [0.1, 0.3, 1.0]
         rank = 5
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tensorucb.experiments import read_settings
+    >>> size = Path("grids.toml").write_text("[LinUCB]\nexploration = [0.1, 1.0]\n")
+    >>> read_settings("grids.toml")
+    {'LinUCB': {'exploration': [0.1, 1.0]}}
     """
     try:
         content = tomllib.loads(Path(path).read_text("utf-8"))

@@ -20,17 +20,6 @@ _KIND = "cached arrays"
 _log = logging.getLogger("tensorucb.features")
 
 
-def _settings(key: Mapping[str, Any]) -> dict[str, Any]:
-    """The key as it comes back from a file."""
-    try:
-        settings: dict[str, Any] = json.loads(json.dumps(dict(key), sort_keys=True, allow_nan=False))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(
-            f"the key of a cached result must be plain JSON values; got {shown(key)} ({shown(error)})."
-        ) from error
-    return settings
-
-
 def cached(
     directory: str | os.PathLike[str],
     name: str,
@@ -39,7 +28,7 @@ def cached(
     *,
     tell: Callable[[str], None] | None = None,
 ) -> NDArray[Any]:
-    """The array that ``compute`` gives, from disk if it was computed for the same key before.
+    """The array that ``compute`` gives, from disk if it was computed for the same key before; equal bit for bit.
 
     Parameters
     ----------
@@ -55,16 +44,25 @@ def cached(
         Gets one sentence where a kept file is damaged, or a result cannot be kept; by default the logger
         ``tensorucb.features`` does. The result is computed again then: a damaged file is never used.
 
-    Returns
-    -------
-    ndarray
-        The result, equal bit for bit whether computed or read.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorucb.features import cached
+    >>> first = cached("cache", "users", {"dim": 3}, lambda: np.zeros(3))
+    >>> cached("cache", "users", {"dim": 3}, lambda: np.ones(3)).tolist()  # not computed again
+    [0.0, 0.0, 0.0]
     """
     folder = check_path("directory", directory)
     if any(mark in check_text("name", name, longest=100) for mark in "/\\"):
         raise InputError(f"name must be fit for a file name; got {shown(name)}.")
     check_callable("compute", compute, "a function that computes the array")
-    settings = _settings(check_mapping("key", key, "a mapping of all that the result depends on"))
+    given = check_mapping("key", key, "a mapping of all that the result depends on")
+    try:
+        settings = json.loads(json.dumps(given, sort_keys=True, allow_nan=False))  # as it comes back from a file
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"the key of a cached result must be plain JSON values; got {shown(key)} ({shown(error)})."
+        ) from error
     digest = hashlib.sha256(json.dumps([name, settings], sort_keys=True).encode()).hexdigest()
     path = folder / f"{name}-{digest[:20]}.npz"
     report = _log.warning if tell is None else tell

@@ -15,54 +15,44 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from tensorucb.checks import check_array, check_choice, check_count, check_number, check_share
+from tensorucb.arrays import F64, I64
+from tensorucb.checks import check_choice, check_count, check_number, check_share
 from tensorucb.errors import InputError, StateError
-from tensorucb.features._scaling import unit_rows
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.threads import single_threaded_blas
 
+# Up to so many nodes all eigenvectors of the dense matrix take less time than some of the sparse one.
 _DENSE = 400
 _MAX_DIM = 20
-_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class Eigenmap:
     """An eigenmap with its spectrum.
 
-    Parameters
-    ----------
-    vectors
-        ``(n, d)``: the raw embedding ``Y`` with ``Yᵀ D Y = I``; zero for nodes outside ``embedded``.
-    eigenvalues
-        Of the normalised Laplacian, ``1 - λ``, ascending.
-    embedded
-        Which nodes took part.
-    residual
-        The largest ``‖A v - λ v‖`` of the eigenvectors.
+    ``vectors`` is the raw ``(n, d)`` embedding ``Y`` with ``Yᵀ D Y = I``, zero for nodes that are not ``embedded``;
+    ``eigenvalues`` are ``1 - λ``, those of the normalised Laplacian, ascending; ``residual`` is the largest
+    ``‖A v - λ v‖`` of the eigenvectors.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> from tensorucb.features import eigenmap
+    >>> found = eigenmap(Graph.from_edges([0, 1, 2, 3, 4], [1, 2, 3, 4, 0]), dim=2)
+    >>> found.vectors.shape, bool(found.embedded.all())
+    ((5, 2), True)
     """
 
-    vectors: NDArray[np.float64]
-    eigenvalues: NDArray[np.float64]
+    vectors: F64
+    eigenvalues: F64
     embedded: NDArray[np.bool_]
     residual: float
 
 
-def _undirected(graph: Graph) -> Any:
-    from scipy.sparse import csr_array
-
-    shape = (graph.n_nodes, graph.n_nodes)
-    # Index arrays of the graph are read-only; scipy sorts in place.
-    forward = csr_array((np.ones(graph.n_edges), graph.targets.copy(), graph.out_offsets.copy()), shape=shape)
-    both = (forward + forward.T).tocsr()
-    both.data[:] = 1.0
-    return both
-
-
-def _embedded(adjacency: Any, min_share: float) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+def _embedded(adjacency: Any, min_share: float) -> tuple[NDArray[np.bool_], I64]:
     """Nodes of the components to embed, and the component (0, 1, …) of each of these nodes."""
     from scipy.sparse.csgraph import connected_components
 
@@ -73,17 +63,14 @@ def _embedded(adjacency: Any, min_share: float) -> tuple[NDArray[np.bool_], NDAr
     return inside, (np.cumsum(chosen) - 1)[labels[inside]].astype(np.int64)
 
 
-def _trivial(root_degree: NDArray[np.float64], component: NDArray[np.int64]) -> NDArray[np.float64]:
+def _trivial(root_degree: F64, component: I64) -> F64:
     """Orthonormal eigenvectors of eigenvalue 1: the constant one first, then contrasts between components."""
-    n_components = int(component.max()) + 1
-    indicators = np.zeros((component.size, n_components))
+    indicators = np.zeros((component.size, int(component.max()) + 1))
     indicators[np.arange(component.size), component] = root_degree
-    mixed = np.column_stack([root_degree, indicators[:, 1:]])
-    basis: NDArray[np.float64] = np.linalg.qr(mixed)[0]
-    return basis
+    return np.asarray(np.linalg.qr(np.column_stack([root_degree, indicators[:, 1:]]))[0])
 
 
-def _leading(matrix: Any, known: NDArray[np.float64], count: int, tolerance: float) -> tuple[Any, Any]:
+def _leading(matrix: Any, known: F64, count: int, tolerance: float) -> tuple[Any, Any]:
     """The ``count`` largest eigenpairs orthogonal to ``known``, whose eigenvalue is 1."""
     from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
@@ -110,7 +97,7 @@ def _leading(matrix: Any, known: NDArray[np.float64], count: int, tolerance: flo
     )
 
 
-def _fix_signs(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+def _fix_signs(vectors: F64) -> F64:
     """Each column's entry of largest magnitude made positive (the first of those equal up to rounding)."""
     size = np.abs(vectors)
     first = (size >= size.max(axis=0) * (1 - 1e-6)).argmax(axis=0)
@@ -119,11 +106,18 @@ def _fix_signs(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def eigenmap(
-    graph: Graph, dim: int | None = 10, *, min_component_share: float = 0.01, tolerance: float = _TOLERANCE
+    graph: Graph, dim: int | None = 10, *, min_component_share: float = 0.01, tolerance: float = 1e-3
 ) -> Eigenmap:
     """The raw Laplacian eigenmap with its spectrum, up to 21 dimensions where ``dim`` is ``None``.
 
     See `laplacian_eigenmap` for the parameters.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> from tensorucb.features import eigenmap
+    >>> eigenmap(Graph.from_edges([0, 1, 2, 3, 4], [1, 2, 3, 4, 0]), dim=2).vectors.shape
+    (5, 2)
     """
     check_graph(graph)
     if dim is not None:
@@ -133,7 +127,9 @@ def eigenmap(
     from scipy.sparse import diags_array
 
     with single_threaded_blas():
-        adjacency = _undirected(graph)
+        forward = graph.to_scipy()
+        adjacency = (forward + forward.T).tocsr()
+        adjacency.data[:] = 1.0  # 2 where an edge has its reverse
         inside, component = _embedded(adjacency, min_component_share)
         if dim is None:
             dim = min(_MAX_DIM + 1, component.size - 1)
@@ -157,26 +153,14 @@ def eigenmap(
     return Eigenmap(embedding, 1.0 - values, inside, residual)
 
 
-def eigengap(eigenvalues: ArrayLike, min_dim: int = 2) -> int:
-    """The dimension after which the spectrum has its largest gap.
-
-    Parameters
-    ----------
-    eigenvalues
-        Of the Laplacian without the trivial one, ascending (`Eigenmap.eigenvalues`).
-    min_dim
-        The smallest answer.
-
-    Returns
-    -------
-    int
-        ``d`` from ``min_dim`` to one less than the eigenvalues given; the smallest of equal gaps.
-    """
-    spectrum = check_array("eigenvalues", eigenvalues, ("n",))
-    min_dim = check_count("min_dim", min_dim)
-    if min_dim >= spectrum.size:
-        raise InputError(f"need more than min_dim = {min_dim} eigenvalues; got {spectrum.size}.")
-    return min_dim + int(np.argmax(np.diff(spectrum)[min_dim - 1 :]))
+def _unit_rows(matrix: F64) -> F64:
+    """Rows divided by their length; rows of zeros stay."""
+    # The largest entry first, so that neither tiny nor huge rows lose their squares.
+    peak = np.abs(matrix).max(axis=1, keepdims=True, initial=0.0)
+    matrix = np.divide(matrix, peak, out=np.zeros_like(matrix), where=peak > 0)
+    length = np.linalg.norm(matrix, axis=1, keepdims=True)
+    unit: F64 = np.divide(matrix, length, out=matrix, where=length > 0)
+    return unit
 
 
 def laplacian_eigenmap(
@@ -185,9 +169,11 @@ def laplacian_eigenmap(
     *,
     scaling: Literal["rows", "raw"] = "rows",
     min_component_share: float = 0.01,
-    tolerance: float = _TOLERANCE,
-) -> NDArray[np.float64]:
+    tolerance: float = 1e-3,
+) -> F64:
     """User features from the network alone: ``x_i``, the Laplacian eigenmap (Section "Datasets" of the paper).
+
+    Signs and start are fixed: the same graph gives the same ``(n_nodes, dim)`` array.
 
     Parameters
     ----------
@@ -205,11 +191,6 @@ def laplacian_eigenmap(
     tolerance
         Relative accuracy of the eigenvectors.
 
-    Returns
-    -------
-    ndarray
-        ``(n_nodes, dim)``. Signs and start are fixed: the same graph gives the same features.
-
     Examples
     --------
     >>> from tensorucb import Graph
@@ -222,5 +203,6 @@ def laplacian_eigenmap(
     result = eigenmap(graph, dim, min_component_share=min_component_share, tolerance=tolerance)
     vectors = result.vectors
     if dim is None and result.eigenvalues.size > 2:
-        vectors = vectors[:, : eigengap(result.eigenvalues)]
-    return unit_rows(vectors) if scaling == "rows" else vectors
+        # The dimension after which the spectrum has its largest gap, at least 2.
+        vectors = vectors[:, : 2 + int(np.argmax(np.diff(result.eigenvalues)[1:]))]
+    return _unit_rows(vectors) if scaling == "rows" else vectors

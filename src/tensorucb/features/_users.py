@@ -3,102 +3,95 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tensorucb._columns import standardised
+from tensorucb.arrays import F64
 from tensorucb.checks import check_choice, check_count, check_instance, check_sequence
 from tensorucb.errors import InputError
 from tensorucb.features._eigenmap import laplacian_eigenmap
-from tensorucb.features._scaling import standardise
-from tensorucb.features._topics import TopicModel
-from tensorucb.features._votes import VoteLog, check_log, item_numbers
+from tensorucb.features._items import TopicModel, actions_on, item_numbers
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.rng import RngLike
 
+if TYPE_CHECKING:
+    from tensorucb.data import ActionLog
+
 FeatureKind = Literal["eigenmap", "degree", "activity", "taste", "constant"]
-_FROM_LOG = ("activity", "taste")
-_HALF = 0.5
 
 
-def degree_features(graph: Graph) -> NDArray[np.float64]:
-    """``log(1 + out-degree)`` and ``log(1 + in-degree)``, standardised: ``(n_nodes, 2)``."""
-    check_graph(graph)
-    return standardise(np.log1p(np.column_stack([graph.out_degree, graph.in_degree]).astype(np.float64)))
+def degree_features(graph: Graph) -> F64:
+    """``log(1 + out-degree)`` and ``log(1 + in-degree)``, standardised: ``(n_nodes, 2)``.
 
-
-def _counts(log: VoteLog, items: ArrayLike | None, n_nodes: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Which actions fall on the items, and how many each user has there."""
-    check_log(log)
-    n_nodes = check_count("n_nodes", n_nodes, 1, 2**31 - 1)
-    wanted = np.zeros(log.n_items, dtype=bool)
-    wanted[item_numbers(log, items)] = True
-    inside = wanted[log.items]
-    users = np.asarray(log.users)[inside]
-    if users.size and users.max() >= n_nodes:
-        raise InputError(f"the log names user {int(users.max())}, but there are {n_nodes} users. Pass graph.n_nodes.")
-    return inside, np.bincount(users, minlength=n_nodes).astype(np.int64)
-
-
-def activity_features(log: VoteLog, items: ArrayLike | None, n_nodes: int) -> NDArray[np.float64]:
-    """``log(1 + actions)`` of each user on some items, standardised: ``(n_nodes, 1)``.
-
-    Parameters
-    ----------
-    log
-        The action log.
-    items
-        The held-out items (`held_out_items`); counting those of the rounds would tell the policy the outcome.
-    n_nodes
-        Number of users.
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> from tensorucb.features import degree_features
+    >>> degree_features(Graph.from_edges([0, 0, 1], [1, 2, 2])).shape
+    (3, 2)
     """
-    _, counts = _counts(log, items, n_nodes)
-    return standardise(np.log1p(counts.astype(np.float64))[:, None])
+    check_graph(graph)
+    return standardised(np.log1p(np.column_stack([graph.out_degree, graph.in_degree]).astype(np.float64)))
 
 
-def taste_features(model: TopicModel, log: VoteLog, items: ArrayLike | None, n_nodes: int) -> NDArray[np.float64]:
+def activity_features(log: ActionLog, items: ArrayLike | None, n_nodes: int) -> F64:
+    """``log(1 + actions)`` of each of ``n_nodes`` users on some items, standardised: ``(n_nodes, 1)``.
+
+    Pass the held-out items (`held_out_items`): counting those of the rounds would tell the policy the outcome.
+
+    Examples
+    --------
+    >>> from tensorucb.data import generate_dataset
+    >>> from tensorucb.features import activity_features
+    >>> data = generate_dataset("sandbox", scale=0.05)
+    >>> activity_features(data.log, None, data.graph.n_nodes).shape == (data.graph.n_nodes, 1)
+    True
+    """
+    n_nodes = check_count("n_nodes", n_nodes, 1, 2**31 - 1)
+    users, _ = actions_on(log, item_numbers(log, items), n_nodes)
+    return standardised(np.log1p(np.bincount(users, minlength=n_nodes).astype(np.float64))[:, None])
+
+
+def taste_features(model: TopicModel, log: ActionLog, items: ArrayLike | None, n_nodes: int) -> F64:
     """Topic profile of each user: the mean mixture of the held-out items acted on, and one average item.
 
-    Parameters
-    ----------
-    model
-        Topics, fitted on held-out items.
-    log
-        The action log.
-    items
-        The held-out items.
-    n_nodes
-        Number of users.
+    Rows of the ``(n_nodes, n_topics)`` array sum to 1, and users without an action have the average profile. ``model``
+    is fitted on held-out items, and ``items`` are these items.
 
-    Returns
-    -------
-    ndarray
-        ``(n_nodes, n_topics)``; rows sum to 1, and users without an action there have the average profile.
+    Examples
+    --------
+    >>> from tensorucb.data import generate_dataset
+    >>> from tensorucb.features import TopicModel, held_out_items, taste_features
+    >>> data = generate_dataset("sandbox", scale=0.1)
+    >>> held = held_out_items(data.log, share=0.5)
+    >>> model = TopicModel.fit(data.log, held, n_topics=2, n_nodes=data.graph.n_nodes)
+    >>> taste_features(model, data.log, held, data.graph.n_nodes).sum(axis=1).round(6).max().item()
+    1.0
     """
     check_instance("model", model, TopicModel, "a TopicModel")
     numbers = item_numbers(log, items)
-    inside, counts = _counts(log, numbers, n_nodes)
-    mixtures = np.zeros((log.n_items, model.n_topics))
-    mixtures[numbers] = model.transform(log, numbers)
-    chosen, users = mixtures[np.asarray(log.items)[inside]], np.asarray(log.users)[inside]
-    sums = np.column_stack([np.bincount(users, column, minlength=n_nodes) for column in chosen.T])
-    average = mixtures[numbers].mean(axis=0)
-    profile: NDArray[np.float64] = (sums + average) / (counts[:, None] + 1.0)
-    return profile
+    n_nodes = check_count("n_nodes", n_nodes, 1, 2**31 - 1)
+    users, places = actions_on(log, numbers, n_nodes)
+    mixtures = model.transform(log, numbers)
+    sums = np.column_stack([np.bincount(users, column, minlength=n_nodes) for column in mixtures[places].T])
+    counts = np.bincount(users, minlength=n_nodes)
+    return np.asarray((sums + mixtures.mean(axis=0)) / (counts[:, None] + 1.0))
 
 
 def user_features(
     graph: Graph,
-    log: VoteLog | None = None,
+    log: ActionLog | None = None,
     held_out: ArrayLike | None = None,
     *,
     kinds: Sequence[FeatureKind] = ("eigenmap", "degree"),
     dim: int | None = 10,
     n_topics: int = 10,
     rng: RngLike = 0,
-) -> NDArray[np.float64]:
+) -> F64:
     """User features of several kinds side by side, in the order of ``kinds``.
 
     Parameters
@@ -118,11 +111,6 @@ def user_features(
     n_topics, rng
         Of the topic model behind ``taste``.
 
-    Returns
-    -------
-    ndarray
-        ``(n_nodes, columns)``.
-
     Examples
     --------
     >>> from tensorucb.data import make_sandbox
@@ -133,35 +121,26 @@ def user_features(
     check_graph(graph)
     kinds = check_sequence("kinds", kinds, "a list of kinds such as ('eigenmap', 'degree')")
     for kind in kinds:
-        check_choice("kinds", kind, ("eigenmap", "degree", "activity", "taste", "constant"))
+        check_choice("kinds", kind, get_args(FeatureKind))
     if not kinds:
         raise InputError("kinds must name at least one kind of feature; got an empty list.")
-    if any(kind in _FROM_LOG for kind in kinds) and (log is None or held_out is None):
-        raise InputError(
-            "activity and taste need log= and held_out=: the items set aside for features, "
-            "e.g. held_out_items(log). Rounds must draw from the other items."
-        )
-    blocks = [_block(kind, graph, log, held_out, dim, n_topics, rng) for kind in kinds]
+    blocks = []
+    for kind in kinds:
+        if kind == "eigenmap":
+            blocks.append(laplacian_eigenmap(graph, dim))
+        elif kind == "degree":
+            blocks.append(0.5 * degree_features(graph))
+        elif kind == "constant":
+            blocks.append(np.ones((graph.n_nodes, 1)))
+        elif log is None or held_out is None:
+            raise InputError(
+                "activity and taste need log= and held_out=: the items set aside for features, "
+                "e.g. held_out_items(log). Rounds must draw from the other items."
+            )
+        elif kind == "activity":
+            blocks.append(0.5 * activity_features(log, held_out, graph.n_nodes))
+        else:
+            model = TopicModel.fit(log, held_out, n_topics=n_topics, n_nodes=graph.n_nodes, rng=rng)
+            taste = standardised(taste_features(model, log, held_out, graph.n_nodes))
+            blocks.append(taste * float(n_topics**-0.5))
     return np.column_stack(blocks)
-
-
-def _block(
-    kind: FeatureKind,
-    graph: Graph,
-    log: VoteLog | None,
-    held_out: ArrayLike | None,
-    dim: int | None,
-    n_topics: int,
-    rng: RngLike,
-) -> NDArray[np.float64]:
-    if kind == "eigenmap":
-        return laplacian_eigenmap(graph, dim)
-    if kind == "degree":
-        return _HALF * degree_features(graph)
-    if kind == "constant" or log is None:
-        return np.ones((graph.n_nodes, 1))
-    if kind == "activity":
-        return _HALF * activity_features(log, held_out, graph.n_nodes)
-    model = TopicModel.fit(log, held_out, n_topics=n_topics, n_nodes=graph.n_nodes, rng=rng)
-    taste = standardise(taste_features(model, log, held_out, graph.n_nodes))
-    return taste * float(n_topics**-0.5)

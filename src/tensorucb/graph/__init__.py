@@ -1,4 +1,4 @@
-"""The social network: who can influence whom."""
+"""The social network: users, and for each the users that they can influence."""
 
 from __future__ import annotations
 

@@ -11,9 +11,11 @@ from tensorucb.checks import check_array, check_instance, check_rows
 from tensorucb.graph._graph import Graph
 
 
-def check_graph(graph: Any, name: str = "graph") -> Graph:
+def check_graph(graph: Any) -> Graph:
     """A `Graph`."""
-    return check_instance(name, graph, Graph, "a tensorucb Graph", "Make one with Graph.from_edges(sources, targets).")
+    return check_instance(
+        "graph", graph, Graph, "a tensorucb Graph", "Make one with Graph.from_edges(sources, targets)."
+    )
 
 
 def check_probabilities(graph: Graph, probabilities: Any) -> NDArray[np.float64]:

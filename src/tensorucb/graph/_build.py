@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.arrays import I32, I64
 from tensorucb.checks import array_of, check_choice, check_mapping, check_text, is_missing, shown
 from tensorucb.errors import InputError, ShapeError, UnknownIdError
 from tensorucb.graph._ids import (
@@ -16,38 +16,24 @@ from tensorucb.graph._ids import (
     describe_rows,
     distinct_ids,
     frozen,
+    id_array,
     id_column,
     kind_of,
-    string_array,
+    refuse_missing,
 )
+from tensorucb.memory import building, check_memory
 
 if TYPE_CHECKING:
     from tensorucb.graph._ids import Column
 
 SelfLoops = Literal["error", "drop"]
-
-
-@dataclass(frozen=True)
-class EdgeTable:
-    """What a `Graph` is made of: edges sorted by source, then target, without repeats or self-loops."""
-
-    sources: NDArray[np.int32]
-    targets: NDArray[np.int32]
-    ids: NDArray[Any]
-    attributes: dict[str, NDArray[Any]]
-    merged_edges: int
-    dropped_self_loops: int
+_Attributes = dict[str, NDArray[Any]]
 
 
 def build_edges(
-    sources: Any,
-    targets: Any,
-    *,
-    nodes: Any = None,
-    self_loops: SelfLoops = "error",
-    attributes: Mapping[str, Any] | None = None,
-) -> EdgeTable:
-    """Check, translate to rows, drop self-loops if asked, sort and merge. Parameters as in `Graph.from_edges`."""
+    sources: Any, targets: Any, nodes: Any, self_loops: SelfLoops, attributes: Mapping[str, Any] | None
+) -> tuple[int, I32, I32, NDArray[Any], _Attributes, int, int]:
+    """The fields of a `Graph`, in its order, from the arguments of `Graph.from_edges`."""
     check_self_loops(self_loops)
     source, target = id_column(sources, "sources"), id_column(targets, "targets")
     if len(source) != len(target):
@@ -62,13 +48,18 @@ def build_edges(
             f"{kind_of(target)}. Convert one of them."
         )
     given = {} if attributes is None else check_mapping("attributes", attributes, "a mapping of names to columns")
+    needed = building(len(source), len(given), strings=kind_of(source) == "strings")
+    check_memory(f"a network of {len(source):,} edges", needed)
     columns = {name: attribute_column(values, name, len(source)) for name, values in given.items()}
     ids = distinct_ids([source, target]) if nodes is None else node_ids(nodes)
-    s, t = _edge_rows(IdIndex(ids, lookups=2 * len(source)), source, target)
-    s, t, kept = _without_loops(s, t, ids, self_loops)
-    dropped = len(source) - s.size
-    s, t, columns, merged = _sort_and_merge(s, t, ids, columns, kept)
-    return EdgeTable(s, t, ids, columns, merged, dropped)
+    index = IdIndex(ids, lookups=2 * len(source))
+    s, t = known_rows(index, source, "sources", "nodes"), known_rows(index, target, "targets", "nodes")
+    kept = _without_loops(s, t, ids, self_loops)
+    if kept is not None:
+        s, t, columns = s[kept], t[kept], {name: values[kept] for name, values in columns.items()}
+    dropped, given_edges = len(source) - s.size, s.size
+    s, t, columns = _sort_and_merge(s, t, ids, columns, kept)
+    return int(ids.size), s, t, ids, columns, given_edges - s.size, dropped
 
 
 def check_self_loops(self_loops: str) -> None:
@@ -77,11 +68,10 @@ def check_self_loops(self_loops: str) -> None:
 
 
 def node_ids(nodes: Any) -> NDArray[Any]:
-    """The caller's node universe in the caller's order."""
-    column = id_column(nodes, "nodes")
-    if len(column) == 0:
+    """The caller's node ids in the caller's order."""
+    values = id_array(nodes, "nodes")
+    if values.size == 0:
         raise InputError("nodes is empty; leave it out to take the ids that the edges name.")
-    values = column if isinstance(column, np.ndarray) else string_array(column)
     order = np.argsort(values, kind="stable")
     repeated = np.sort(order[1:][values[order[1:]] == values[order[:-1]]])
     if repeated.size:
@@ -89,7 +79,7 @@ def node_ids(nodes: Any) -> NDArray[Any]:
     return values.copy()
 
 
-def known_rows(index: IdIndex, column: Column, name: str, holder: str) -> NDArray[np.int32]:
+def known_rows(index: IdIndex, column: Column, name: str, holder: str) -> I32:
     """Rows of the column's ids; an error that names the first ids which ``holder`` does not hold."""
     if kind_of(column) != index.kind:
         raise UnknownIdError(
@@ -103,119 +93,86 @@ def known_rows(index: IdIndex, column: Column, name: str, holder: str) -> NDArra
     return rows
 
 
-def _edge_rows(index: IdIndex, source: Column, target: Column) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    return known_rows(index, source, "sources", "nodes"), known_rows(index, target, "targets", "nodes")
+def rows_by_id(index: IdIndex, ids: ArrayLike) -> I64:
+    """Rows of the caller's ids in a graph."""
+    column = id_column(ids, "ids")
+    if len(column) == 0:
+        return np.empty(0, dtype=np.int64)
+    return known_rows(index, column, "ids", "the graph").astype(np.int64)
 
 
-def _without_loops(
-    s: NDArray[np.int32], t: NDArray[np.int32], ids: NDArray[Any], self_loops: SelfLoops
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.intp] | None]:
+def _without_loops(s: I32, t: I32, ids: NDArray[Any], self_loops: SelfLoops) -> NDArray[np.intp] | None:
+    """The edges that are no self-loops; None where all are none."""
     loops = s == t
     count = int(np.count_nonzero(loops))
     if not count:
-        return s, t, None
+        return None
     if self_loops == "error":
         first = int(loops.argmax())
         raise InputError(
             f"{count} self-loop{'s' if count > 1 else ''}, the first in row {first} (counting from 0): "
             f"{shown(ids[s[first]].item())} points at itself. Pass self_loops='drop' to leave them out."
         )
-    kept = np.flatnonzero(~loops)
-    if not kept.size:
+    if count == s.size:
         raise InputError("a graph needs at least one edge; all of these are self-loops.")
-    return s[kept], t[kept], kept
+    return np.flatnonzero(~loops)
 
 
 def _sort_and_merge(
-    s: NDArray[np.int32],
-    t: NDArray[np.int32],
-    ids: NDArray[Any],
-    columns: dict[str, NDArray[Any]],
-    kept: NDArray[np.intp] | None,
-) -> tuple[NDArray[np.int32], NDArray[np.int32], dict[str, NDArray[Any]], int]:
+    s: I32, t: I32, ids: NDArray[Any], columns: _Attributes, kept: NDArray[np.intp] | None
+) -> tuple[I32, I32, _Attributes]:
     from tensorucb.graph._kernels import count_descents, sort_edges
 
-    if kept is not None:
-        columns = {name: values[kept] for name, values in columns.items()}
     if count_descents(frozen(s), frozen(t)) == 0:
-        return s, t, columns, 0
+        return s, t, columns
     s, t, order = sort_edges(frozen(s), frozen(t), ids.size, bool(columns))
     columns = {name: values[order] for name, values in columns.items()}
+    # In place, since edges come by the ten millions.
     fresh = np.ones(s.size, dtype=np.bool_)
     np.not_equal(t[1:], t[:-1], out=fresh[1:])
     np.logical_or(fresh[1:], s[1:] != s[:-1], out=fresh[1:])
-    merged = s.size - int(np.count_nonzero(fresh))
-    if not merged:
-        return s, t, columns, 0
     repeats = np.flatnonzero(~fresh)
+    if not repeats.size:
+        return s, t, columns
     for name, values in columns.items():
         differ = repeats[values[repeats] != values[repeats - 1]]
         if differ.size:
-            _raise_conflict(name, values, differ, s, t, ids, order if kept is None else kept[order])
-    return s[fresh], t[fresh], {name: values[fresh] for name, values in columns.items()}, merged
-
-
-def _raise_conflict(
-    name: str,
-    values: NDArray[Any],
-    differ: NDArray[np.intp],
-    s: NDArray[np.int32],
-    t: NDArray[np.int32],
-    ids: NDArray[Any],
-    order: NDArray[Any],
-) -> None:
-    e = int(differ[0])
-    raise InputError(
-        f"edge {shown(ids[s[e]].item())} -> {shown(ids[t[e]].item())} comes in rows {order[e - 1]} and {order[e]} with "
-        f"different values of {shown(name)}: {values[e - 1]} and {values[e]}; {differ.size} such repeats in all. "
-        "Aggregate the rows of each edge first."
-    )
+            e = int(differ[0])
+            edge = f"{shown(ids[s[e]].item())} -> {shown(ids[t[e]].item())}"
+            rows = order if kept is None else kept[order]
+            raise InputError(
+                f"edge {edge} comes in rows {rows[e - 1]} and {rows[e]} with different values of {shown(name)}: "
+                f"{values[e - 1]} and {values[e]}; {differ.size} such repeats in all. "
+                "Aggregate the rows of each edge first."
+            )
+    return s[fresh], t[fresh], {name: values[fresh] for name, values in columns.items()}
 
 
 def attribute_column(values: Any, name: str, length: int) -> NDArray[Any]:
     """One attribute as a fresh bool, int64, float64 or datetime64 array, complete and finite."""
     check_text("the name of an attribute", name)
-    array = array_of(f"attribute {shown(name)}", values, "one number, boolean or time per edge")
+    label, wanted = f"attribute {shown(name)}", "one number, boolean or time per edge"
+    array = array_of(label, values, wanted)
     if array.dtype.kind == "O":
-        array = _from_object_values(array, name)
+        if array.ndim == 1:
+            refuse_missing(label, [is_missing(value) for value in array.tolist()])
+        # NumPy finds the type again, now that nothing is missing; it must not read numbers out of strings.
+        first, array = array.flat[:1], array_of(label, array.tolist(), wanted)
+        if array.dtype.kind not in "biufmM":
+            raise InputError(f"{label} must hold numbers, booleans or times; got values such as {shown(first[0])}.")
     if array.shape != (length,):
-        raise ShapeError(
-            f"attribute {shown(name)} must hold one value an edge, of shape ({length},); got shape {array.shape}."
-        )
+        raise ShapeError(f"{label} must hold one value per edge, of shape ({length},); got shape {array.shape}.")
     if array.dtype.kind in "mM":
-        _raise_missing(name, np.isnat(array))
+        refuse_missing(label, np.isnat(array))
         return array.copy()
     if array.dtype.kind == "f":
-        _raise_missing(name, np.isnan(array))
+        refuse_missing(label, np.isnan(array))
         infinite = np.flatnonzero(np.isinf(array))
         if infinite.size:
-            raise InputError(
-                f"attribute {shown(name)} must be finite; got {describe_rows(array[infinite[:5]].tolist(), infinite)}."
-            )
+            raise InputError(f"{label} must be finite; got {describe_rows(array[infinite[:5]].tolist(), infinite)}.")
         return array.astype(np.float64)
     if array.dtype.kind == "b":
         return array.copy()
     if array.dtype.kind in "iu" and array.dtype != np.uint64:
         return array.astype(np.int64)
-    raise InputError(f"attribute {shown(name)} must hold numbers, booleans or times; got values of type {array.dtype}.")
-
-
-def _from_object_values(array: NDArray[Any], name: str) -> NDArray[Any]:
-    if array.ndim == 1:
-        _raise_missing(name, np.array([is_missing(value) for value in array.tolist()], dtype=np.bool_))
-    # NumPy finds the type again, now that nothing is missing; it must not read numbers out of strings.
-    again = array_of(f"attribute {shown(name)}", array.tolist(), "one number, boolean or time per edge")
-    if again.dtype.kind not in "biufmM":
-        raise InputError(
-            f"attribute {shown(name)} must hold numbers, booleans or times; got values such as {shown(array.flat[0])}."
-        )
-    return again
-
-
-def _raise_missing(name: str, missing: NDArray[np.bool_]) -> None:
-    count = int(np.count_nonzero(missing))
-    if count:
-        raise InputError(
-            f"attribute {shown(name)} has {count} missing value{'s' if count > 1 else ''}, the first in row "
-            f"{int(missing.argmax())} (counting from 0). Remove or fill these rows."
-        )
+    raise InputError(f"{label} must hold numbers, booleans or times; got values of type {array.dtype}.")

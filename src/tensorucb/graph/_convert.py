@@ -1,61 +1,110 @@
-"""To and from other libraries' graphs and tables; each is imported only by whoever hands one in or asks for one."""
+"""From files and from other libraries' graphs and tables to the arguments of `Graph.from_edges`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tensorucb.checks import check_sequence, check_text, shown
-from tensorucb.errors import InputError, MissingExtraError, ShapeError
+from tensorucb.checks import check_choice, check_sequence, check_text, shown, shown_path
+from tensorucb.errors import FileFormatError, InputError, ShapeError
 from tensorucb.graph._build import node_ids
-from tensorucb.graph._ids import distinct_ids, id_column
-from tensorucb.tables import table_columns
+from tensorucb.graph._ids import describe_rows
+from tensorucb.tables import PARQUET, TEXT, read_table, suffix_of, table_columns
 
 if TYPE_CHECKING:
     import polars as pl
 
 
+_FORMATS = (*TEXT, PARQUET)
+
+
 def column_names(source: Any, target: Any, attributes: Any) -> list[str]:
-    """The names of the columns that hold the ids and the attributes, checked."""
-    names = [check_text("source", source), check_text("target", target), *attribute_names(attributes)]
+    """The names of the columns of ids, then those of attributes, checked."""
+    names = [check_text("source", source), check_text("target", target), *_attribute_names(attributes)]
     if len(set(names)) < len(names):
         raise InputError(f"source, target and attributes must be different columns; got {shown(names)}.")
     return names
 
 
-def attribute_names(attributes: Any) -> list[str]:
-    """The names of the edge attributes to keep, checked."""
+def _attribute_names(attributes: Any) -> list[str]:
     names = check_sequence("attributes", attributes, "a list of names of columns")
     return [check_text(f"attributes[{i}]", name) for i, name in enumerate(names)]
 
 
-def frame_columns(frame: Any, names: Sequence[str]) -> dict[str, Any]:
-    """The named columns of a polars, pandas or Arrow table, as `Graph.from_edges` takes them."""
-    columns = table_columns("frame", frame)
-    check_columns(list(columns), names)
-    return {name: columns[name] for name in names}
-
-
-def check_columns(present: Sequence[Any], names: Sequence[str]) -> None:
-    """Refuse names of columns that are not there."""
+def _check_columns(present: Sequence[Any], names: Sequence[str]) -> None:
     missing = [name for name in names if name not in present]
     if missing:
         raise InputError(f"no column {shown(missing[0])}; the columns are {shown(list(present))}.")
+
+
+def check_format(file: Path, id_type: Any, separator: Any) -> None:
+    """Refuse a file whose format nobody knows, and what `Graph.read` cannot do with its format."""
+    check_choice("id_type", id_type, ("auto", "int", "str"))
+    suffix = suffix_of(file, _FORMATS)
+    single = isinstance(separator, str) and len(separator) == 1 and (" " <= separator <= "~" or separator == "\t")
+    if separator is not None and (suffix == PARQUET or not single):
+        raise InputError(f"separator is one character, for text files only; got {shown(separator)} for {suffix}.")
+
+
+def read_columns(file: Path, names: list[str], id_type: str, separator: str | None) -> pl.DataFrame:
+    """The named columns of an edge-list file, and no others; the first two hold ids. The rest as in `Graph.read`."""
+    import polars as pl
+
+    (source, target), suffix = names[:2], suffix_of(file, _FORMATS)
+    as_text = {source: pl.String, target: pl.String}
+    frame = read_table(file, types=as_text if id_type == "str" else None, separator=separator, columns=names)
+    try:
+        _check_columns(frame.columns, names)
+        texts = sum(frame.schema[name] == pl.String for name in (source, target))
+        if suffix != PARQUET and id_type == "auto" and texts == 1:
+            # Read again as text rather than cast, since a cast would have lost leading zeros.
+            frame = read_table(file, types=as_text, separator=separator)
+        if id_type == "str":
+            frame = frame.with_columns(pl.col(source, target).cast(pl.String))
+        if id_type == "int" and texts:
+            frame = frame.with_columns(_integers(frame[source]), _integers(frame[target]))
+        return frame.select(names)
+    except InputError as error:
+        raise FileFormatError(f"{shown_path(file)}: {error}") from error
+
+
+def _integers(column: pl.Series) -> pl.Series:
+    import polars as pl
+
+    numbers = column.cast(pl.Int64, strict=False)
+    bad = (numbers.is_null() & column.is_not_null()).arg_true().to_numpy()
+    if bad.size:
+        raise InputError(
+            f"column {column.name!r} must hold integers; got {describe_rows(column.gather(bad[:5]).to_list(), bad)}."
+        )
+    return numbers
+
+
+def frame_columns(frame: Any, source: str, target: str, attributes: Sequence[str]) -> dict[str, Any]:
+    """Arguments for `Graph.from_edges` from a polars, pandas or Arrow table."""
+    names = column_names(source, target, attributes)
+    columns = table_columns("frame", frame)
+    _check_columns(list(columns), names)
+    values = {name: columns[name] for name in names[2:]}
+    return {"sources": columns[source], "targets": columns[target], "attributes": values}
 
 
 def networkx_columns(network: Any, attributes: Sequence[str]) -> dict[str, Any]:
     """Arguments for `Graph.from_edges` from a networkx graph."""
     if not (hasattr(network, "nodes") and hasattr(network, "edges") and hasattr(network, "is_directed")):
         raise InputError(f"network must be a networkx graph; got {shown(network)}.")
-    nodes = list(network.nodes)
     edges = list(network.edges(data=True))
-    values = {name: _edge_values((data for _, _, data in edges), name) for name in attributes}
-    return _columns(
-        nodes, [edge[0] for edge in edges], [edge[1] for edge in edges], values, directed=network.is_directed()
-    )
+    values: dict[str, list[Any]] = {}
+    for name in _attribute_names(attributes):
+        for row, (_, _, data) in enumerate(edges):
+            if name not in data:
+                raise InputError(f"edge {row} (counting from 0) has no attribute {shown(name)}.")
+        values[name] = [data[name] for _, _, data in edges]
+    sources, targets = [edge[0] for edge in edges], [edge[1] for edge in edges]
+    return _columns(list(network.nodes), sources, targets, values, directed=network.is_directed())
 
 
 def igraph_columns(network: Any, attributes: Sequence[str]) -> dict[str, Any]:
@@ -64,21 +113,13 @@ def igraph_columns(network: Any, attributes: Sequence[str]) -> dict[str, Any]:
         raise InputError(f"network must be an igraph graph; got {shown(network)}.")
     names = network.vs["name"] if "name" in network.vs.attributes() else list(range(network.vcount()))
     pairs = network.get_edgelist()
-    missing = [name for name in attributes if name not in network.es.attributes()]
+    wanted, present = _attribute_names(attributes), network.es.attributes()
+    missing = [name for name in wanted if name not in present]
     if missing:
-        raise InputError(f"no edge attribute {shown(missing[0])}; the edges have {shown(network.es.attributes())}.")
-    values = {name: network.es[name] for name in attributes}
+        raise InputError(f"no edge attribute {shown(missing[0])}; the edges have {shown(present)}.")
+    values = {name: network.es[name] for name in wanted}
     sources, targets = [names[i] for i, _ in pairs], [names[j] for _, j in pairs]
     return _columns(names, sources, targets, values, directed=network.is_directed())
-
-
-def _edge_values(edges: Iterable[Mapping[str, Any]], name: str) -> list[Any]:
-    values = []
-    for row, data in enumerate(edges):
-        if name not in data:
-            raise InputError(f"edge {row} (counting from 0) has no attribute {shown(name)}.")
-        values.append(data[name])
-    return values
 
 
 def _columns(
@@ -86,7 +127,7 @@ def _columns(
 ) -> dict[str, Any]:
     if not nodes:
         raise InputError("a graph needs at least one edge; this one has no nodes.")
-    ids = distinct_ids([id_column(node_ids(nodes), "nodes")])
+    ids = np.sort(node_ids(nodes))
     if not directed:
         # A loop is its own reverse: taken once, so that the count of loops is the caller's.
         back = [i for i, (a, b) in enumerate(zip(sources, targets, strict=True)) if a != b]
@@ -107,61 +148,3 @@ def scipy_columns(matrix: Any, attribute: str | None, nodes: Any) -> dict[str, A
     entries = matrix.tocoo()
     values = {} if attribute is None else {check_text("attribute", attribute): entries.data}
     return {"sources": ids[entries.row], "targets": ids[entries.col], "nodes": ids, "attributes": values}
-
-
-def to_frame(
-    ids: NDArray[Any],
-    sources: NDArray[np.int32],
-    targets: NDArray[np.int32],
-    attributes: Mapping[str, NDArray[Any]],
-) -> pl.DataFrame:
-    """A polars frame of edges."""
-    import polars as pl
-
-    names = pl.Series("id", ids)
-    clash = {"source", "target"} & attributes.keys()
-    if clash:
-        raise InputError(f"an attribute is called {min(clash)!r}, which the frame needs for ids. Rename it.")
-    return pl.DataFrame(
-        {"source": names.gather(sources), "target": names.gather(targets), **attributes},
-    )
-
-
-def to_networkx(
-    ids: NDArray[Any],
-    sources: NDArray[np.int32],
-    targets: NDArray[np.int32],
-    attributes: Mapping[str, NDArray[Any]],
-) -> Any:
-    """A networkx graph."""
-    try:
-        import networkx as nx
-    except ImportError as error:
-        raise MissingExtraError("to_networkx needs networkx, which is not installed. Install networkx.") from error
-
-    network = nx.DiGraph()
-    names = ids.tolist()
-    network.add_nodes_from(names)
-    columns = [values.tolist() for values in attributes.values()]
-    values = zip(*columns, strict=True) if columns else iter([()] * sources.size)
-    network.add_edges_from(
-        (names[s], names[t], dict(zip(attributes, row, strict=True)))
-        for s, t, row in zip(sources.tolist(), targets.tolist(), values, strict=True)
-    )
-    return network
-
-
-def to_scipy(
-    offsets: NDArray[np.int64],
-    targets: NDArray[np.int32],
-    attributes: Mapping[str, NDArray[Any]],
-    attribute: str | None,
-) -> Any:
-    """A sparse array in compressed rows."""
-    from scipy.sparse import csr_array
-
-    if attribute is not None and (not isinstance(attribute, str) or attribute not in attributes):
-        raise InputError(f"no attribute {shown(attribute)}; the graph has {shown(list(attributes))}.")
-    data = np.ones(targets.size) if attribute is None else attributes[attribute].copy()
-    n = offsets.size - 1
-    return csr_array((data, targets.copy(), offsets.copy()), shape=(n, n))

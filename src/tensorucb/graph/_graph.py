@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.checks import array_of, check_count, check_mapping, check_rows, shown
-from tensorucb.errors import InputError, ShapeError, UnknownIdError
-from tensorucb.graph._build import SelfLoops, attribute_column, build_edges, known_rows
-from tensorucb.graph._ids import IdIndex, describe_rows, frozen, id_column
+from tensorucb.arrays import I32, I64
+from tensorucb.checks import array_of, check_count, check_mapping, check_path, check_rows, shown, shown_path
+from tensorucb.errors import FileFormatError, InputError, MissingExtraError, ShapeError, UnknownIdError
+from tensorucb.files import cache_directory
+from tensorucb.graph._build import SelfLoops, attribute_column, build_edges, check_self_loops, node_ids, rows_by_id
+from tensorucb.graph._ids import IdIndex, describe_rows, frozen
+from tensorucb.memory import check_memory, transposing
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Graph:
-    """A directed graph: who can influence whom.
+    """A directed graph: an edge goes from a user to one that they can influence.
 
     Build it with :meth:`from_edges`, :meth:`read` or one of the converters; the constructor takes arrays that are
     sorted and checked already. Nodes are *rows* 0 … n_nodes − 1 and carry the caller's ids; edges are numbered by
@@ -38,24 +41,23 @@ class Graph:
     ids
         The caller's ids, one per row: int64, or strings.
     edge_attributes
-        Arrays of one value an edge, see :attr:`attributes`.
-    merged_edges
-        How many repeated edges were merged into an earlier one.
-    dropped_self_loops
-        How many self-loops were left out.
+        Arrays of one value per edge, see :attr:`attributes`.
+    merged_edges, dropped_self_loops
+        How many repeated edges were merged into an earlier one, and how many self-loops were left out.
 
     Examples
     --------
+    >>> from tensorucb import Graph
     >>> graph = Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
-    >>> graph
-    Graph(n_nodes=3, n_edges=3, ids=strings)
-    >>> graph.edge_rows(["bob"], ["cid"])
-    array([2])
+    >>> graph.n_nodes, graph.n_edges, graph.ids.tolist()
+    (3, 3, ['ann', 'bob', 'cid'])
+    >>> graph.ids[graph.targets[graph.out_edges(graph.rows(["ann"]))]].tolist()
+    ['bob', 'cid']
     """
 
     n_nodes: int
-    sources: NDArray[np.int32]
-    targets: NDArray[np.int32]
+    sources: I32
+    targets: I32
     ids: NDArray[Any]
     edge_attributes: dict[str, NDArray[Any]] = field(default_factory=dict)
     merged_edges: int = 0
@@ -107,27 +109,18 @@ class Graph:
             ``"error"`` refuses them; ``"drop"`` leaves them out and counts them in ``dropped_self_loops``. A node
             whose only edge was a self-loop stays.
         attributes
-            Columns of one number, boolean or time an edge; rows that repeat an edge must agree.
+            Columns of one number, boolean or time per edge; rows that repeat an edge must agree.
 
         Examples
         --------
         >>> from tensorucb import Graph
-        >>> graph = Graph.from_edges(["ann", "ann", "bob"], ["bob", "eve", "eve"])
-        >>> graph.n_nodes, graph.n_edges
-        (3, 3)
-        >>> graph.ids[graph.targets].tolist()
-        ['bob', 'eve', 'eve']
+        >>> graph = Graph.from_edges(["ann", "bob", "ann"], ["bob", "eve", "eve"])
+        >>> graph
+        Graph(n_nodes=3, n_edges=3, ids=strings)
+        >>> graph.ids[graph.targets].tolist(), graph.edge_rows(["bob"], ["eve"]).tolist()
+        (['bob', 'eve', 'eve'], [2])
         """
-        table = build_edges(sources, targets, nodes=nodes, self_loops=self_loops, attributes=attributes)
-        return cls(
-            int(table.ids.size),
-            table.sources,
-            table.targets,
-            table.ids,
-            table.attributes,
-            table.merged_edges,
-            table.dropped_self_loops,
-        )
+        return cls(*build_edges(sources, targets, nodes, self_loops, attributes))
 
     @classmethod
     def read(
@@ -141,17 +134,16 @@ class Graph:
         self_loops: SelfLoops = "error",
         id_type: Literal["auto", "int", "str"] = "auto",
         separator: str | None = None,
+        cache: str | os.PathLike[str] | None = None,
     ) -> Graph:
-        """A graph from an edge-list file: ``.csv``, ``.tsv`` (with a header; also ``.gz``) or ``.parquet``.
+        r"""A graph from an edge-list file: ``.csv``, ``.tsv`` (with a header; also ``.gz``) or ``.parquet``.
 
         Parameters
         ----------
         path
             The file; its suffix tells the format.
-        source, target
-            Names of the columns that hold the ids.
-        attributes
-            Names of the columns to keep as edge attributes.
+        source, target, attributes
+            Names of the columns that hold the ids, and of those to keep as edge attributes.
         nodes, self_loops
             As in :meth:`from_edges`.
         id_type
@@ -159,14 +151,41 @@ class Graph:
             they are; ``"int"`` refuses anything else than integers.
         separator
             The character between the columns of a text file, if not the suffix's own.
-        """
-        from tensorucb.graph._read import read_columns, reading
+        cache
+            A directory in which the finished graph is kept under the content of the file and the arguments above. It
+            is read from there the next time: 70 million edges take two seconds, and the memory holds of them what is
+            in use. By default the environment's ``TENSORUCB_CACHE``, if it is set. A damaged file is not used.
 
-        frame = read_columns(path, source, target, attributes, id_type, separator)
-        with reading(path, self_loops, nodes):
-            return cls.from_frame(
-                frame, source=source, target=target, attributes=attributes, nodes=nodes, self_loops=self_loops
-            )
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from tensorucb import Graph
+        >>> _ = Path("follows.csv").write_text("leader,follower\nann,bob\nbob,eve\n")
+        >>> Graph.read("follows.csv", source="leader", target="follower")
+        Graph(n_nodes=3, n_edges=2, ids=strings)
+        """
+        from tensorucb.graph._convert import check_format, column_names, read_columns
+        from tensorucb.graph._kept import kept_graph
+
+        file, names = check_path("path", path), column_names(source, target, attributes)
+        check_format(file, id_type, separator)
+        check_self_loops(self_loops)
+        if nodes is not None:
+            nodes = node_ids(nodes)
+
+        def read() -> Graph:
+            frame = read_columns(file, names, id_type, separator)
+            columns: dict[str, Any] = {"source": source, "target": target, "attributes": names[2:]}
+            try:
+                return cls.from_frame(frame, **columns, nodes=nodes, self_loops=self_loops)
+            except InputError as error:
+                # The arguments are sound by now, so it is the file's content.
+                raise FileFormatError(f"{shown_path(file)}: {error}") from error
+
+        folder = cache_directory() if cache is None else check_path("cache", cache)
+        if folder is None or nodes is not None:
+            return read()
+        return kept_graph(folder, file, [names, self_loops, id_type, separator], read)
 
     @classmethod
     def from_frame(
@@ -179,24 +198,35 @@ class Graph:
         nodes: ArrayLike | None = None,
         self_loops: SelfLoops = "error",
     ) -> Graph:
-        """A graph from two columns of a polars, pandas or Arrow table; ``attributes`` names further columns."""
-        from tensorucb.graph._convert import column_names, frame_columns
+        """A graph from two columns of a polars, pandas or Arrow table; ``attributes`` names further columns.
 
-        columns = frame_columns(frame, column_names(source, target, attributes))
-        return cls.from_edges(
-            columns[source],
-            columns[target],
-            nodes=nodes,
-            self_loops=self_loops,
-            attributes={name: columns[name] for name in attributes},
-        )
+        Examples
+        --------
+        >>> import polars as pl
+        >>> from tensorucb import Graph
+        >>> table = pl.DataFrame({"leader": ["ann", "bob"], "follower": ["bob", "eve"], "p": [0.5, 0.25]})
+        >>> Graph.from_frame(table, source="leader", target="follower", attributes=["p"])
+        Graph(n_nodes=3, n_edges=2, ids=strings, attributes=['p'])
+        """
+        from tensorucb.graph._convert import frame_columns
+
+        columns = frame_columns(frame, source, target, attributes)
+        return cls.from_edges(**columns, nodes=nodes, self_loops=self_loops)
 
     @classmethod
     def from_networkx(cls, network: Any, *, attributes: Sequence[str] = (), self_loops: SelfLoops = "error") -> Graph:
-        """A graph from a networkx one, isolated nodes included; an undirected edge becomes both directions."""
-        from tensorucb.graph._convert import attribute_names, networkx_columns
+        """A graph from a networkx one, isolated nodes included; an undirected edge becomes both directions.
 
-        return cls.from_edges(**networkx_columns(network, attribute_names(attributes)), self_loops=self_loops)
+        Examples
+        --------
+        >>> import networkx as nx
+        >>> from tensorucb import Graph
+        >>> Graph.from_networkx(nx.path_graph(4))
+        Graph(n_nodes=4, n_edges=6, ids=integers)
+        """
+        from tensorucb.graph._convert import networkx_columns
+
+        return cls.from_edges(**networkx_columns(network, attributes), self_loops=self_loops)
 
     @classmethod
     def from_igraph(cls, network: Any, *, attributes: Sequence[str] = (), self_loops: SelfLoops = "error") -> Graph:
@@ -204,9 +234,9 @@ class Graph:
 
         Ids are the vertices' ``name`` if they have one, else their numbers.
         """
-        from tensorucb.graph._convert import attribute_names, igraph_columns
+        from tensorucb.graph._convert import igraph_columns
 
-        return cls.from_edges(**igraph_columns(network, attribute_names(attributes)), self_loops=self_loops)
+        return cls.from_edges(**igraph_columns(network, attributes), self_loops=self_loops)
 
     @classmethod
     def from_scipy(
@@ -217,7 +247,7 @@ class Graph:
         nodes: ArrayLike | None = None,
         self_loops: SelfLoops = "error",
     ) -> Graph:
-        """A graph from a square sparse matrix: each stored entry (i, j), be it zero, is an edge i → j.
+        """A graph from a square sparse matrix: each stored entry (i, j), also a zero, is an edge i → j.
 
         Parameters
         ----------
@@ -225,10 +255,16 @@ class Graph:
             A scipy sparse array or matrix.
         attribute
             The name under which to keep the entries' values; without it they are ignored.
-        nodes
-            Ids of the matrix' rows; without it 0 … n − 1.
-        self_loops
-            What to do about entries on the diagonal, as in :meth:`from_edges`.
+        nodes, self_loops
+            Ids of the matrix' rows (0 … n − 1 by default), and entries on the diagonal, as in :meth:`from_edges`.
+
+        Examples
+        --------
+        >>> from scipy.sparse import csr_array
+        >>> from tensorucb import Graph
+        >>> graph = Graph.from_scipy(csr_array([[0.0, 0.5], [0.0, 0.0]]), attribute="p", nodes=["ann", "bob"])
+        >>> graph.attributes["p"].tolist()
+        [0.5]
         """
         from tensorucb.graph._convert import scipy_columns
 
@@ -245,43 +281,44 @@ class Graph:
         return MappingProxyType(self.edge_attributes)
 
     @cached_property
-    def out_offsets(self) -> NDArray[np.int64]:
+    def out_offsets(self) -> I64:
         """Edges ``out_offsets[v]:out_offsets[v + 1]`` leave node ``v``."""
         from tensorucb.graph._kernels import row_offsets
 
         return frozen(row_offsets(self.sources, self.n_nodes))
 
     @cached_property
-    def in_offsets(self) -> NDArray[np.int64]:
+    def in_offsets(self) -> I64:
         """Positions ``in_offsets[v]:in_offsets[v + 1]`` of ``in_edges`` enter node ``v``."""
         from tensorucb.graph._kernels import row_offsets
 
         return frozen(row_offsets(self.targets, self.n_nodes))
 
     @cached_property
-    def _transposed(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    def _transposed(self) -> tuple[I64, I32]:
         from tensorucb.graph._kernels import transpose
 
+        check_memory(f"a network of {self.n_edges:,} edges by target", transposing(self.n_nodes, self.n_edges))
         edges, sources = transpose(self.targets, self.out_offsets, self.in_offsets)
         return frozen(edges), frozen(sources)
 
     @property
-    def in_edges(self) -> NDArray[np.int64]:
+    def in_edges(self) -> I64:
         """Edge numbers sorted by target, then source."""
         return self._transposed[0]
 
     @property
-    def in_sources(self) -> NDArray[np.int32]:
+    def in_sources(self) -> I32:
         """``sources[in_edges]``."""
         return self._transposed[1]
 
     @cached_property
-    def out_degree(self) -> NDArray[np.int64]:
+    def out_degree(self) -> I64:
         """Number of edges out of each node."""
         return frozen(np.diff(self.out_offsets))
 
     @cached_property
-    def in_degree(self) -> NDArray[np.int64]:
+    def in_degree(self) -> I64:
         """Number of edges into each node."""
         return frozen(np.diff(self.in_offsets))
 
@@ -289,14 +326,11 @@ class Graph:
     def _index(self) -> IdIndex:
         return IdIndex(self.ids)
 
-    def rows(self, ids: ArrayLike) -> NDArray[np.int64]:
+    def rows(self, ids: ArrayLike) -> I64:
         """Row numbers of the caller's ids; unknown ones raise `UnknownIdError`."""
-        column = id_column(ids, "ids")
-        if len(column) == 0:
-            return np.empty(0, dtype=np.int64)
-        return known_rows(self._index, column, "ids", "the graph").astype(np.int64)
+        return rows_by_id(self._index, ids)
 
-    def edge_rows(self, source_ids: ArrayLike, target_ids: ArrayLike) -> NDArray[np.int64]:
+    def edge_rows(self, source_ids: ArrayLike, target_ids: ArrayLike) -> I64:
         """Edge numbers between the caller's ids; `UnknownIdError` names ids or edges that are not there."""
         source_rows, target_rows = self.rows(source_ids), self.rows(target_ids)
         edges = self.edge_between(source_rows, target_rows)
@@ -306,37 +340,30 @@ class Graph:
             raise UnknownIdError(f"edges not in the graph: {describe_rows(pairs, missing)}.")
         return edges
 
-    def edge_between(self, source_rows: ArrayLike, target_rows: ArrayLike) -> NDArray[np.int64]:
+    def edge_between(self, source_rows: ArrayLike, target_rows: ArrayLike) -> I64:
         """Edge numbers between rows, -1 where there is no edge."""
         from tensorucb.graph._kernels import find_edges
 
         s, t = self._checked_rows(source_rows), self._checked_rows(target_rows)
         if s.size != t.size:
             raise ShapeError(f"source and target rows must be of one length; got {s.size} and {t.size}.")
-        edges: NDArray[np.int64] = find_edges(frozen(s), frozen(t), self.out_offsets, self.targets)
+        edges: I64 = find_edges(frozen(s), frozen(t), self.out_offsets, self.targets)
         return edges
 
-    def out_edges(self, rows: ArrayLike) -> NDArray[np.int64]:
+    def out_edges(self, rows: ArrayLike) -> I64:
         """Numbers of all edges out of these rows, in the order of the rows."""
         checked = self._checked_rows(rows)
         starts, counts = self.out_offsets[checked], self.out_degree[checked]
         shifts = starts - np.cumsum(counts) + counts
         return np.repeat(shifts, counts) + np.arange(int(counts.sum()), dtype=np.int64)
 
-    def _checked_rows(self, rows: ArrayLike) -> NDArray[np.int64]:
+    def _checked_rows(self, rows: ArrayLike) -> I64:
         return check_rows("rows", rows, self.n_nodes, hint="Graph.rows translates ids into rows.")
 
     def subgraph(self, ids: ArrayLike) -> Graph:
         """The graph on these ids and the edges among them; rows keep their order, attributes come along."""
         keep = np.zeros(self.n_nodes, dtype=np.bool_)
         keep[self.rows(ids)] = True
-        return self._on(keep)
-
-    def without_isolated(self) -> Graph:
-        """The graph without nodes that have no edge at all."""
-        return self._on((self.out_degree > 0) | (self.in_degree > 0))
-
-    def _on(self, keep: NDArray[np.bool_]) -> Graph:
         edges = keep[self.sources] & keep[self.targets]
         if not edges.any():
             raise InputError("a graph needs at least one edge; there is none among these nodes.")
@@ -345,22 +372,64 @@ class Graph:
         return Graph(int(keep.sum()), rows[self.sources[edges]], rows[self.targets[edges]], self.ids[keep], held)
 
     def to_frame(self) -> pl.DataFrame:
-        """A polars frame of the ids in ``source``, ``target`` and the attributes; isolated nodes are not in it."""
-        from tensorucb.graph._convert import to_frame
+        """A polars frame of the ids in ``source``, ``target`` and the attributes; isolated nodes are not in it.
 
-        return to_frame(self.ids, self.sources, self.targets, self.edge_attributes)
+        Examples
+        --------
+        >>> from tensorucb import Graph
+        >>> Graph.from_edges(["bob", "ann"], ["eve", "bob"]).to_frame().rows()
+        [('ann', 'bob'), ('bob', 'eve')]
+        """
+        import polars as pl
+
+        clash = {"source", "target"} & self.edge_attributes.keys()
+        if clash:
+            raise InputError(f"an attribute is called {min(clash)!r}, which the frame needs for ids. Rename it.")
+        ids = pl.Series(self.ids)
+        ends = {"source": ids.gather(self.sources), "target": ids.gather(self.targets)}
+        return pl.DataFrame({**ends, **self.edge_attributes})
 
     def to_networkx(self) -> Any:
         """A ``networkx.DiGraph`` with the caller's ids, all nodes and the edge attributes."""
-        from tensorucb.graph._convert import to_networkx
+        try:
+            import networkx as nx
+        except ImportError as error:
+            raise MissingExtraError("to_networkx needs networkx, which is not installed. Install networkx.") from error
 
-        return to_networkx(self.ids, self.sources, self.targets, self.edge_attributes)
+        network = nx.DiGraph()
+        network.add_nodes_from(self.ids.tolist())
+        network.add_edges_from(zip(self.ids[self.sources].tolist(), self.ids[self.targets].tolist(), strict=True))
+        for name, values in self.edge_attributes.items():
+            # Its edges come in our order: by source as the nodes were added, then as the edges were.
+            nx.set_edge_attributes(network, dict(zip(network.edges, values.tolist(), strict=True)), name)
+        return network
+
+    def to_igraph(self) -> Any:
+        """A directed ``igraph.Graph`` with all nodes and the edge attributes; the ids are the vertices' ``name``.
+
+        igraph looks vertices up by a name that is text: whole-number ids are found by their row.
+        """
+        try:
+            import igraph
+        except ImportError as error:
+            raise MissingExtraError("to_igraph needs igraph, which is not installed. Install igraph.") from error
+
+        network = igraph.Graph(n=self.n_nodes, edges=np.column_stack([self.sources, self.targets]), directed=True)
+        network.vs["name"] = self.ids.tolist()
+        for name, values in self.edge_attributes.items():
+            network.es[name] = values.tolist()
+        return network
 
     def to_scipy(self, attribute: str | None = None) -> Any:
         """A ``scipy.sparse.csr_array`` of the named attribute's values, or of ones."""
-        from tensorucb.graph._convert import to_scipy
+        from scipy.sparse import csr_array
 
-        return to_scipy(self.out_offsets, self.targets, self.edge_attributes, attribute)
+        held = self.edge_attributes
+        if attribute is not None and (not isinstance(attribute, str) or attribute not in held):
+            raise InputError(f"no attribute {shown(attribute)}; the graph has {shown(list(held))}.")
+        data = np.ones(self.n_edges) if attribute is None else held[attribute].copy()
+        # Copies, since scipy sorts in place and the graph's arrays are read-only.
+        return csr_array((data, self.targets.copy(), self.out_offsets.copy()), shape=(self.n_nodes, self.n_nodes))
 
     def __repr__(self) -> str:
         kind = "strings" if self.ids.dtype.kind == "U" else "integers"

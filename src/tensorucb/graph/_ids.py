@@ -11,17 +11,22 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.arrays import F64, I32, I64
 from tensorucb.checks import LONGEST_TEXT, array_of, is_missing, shown
 from tensorucb.errors import InputError, ShapeError
 
 if TYPE_CHECKING:
     import polars as pl
 
-    Column = NDArray[np.int64] | pl.Series
+    Column = I64 | pl.Series
+
+WHOLE = "^(0|-?[1-9][0-9]{0,17})$"
+"""How a whole number is written, so that the text says no more than the number: 007 is not how 7 is written."""
 
 _SHOWN = 5
+# Up to here every whole number is a float.
 _EXACT = 2.0**53
 _SMALL_TABLE = 1 << 20
 
@@ -33,7 +38,7 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
-def describe_rows(values: Sequence[Any], rows: NDArray[np.int64]) -> str:
+def describe_rows(values: Sequence[Any], rows: I64) -> str:
     """The first offenders with their rows, for messages: ``7 (row 3), 9 (row 4) and 12 more``."""
     plain = [value.item() if isinstance(value, np.generic) else value for value in values]
     pairs = zip(plain, rows[:_SHOWN].tolist(), strict=False)
@@ -42,21 +47,36 @@ def describe_rows(values: Sequence[Any], rows: NDArray[np.int64]) -> str:
     )
 
 
+def refuse_missing(name: str, missing: ArrayLike) -> None:
+    """Raise an error if any row is marked as missing."""
+    rows = np.flatnonzero(missing)
+    if rows.size:
+        raise InputError(
+            f"{name} has {rows.size} missing value{'s' if rows.size > 1 else ''}, the first in row {rows[0]} "
+            "(counting from 0). Remove or fill these rows."
+        )
+
+
 def kind_of(column: Column) -> str:
     """``"integers"`` or ``"strings"``."""
     return "integers" if isinstance(column, np.ndarray) else "strings"
 
 
-def id_column(values: Any, name: str) -> Column:
-    """The ids in ``values`` as an int64 array or a polars series of strings.
+def id_array(values: Any, name: str) -> NDArray[Any]:
+    """The ids in ``values`` as an array of int64 or of strings."""
+    column = id_column(values, name)
+    return column if isinstance(column, np.ndarray) else string_array(column)
 
-    Parameters
-    ----------
-    values
-        A one-dimensional array, list or series of whole numbers or strings; floats pass if they are whole, as
-        pandas makes them.
-    name
-        What to call the column in error messages.
+
+def string_array(strings: pl.Series) -> NDArray[np.str_]:
+    """A NumPy array of the strings."""
+    return np.array(strings.to_list(), dtype=np.str_)
+
+
+def id_column(values: Any, name: str) -> Column:
+    """The ids in ``values`` as an int64 array or a polars series of strings; ``name`` is for error messages.
+
+    Floats pass if they are whole, as pandas makes them.
     """
     if type(values).__module__.startswith("polars"):
         return _from_polars(values, name)
@@ -68,9 +88,7 @@ def id_column(values: Any, name: str) -> Column:
     if array.dtype.kind in "iu":
         return _from_integers(array, name)
     if array.dtype.kind == "f":
-        with np.errstate(over="ignore"):
-            numbers = array.astype(np.float64, copy=False)
-        return _from_floats(numbers, name)
+        return _from_floats(array, name)
     if array.dtype.kind in "UTO":
         return _from_objects(array.tolist(), name)
     raise InputError(f"{name} must be whole numbers or strings; got values of type {array.dtype!s:.40}.")
@@ -82,7 +100,7 @@ def _from_polars(series: Any, name: str) -> Column:
     if not isinstance(series, pl.Series):
         raise InputError(f"{name} must be a column; got {shown(series)}. Use Graph.from_frame for a frame.")
     if series.null_count():
-        raise InputError(_missing(name, np.flatnonzero(series.is_null().to_numpy())))
+        refuse_missing(name, series.is_null().to_numpy())
     if isinstance(series.dtype, pl.String | pl.Categorical | pl.Enum):
         return _sound_strings(series.cast(pl.String), name)
     if series.dtype.is_integer() and series.dtype not in (pl.Int128, pl.UInt128):
@@ -92,16 +110,16 @@ def _from_polars(series: Any, name: str) -> Column:
     raise InputError(f"{name} must be whole numbers or strings; got values of type {series.dtype!s:.40}.")
 
 
-def _from_integers(array: NDArray[Any], name: str) -> NDArray[np.int64]:
+def _from_integers(array: NDArray[Any], name: str) -> I64:
     if array.dtype.kind == "u" and array.size and int(array.max()) > np.iinfo(np.int64).max:
         raise InputError(f"{name} must fit in 64 bits with a sign; got {array.max()} (row {array.argmax()}).")
     return array.astype(np.int64, copy=False)
 
 
-def _from_floats(array: NDArray[np.float64], name: str) -> NDArray[np.int64]:
-    missing = np.flatnonzero(np.isnan(array))
-    if missing.size:
-        raise InputError(_missing(name, missing))
+def _from_floats(values: ArrayLike, name: str) -> I64:
+    with np.errstate(over="ignore"):
+        array: F64 = np.asarray(values, dtype=np.float64)
+    refuse_missing(name, np.isnan(array))
     bad = np.flatnonzero((array != np.floor(array)) | (np.abs(array) > _EXACT))
     if bad.size:
         raise InputError(
@@ -115,40 +133,32 @@ def _from_objects(values: list[Any], name: str) -> Column:
     types = set(map(type, values))
     if any(issubclass(kind, list | tuple | np.ndarray) for kind in types):
         raise ShapeError(f"{name} must be one-dimensional; its elements are sequences.")
-    if all(issubclass(kind, str) for kind in types) and types:
-        return _from_strings(values, name)
-    if all(issubclass(kind, int | np.integer) and not issubclass(kind, bool | np.timedelta64) for kind in types):
+    if types and all(issubclass(kind, str) for kind in types):
+        import polars as pl
+
         try:
-            return np.array(values, dtype=np.int64)
-        except OverflowError:
-            raise InputError(f"{name} must fit in 64 bits with a sign; a number does not.") from None
-    missing = np.flatnonzero([is_missing(value) for value in values])
-    if missing.size:
-        raise InputError(_missing(name, missing))
-    if bytes in types:
-        raise InputError(
-            f"{name} must be whole numbers or strings; got {_first_of_each_type(values)}. Decode bytes first."
-        )
-    if all(issubclass(kind, int | float | np.integer | np.floating) for kind in types) and bool not in types:
-        try:
-            with np.errstate(over="ignore"):
-                numbers = np.array(values, dtype=np.float64)
-            return _from_floats(numbers, name)
-        except OverflowError:
-            raise InputError(f"{name} must fit in 64 bits with a sign; a number does not.") from None
-    raise InputError(
-        f"{name} must be all whole numbers or all strings; got {_first_of_each_type(values)}. "
-        "Convert them to one type first."
-    )
-
-
-def _from_strings(values: list[str], name: str) -> pl.Series:
-    import polars as pl
-
+            return _sound_strings(pl.Series(values, dtype=pl.String), name)
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"{name} holds {shown(error.object)}, which is not valid Unicode. Rename such ids."
+            ) from None
     try:
-        return _sound_strings(pl.Series(values, dtype=pl.String), name)
-    except UnicodeEncodeError as error:
-        raise InputError(f"{name} holds {shown(error.object)}, which is not valid Unicode. Rename such ids.") from None
+        if all(issubclass(kind, int | np.integer) and not issubclass(kind, bool | np.timedelta64) for kind in types):
+            return np.array(values, dtype=np.int64)
+        refuse_missing(name, [is_missing(value) for value in values])
+        numbers = all(issubclass(kind, int | float | np.integer | np.floating) for kind in types)
+        # NumPy counts a duration among the integers.
+        if numbers and not any(issubclass(kind, bool | np.timedelta64) for kind in types):
+            return _from_floats(values, name)
+    except OverflowError:
+        raise InputError(f"{name} must fit in 64 bits with a sign; a number does not.") from None
+    first: dict[type, str] = {}
+    for row, value in enumerate(values):
+        first.setdefault(type(value), f"{shown(value, 40)} of type {type(value).__name__} (row {row})")
+    came = " and ".join(list(first.values())[:3])
+    if bytes in types:
+        raise InputError(f"{name} must be whole numbers or strings; got {came}. Decode bytes first.")
+    raise InputError(f"{name} must be all whole numbers or all strings; got {came}. Convert them to one type first.")
 
 
 def _sound_strings(strings: pl.Series, name: str) -> pl.Series:
@@ -166,20 +176,6 @@ def _sound_strings(strings: pl.Series, name: str) -> pl.Series:
     return strings
 
 
-def _missing(name: str, rows: NDArray[np.intp]) -> str:
-    return (
-        f"{name} has {rows.size} missing value{'s' if rows.size > 1 else ''}, the first in row {rows[0]} "
-        "(counting from 0). Remove or fill these rows."
-    )
-
-
-def _first_of_each_type(values: list[Any]) -> str:
-    first: dict[str, str] = {}
-    for row, value in enumerate(values):
-        first.setdefault(type(value).__name__, f"{shown(value, 40)} of type {type(value).__name__} (row {row})")
-    return " and ".join(list(first.values())[:3])
-
-
 def distinct_ids(columns: Sequence[Column]) -> NDArray[Any]:
     """The sorted distinct ids of the columns, which are all of one kind."""
     import polars as pl
@@ -187,23 +183,16 @@ def distinct_ids(columns: Sequence[Column]) -> NDArray[Any]:
     integers = [column for column in columns if isinstance(column, np.ndarray)]
     if integers:
         low = min(int(column.min()) for column in integers if column.size)
-        high = max(int(column.max()) for column in integers if column.size)
-        span = high - low + 1
-        if span > _table_limit(sum(column.size for column in integers)):
-            return np.sort(pl.concat([pl.Series(column).unique() for column in integers]).unique().to_numpy())
-        from tensorucb.graph._kernels import mark
+        span = max(int(column.max()) for column in integers if column.size) - low + 1
+        if span <= _table_limit(sum(column.size for column in integers)):
+            from tensorucb.graph._kernels import mark
 
-        present = np.zeros(span, dtype=np.bool_)
-        for column in integers:
-            mark(frozen(column), low, present)
-        return np.flatnonzero(present) + np.int64(low)
-    strings = pl.concat([pl.Series(column).unique() for column in columns]).unique().sort()
-    return string_array(strings)
-
-
-def string_array(strings: pl.Series) -> NDArray[np.str_]:
-    """A NumPy array of the strings."""
-    return np.array(strings.to_list(), dtype=np.str_)
+            present = np.zeros(span, dtype=np.bool_)
+            for column in integers:
+                mark(frozen(column), low, present)
+            return np.flatnonzero(present) + np.int64(low)
+    distinct = pl.concat([pl.Series(column).unique() for column in columns]).unique()
+    return np.sort(distinct.to_numpy()) if integers else string_array(distinct.sort())
 
 
 def _table_limit(lookups: int) -> int:
@@ -222,38 +211,37 @@ class IdIndex:
         """``"integers"`` or ``"strings"``."""
         return "strings" if self.ids.dtype.kind == "U" else "integers"
 
-    def rows(self, column: Column) -> NDArray[np.int32]:
+    def rows(self, column: Column) -> I32:
         """The row of each id, -1 where the index does not hold it; the column is of the index's kind."""
         if not isinstance(column, np.ndarray):
+            import polars as pl
+
             codes = column.cast(self._enum, strict=False).to_physical()
-            return codes.cast(_signed()).fill_null(-1).to_numpy().astype(np.int32, copy=False)
+            return codes.cast(pl.Int64).fill_null(-1).to_numpy().astype(np.int32, copy=False)
+        from tensorucb.graph._kernels import look_up_hash, look_up_table
+
         if self._table is not None:
-            from tensorucb.graph._kernels import look_up_table
-
             low, table = self._table
-            rows: NDArray[np.int32] = look_up_table(frozen(column), low, frozen(table))
-            return rows
-        from tensorucb.graph._kernels import look_up_hash
-
-        keys, slots = self._hash
-        rows = look_up_hash(frozen(column), frozen(keys), frozen(slots))
+            rows: I32 = look_up_table(frozen(column), low, frozen(table))
+        else:
+            keys, slots = self._hash
+            rows = look_up_hash(frozen(column), frozen(keys), frozen(slots))
         return rows
 
     @cached_property
-    def _table(self) -> tuple[int, NDArray[np.int32]] | None:
-        from tensorucb.graph._kernels import fill_table
-
+    def _table(self) -> tuple[int, I32] | None:
         low, high = int(self.ids.min()), int(self.ids.max())
         if high - low + 1 > _table_limit(self.lookups):
             return None
         table = np.full(high - low + 1, -1, dtype=np.int32)
-        fill_table(frozen(self.ids), low, table)
+        table[self.ids - low] = np.arange(self.ids.size, dtype=np.int32)
         return low, table
 
     @cached_property
-    def _hash(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    def _hash(self) -> tuple[I64, I32]:
         from tensorucb.graph._kernels import fill_hash
 
+        # At most half full, so that runs of occupied slots stay short.
         size = 1 << int(2 * self.ids.size).bit_length()
         keys, slots = np.zeros(size, dtype=np.int64), np.full(size, -1, dtype=np.int32)
         fill_hash(frozen(self.ids), keys, slots)
@@ -264,9 +252,3 @@ class IdIndex:
         import polars as pl
 
         return pl.Enum(self.ids.tolist())
-
-
-def _signed() -> Any:
-    import polars as pl
-
-    return pl.Int64

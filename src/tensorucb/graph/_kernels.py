@@ -20,13 +20,6 @@ def mark(ids, low, present):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(**KERNEL)
-def fill_table(ids, low, table):  # type: ignore[no-untyped-def]
-    """``table[id - low] = row`` of each id; the table comes filled with -1."""
-    for row in range(ids.size):
-        table[ids[row] - low] = row
-
-
-@numba.njit(**KERNEL)
 def look_up_table(ids, low, table):  # type: ignore[no-untyped-def]
     """Rows of ids by direct addressing, -1 where there is none."""
     rows = np.empty(ids.size, np.int32)

@@ -235,12 +235,7 @@ def learn_samples(
 ) -> tuple[int, int]:  # fmt: skip
     """Learn the samples in order, changing ``posterior`` in place; returns (unconverged samples, sweeps).
 
-    Parameters
-    ----------
-    shape, posterior, prior, stop
-        ``(dims, R)``, ``(w, S, mu, var)``, ``(w0, v0, variance of an intercept)`` and ``(tolerance, most sweeps)``.
-    seen
-        Samples learned before.
+    ``seen`` counts the samples learned before.
     """
     dims, R = shape
     w, S, mu, var = posterior

@@ -11,11 +11,11 @@ from tensorucb.arrays import F64
 from tensorucb.checks import check_path, shown_path
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.files import read_state, write_state
-from tensorucb.learner import _predict, _state, _update
-from tensorucb.learner._predict import Draw
+from tensorucb.learner import _posterior
+from tensorucb.learner._posterior import Features, Groups, PosteriorDraw, UpdateReport
 from tensorucb.learner._settings import TensorSettings
-from tensorucb.learner._state import TensorState, state_from_arrays, state_to_arrays
-from tensorucb.learner._update import UpdateReport
+from tensorucb.learner._state import init as start
+from tensorucb.learner._state import state_from_arrays, state_to_arrays
 from tensorucb.rng import RngLike
 
 _KIND = "tensor_regression"
@@ -37,24 +37,19 @@ class TensorRegression:
     likelihood
         ``"gaussian"`` (the paper), or ``"logistic"`` for outcomes in [0, 1]: the Jaakkola–Jordan bound, refreshed in
         every sweep with ψ² = E[u²].
-    noise_variance
-        σ² of the Gaussian likelihood.
-    prior_variance
-        Prior variance of every coefficient, one number or one per mode.
+    noise_variance, prior_variance
+        σ² of the Gaussian likelihood, and the prior variance of every coefficient (one number, or one per mode).
     forgetting
         λ in (0, 1]. Before each sample but the first, Σ ← λΣ + (1−λ)Σ₀ and w̄ ← w₀ + √λ(w̄ − w₀): the exact
         prediction step of coefficients that drift around their prior. An intercept forgets at its own samples only.
     init
         ``"random"``: prior means drawn from N(0, 0.3²), so that ranks differ and w = 0, where every gradient vanishes,
-        is left behind. ``"ones"``: prior means of ones, the same for all ranks.
-        ``"paper"``: to its letter, the first iterate is ones and Σ = I while the prior mean (and so b) is zero;
-        for D ≥ 2 a first outcome of 0 then leads to w̄ = 0, which nothing leaves.
+        is left behind. ``"ones"``: prior means of ones. ``"paper"``: to its letter, the first iterate is ones while
+        the prior mean is zero; for D ≥ 2 a first outcome of 0 then leads to w̄ = 0, which nothing leaves.
         Or one ``(R, d_l)`` array of prior means per mode.
-    intercepts
+    intercepts, intercept_variance
         Sizes of groups of shrunken intercepts, such as ``(n_nodes, n_nodes)`` for sources and targets; each sample
-        then names its member of every group. They enter the same fixed point.
-    intercept_variance
-        Prior variance of an intercept; its prior mean is zero.
+        then names its member of every group. Their prior means are zero.
     tolerance, max_sweeps
         A sample's sweeps end when no φᵀw̄, intercept or ω moves by more than ``tolerance`` (relative to one plus its
         size); ``last_update.unconverged`` counts the samples which ``max_sweeps`` ended.
@@ -100,17 +95,10 @@ class TensorRegression:
             tolerance=tolerance,
             max_sweeps=max_sweeps,
         )
-        self.state = _state.init(self.settings, init, rng=rng)
+        self.state = start(self.settings, init, rng=rng)
         self.last_update = UpdateReport()
 
-    @classmethod
-    def from_state(cls, settings: TensorSettings, state: TensorState) -> TensorRegression:
-        """A learner that goes on from ``state``."""
-        learner = cls.__new__(cls)
-        learner.settings, learner.state, learner.last_update = settings, state, UpdateReport()
-        return learner
-
-    def update(self, features: Sequence[ArrayLike], y: ArrayLike, groups: Sequence[ArrayLike] | None = None) -> None:
+    def update(self, features: Features, y: ArrayLike, groups: Groups = None) -> None:
         """Learn samples in order, each exactly once; on bad input nothing is learned.
 
         Parameters
@@ -122,23 +110,23 @@ class TensorRegression:
         groups
             With ``intercepts``: one array of ``N`` members per group.
         """
-        self.state, self.last_update = _update.update(self.settings, self.state, features, y, groups)
+        self.state, self.last_update = _posterior.update(self.settings, self.state, features, y, groups)
 
-    def predict(self, features: Sequence[ArrayLike], groups: Sequence[ArrayLike] | None = None) -> tuple[F64, F64]:
+    def predict(self, features: Features, groups: Groups = None) -> tuple[F64, F64]:
         """Predictive mean ū and variance s̄² of each row (Eq. predictive_mean_variance).
 
         The Gaussian variance includes σ². For the logistic likelihood both are those of the latent score u, whose
         sigmoid is the probability; there is no σ² to add.
         """
-        return _predict.predict(self.settings, self.state, features, groups)
+        return _posterior.predict(self.settings, self.state, features, groups)
 
-    def bonus(self, features: Sequence[ArrayLike], groups: Sequence[ArrayLike] | None = None) -> F64:
+    def bonus(self, features: Features, groups: Groups = None) -> F64:
         """The confidence bonus of Eq. CB_ij without its factor c."""
-        return _predict.bonus(self.settings, self.state, features, groups)
+        return _posterior.bonus(self.settings, self.state, features, groups)
 
-    def sample(self, rng: RngLike = None) -> Draw:
+    def sample(self, rng: RngLike = None) -> PosteriorDraw:
         """One W drawn from the posterior (Thompson sampling), with its own ``score(features)``."""
-        return _predict.sample(self.settings, self.state, rng)
+        return _posterior.sample(self.settings, self.state, rng)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write settings and state to a file of arrays and JSON."""
@@ -158,4 +146,7 @@ class TensorRegression:
             settings = TensorSettings.from_json(values)
         except (InputError, KeyError, TypeError) as error:
             raise FileFormatError(f"{shown_path(path)} holds no valid learner settings: {error}") from error
-        return cls.from_state(settings, state_from_arrays(settings, arrays))
+        learner = cls.__new__(cls)
+        learner.settings, learner.last_update = settings, UpdateReport()
+        learner.state = state_from_arrays(settings, arrays)
+        return learner

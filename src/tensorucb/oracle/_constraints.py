@@ -16,7 +16,7 @@ objective is still monotone and submodular, and what they cover counts in full.
 
 For budget and k together let ``w_i = c_i/B + 1/k``. An admissible set has ``w <= 2``, and a set with ``w <= 1``
 is admissible. So when greedy by gain per ``w`` meets its first node that does not fit, greedy plus this node
-has ``w > 1``, hence at least ``1 - exp(-1/2)`` of the best; the better of greedy and of the best single node
+has ``w > 1``, so at least ``1 - exp(-1/2)`` of the best; the better of greedy and of the best single node
 has half of that. Without ``k``, ``w_i = c_i/B``, an admissible set has ``w <= 1``, and the same steps give ``(1
 - 1/e)/2``.
 
@@ -46,13 +46,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.arrays import I64
+from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_count, check_number, shown
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_values
 from tensorucb.graph._ids import id_column, string_array
-from tensorucb.oracle._bounds import log_binomial
+from tensorucb.oracle._kernels import log_binomial
 
 QUOTAS = (0.5, "1/2")
 QUOTAS_AND_BUDGET = (0.2, "1/5")
@@ -70,46 +70,44 @@ class SeedProblem:
     picks: int
     factor: float
     rule: str
-    values: NDArray[np.float64] | None = None
-    groups: NDArray[np.int64] | None = None  # (levels, n), the narrowest level first: numbers of places in ``room``
-    room: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    costs: NDArray[np.float64] | None = None
-    weights: NDArray[np.float64] = field(default_factory=lambda: np.empty(0, dtype=np.float64))
+    values: F64 | None = None
+    groups: I64 | None = None  # (levels, n), the narrowest level first: numbers of places in ``room``
+    room: I64 = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    costs: F64 | None = None
+    weights: F64 = field(default_factory=lambda: np.empty(0, dtype=np.float64))
     budget: float = math.inf
     # Where nodes stand for pairs: what direct gains count for each node, and the least that choosing a node is worth.
-    worth: NDArray[np.float64] | None = None
-    own: NDArray[np.float64] | None = None
+    worth: F64 | None = None
+    own: F64 | None = None
 
     def best_sum(self, nodes: I64, marginals: NDArray[Any]) -> float:
         """The most that the marginals of an admissible set of ``nodes`` can add up to, or a bound on it."""
-        if self.costs is None:
-            return self._heaviest(nodes, marginals)
-        money, price = _knapsack(marginals, self.costs[nodes], self.budget)
-        bound = min(money, self._heaviest(nodes, marginals))
-        return bound if self.groups is None else min(bound, self._relaxed(nodes, marginals, price))
-
-    def _heaviest(self, nodes: I64, marginals: NDArray[Any]) -> float:
-        """The largest sum of marginals within the quotas and the number of picks."""
         if self.groups is None:
-            return _largest(marginals, self.picks)
-        order = np.argsort(-marginals, kind="stable")
-        return float(marginals[self.first_in_room(nodes, order)[: self.picks]].sum())
+            least = max(0, marginals.size - self.picks)
+            largest = np.partition(marginals, least)[least:] if 0 < least < marginals.size else marginals[least:]
+            bound = float(largest.sum())
+        else:
+            order = np.argsort(-marginals, kind="stable")
+            bound = float(marginals[self._first_in_room(nodes, order)[: self.picks]].sum())
+        if self.costs is None:
+            return bound
+        money, price = _knapsack(marginals, self.costs[nodes], self.budget)
+        bound = min(money, bound)
+        return bound if self.groups is None else min(bound, self._relaxed(nodes, marginals, self.costs[nodes], price))
 
-    def _relaxed(self, nodes: I64, marginals: NDArray[Any], highest: float) -> float:
+    def _relaxed(self, nodes: I64, marginals: NDArray[Any], costs: F64, highest: float) -> float:
         """Quotas and budget together: the least bound over several prices of money, from 0 to ``highest``.
 
         Let a unit of cost have the price λ >= 0. An admissible set spends at most B, so its marginals add up to no
         more than λB and what they are above λ times their cost; for the latter only the quotas count.
         """
-        assert self.costs is not None
-        costs = self.costs[nodes]
         lowest, bound = 0.0, math.inf
         for _ in range(_PRICES):
             price = 0.5 * (lowest + highest)
             above = marginals - price * costs
             order = np.flatnonzero(above > 0.0)
             order = order[np.argsort(-above[order], kind="stable")]
-            best = self.first_in_room(nodes, order)[: self.picks]
+            best = self._first_in_room(nodes, order)[: self.picks]
             bound = min(bound, price * self.budget + float(above[best].sum()))
             if costs[best].sum() > self.budget:
                 lowest = price
@@ -117,24 +115,34 @@ class SeedProblem:
                 highest = price
         return bound
 
-    def first_in_room(self, nodes: I64, order: I64) -> I64:
+    def _first_in_room(self, nodes: I64, order: I64) -> I64:
         """What greedy takes of ``order`` (positions in ``nodes``, the heaviest first) within the quotas.
 
         Level by level is exact for nested levels. Say that an admissible set holds an element which the narrowest level
         drops. That element's group has as many heavier ones as it has room for, so one of them is not in the set. Put
-        it in instead: its groups are the same on every level, so the set stays admissible and gets no lighter. Hence
+        it in instead: its groups are the same on every level, so the set stays admissible and gets no lighter. So
         some heaviest set consists of kept elements, for which this level is no limit any more.
         """
         assert self.groups is not None
         for level in self.groups:
-            order = _first_in_room(order, level[nodes[order]], self.room)
+            groups = level[nodes[order]]
+            by_group = np.argsort(groups, kind="stable")
+            sizes = np.bincount(groups, minlength=self.room.size)
+            place = np.empty(order.size, dtype=np.int64)  # of each within its group
+            place[by_group] = np.arange(order.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            order = order[place < self.room[groups]]
         return order
+
+    def groups_of(self, nodes: I64) -> I64:
+        """The groups of each of ``nodes`` on every level; no level where there are no quotas."""
+        if self.groups is None:
+            return np.empty((0, nodes.size), dtype=np.int64)
+        return np.ascontiguousarray(self.groups[:, nodes])
 
     def thresholds(self, nodes: I64, marginals: NDArray[Any]) -> list[float]:
         """Least densities to start from: 0, and a grid from the least that the factor asks for to the largest one."""
-        assert self.groups is not None
         assert self.costs is not None
-        fits = (self.room[self.groups[:, nodes]] > 0).all(axis=0)
+        fits = (self.room[self.groups_of(nodes)] > 0).all(axis=0)
         worth, costs = marginals[fits], self.costs[nodes[fits]]
         single = float(worth.max(initial=0))
         if single <= 0.0 or self.budget <= 0.0:
@@ -147,26 +155,20 @@ class SeedProblem:
         steps = int(math.log(max(1.0, largest / least)) / math.log(_DENSITY_STEP))
         return [0.0] + [least * _DENSITY_STEP**i for i in range(steps + 1)]
 
-    def direct_worth(self) -> NDArray[np.float64]:
+    def direct_worth(self) -> F64:
         """What direct gains count for each node, as an array of its own."""
         worth = self.values if self.worth is None else self.worth
         return np.ones(self.n) if worth is None else worth.copy()
 
-    def taken(self, rows: I64) -> NDArray[np.int64]:
-        """How many places of ``room`` the ``rows`` take."""
-        assert self.groups is not None
-        return np.bincount(self.groups[:, rows].ravel(), minlength=self.room.size)
-
     def after(self, rows: I64) -> SeedProblem:
         """What is left to choose once ``rows`` (forced ones included) are taken."""
-        allowed = self.allowed.copy()
+        allowed, room, budget = self.allowed.copy(), self.room, self.budget
         allowed[rows] = 0
-        room = self.room
+        new = np.setdiff1d(rows, self.forced)
         if self.groups is not None:
-            room = room - self.taken(np.setdiff1d(rows, self.forced))
-        budget = self.budget
+            room = room - np.bincount(self.groups[:, new].ravel(), minlength=room.size)
         if self.costs is not None:
-            budget -= float(self.costs[np.setdiff1d(rows, self.forced)].sum())
+            budget -= float(self.costs[new].sum())
             allowed[self.costs > budget] = 0
         picks = self.forced.size + self.picks - rows.size
         return replace(self, allowed=allowed, forced=rows, picks=picks, room=room, budget=budget)
@@ -183,23 +185,7 @@ class SeedProblem:
         return max(terms) + math.log(len(terms))
 
 
-def _largest(marginals: NDArray[Any], k: int) -> float:
-    if k <= 0:
-        return 0.0
-    top = marginals if marginals.size <= k else np.partition(marginals, marginals.size - k)[marginals.size - k :]
-    return float(top.sum())
-
-
-def _first_in_room(items: I64, groups: NDArray[np.int64], room: NDArray[np.int64]) -> I64:
-    """The first items of each group, as many as the group has room for, in the order given."""
-    by_group = np.argsort(groups, kind="stable")
-    sizes = np.bincount(groups, minlength=room.size)
-    place = np.empty(items.size, dtype=np.int64)
-    place[by_group] = np.arange(items.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return items[place < room[groups]]
-
-
-def _knapsack(marginals: NDArray[Any], costs: NDArray[np.float64], budget: float) -> tuple[float, float]:
+def _knapsack(marginals: NDArray[Any], costs: F64, budget: float) -> tuple[float, float]:
     """The fractional knapsack, and the value for money of its last item; 0 where all items fit."""
     fits = (costs <= budget) & (marginals > 0)
     worth, price = marginals[fits].astype(np.float64), costs[fits]
@@ -214,10 +200,6 @@ def _knapsack(marginals: NDArray[Any], costs: NDArray[np.float64], budget: float
     left = budget - (float(spent[whole - 1]) if whole else 0.0)
     total += float(worth[whole]) * left / float(price[whole])
     return total, float(worth[whole]) / float(price[whole])
-
-
-def _seed_number(k: object, optional: bool) -> int | None:
-    return None if k is None and optional else check_count("k", k)
 
 
 def _allowed(graph: Graph, candidates: I64 | None, exclude: I64 | None, forced: I64) -> NDArray[np.uint8]:
@@ -250,13 +232,21 @@ def make_problem(
     groups: ArrayLike | None = None,
     quotas: Mapping[Any, int] | int | None = None,
 ) -> SeedProblem:
-    """A checked problem from rows and per-node arrays; an error where nothing is admissible."""
+    """A checked problem from rows and per-node arrays; an error where nothing is admissible.
+
+    Examples
+    --------
+    >>> graph = Graph.from_edges([0, 0, 1], [1, 2, 2])
+    >>> problem = make_problem(graph, 2, exclude=np.array([2]), must_include=np.array([1]))
+    >>> problem.allowed.tolist(), problem.forced.tolist(), problem.picks, problem.rule
+    ([1, 0, 0], [1], 1, '1 - 1/e')
+    """
     if (costs is None) != (budget is None):
         raise InputError("costs and budget go together; give both or neither.")
     if (groups is None) != (quotas is None):
         raise InputError("groups and quotas go together; give both or neither.")
     forced = np.empty(0, dtype=np.int64) if must_include is None else must_include
-    number = _seed_number(k, optional=costs is not None)
+    number = None if k is None and costs is not None else check_count("k", k)
     allowed = _allowed(graph, candidates, exclude, forced)
     available = int(allowed.sum())
     if number is not None and forced.size > number:
@@ -272,47 +262,47 @@ def make_problem(
         raise InputError("values are all zero, so every choice is worth the same; give some node a positive value.")
     problem = SeedProblem(graph.n_nodes, allowed, forced, picks, 1.0 - 1.0 / math.e, "1 - 1/e", worth)
     if groups is not None and quotas is not None:
-        problem = _grouped(graph, problem, _labels(groups), quotas, full=costs is None)
+        problem = _grouped(graph, problem, groups, quotas, full=costs is None)
     if costs is not None and budget is not None:
         problem = _priced(graph, problem, number, check_values(graph, costs, "costs"), budget)
     return problem
 
 
-def _priced(
-    graph: Graph, problem: SeedProblem, number: int | None, costs: NDArray[np.float64], budget: float
-) -> SeedProblem:
+def _priced(graph: Graph, problem: SeedProblem, number: int | None, costs: F64, budget: float) -> SeedProblem:
+    """The problem with a budget, of which the forced seeds are paid."""
     budget = check_number("budget", budget, strict=True)
     allowed, forced = problem.allowed, problem.forced
     free = np.flatnonzero((costs <= 0.0) & (allowed > 0))
     if free.size:
         raise InputError(f"costs of candidates must be positive; node {graph.ids[free[0]]} has {costs[free[0]]}.")
-    left = float(budget) - float(costs[forced].sum())
+    spent = float(costs[forced].sum())
+    left = budget - spent
     if left < 0.0:
-        raise InputError(
-            f"must_include costs {float(costs[forced].sum()):g}, more than the budget of {budget:g}; "
-            "raise it or name fewer."
-        )
+        raise InputError(f"must_include costs {spent:g}, more than the budget of {budget:g}; raise it or name fewer.")
     allowed = (allowed.astype(bool) & (costs <= left)).astype(np.uint8)
     if forced.size == 0 and not allowed.any():
         raise InputError(f"no candidate costs at most the budget of {budget:g}; raise it.")
     picks = min(problem.picks, int(allowed.sum()))
     scale = left if left > 0.0 else 1.0
     weights = costs / scale + (0.0 if number is None else 1.0 / max(1, number - forced.size))
-    factor, rule = (
-        (0.5 - 0.5 / math.e, "(1 - 1/e)/2") if number is None else (0.5 - 0.5 / math.sqrt(math.e), "(1 - 1/√e)/2")
-    )
     if problem.groups is not None:
         factor, rule = QUOTAS_AND_BUDGET
+    elif number is None:
+        factor, rule = 0.5 - 0.5 / math.e, "(1 - 1/e)/2"
+    else:
+        factor, rule = 0.5 - 0.5 / math.sqrt(math.e), "(1 - 1/√e)/2"
     return replace(
         problem, allowed=allowed, picks=picks, factor=factor, rule=rule, costs=costs, weights=weights, budget=left
     )
 
 
 def _grouped(
-    graph: Graph, problem: SeedProblem, labels: NDArray[Any], quotas: Mapping[Any, int] | int, full: bool
+    graph: Graph, problem: SeedProblem, groups: ArrayLike, quotas: Mapping[Any, int] | int, full: bool
 ) -> SeedProblem:
-    """``full`` if fewer seeds than wanted are an error."""
+    """The problem with quotas; ``full`` if fewer seeds than wanted are an error."""
     allowed, forced, picks = problem.allowed, problem.forced, problem.picks
+    column = id_column(groups, "groups")
+    labels = column if isinstance(column, np.ndarray) else string_array(column)
     if labels.shape != (graph.n_nodes,):
         raise ShapeError(
             f"groups must hold one label for each of the {graph.n_nodes} nodes (in the order of graph.ids); "
@@ -337,12 +327,7 @@ def _grouped(
     return replace(problem, picks=min(picks, most), factor=factor, rule=rule, groups=codes[None, :], room=room)
 
 
-def _labels(groups: ArrayLike) -> NDArray[Any]:
-    column = id_column(groups, "groups")
-    return column if isinstance(column, np.ndarray) else string_array(column)
-
-
-def _quota_numbers(names: NDArray[Any], quotas: Mapping[Any, int] | int, k: int) -> NDArray[np.int64]:
+def _quota_numbers(names: NDArray[Any], quotas: Mapping[Any, int] | int, k: int) -> I64:
     """The quota of each group: a group that ``quotas`` does not name may fill all ``k`` places."""
     if not isinstance(quotas, Mapping):
         quotas = dict.fromkeys(names.tolist(), quotas)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.graph import Graph
 from tensorucb.oracle._constraints import SeedProblem
 from tensorucb.oracle._result import Selection
@@ -21,35 +22,33 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
-class _Task:
-    """What a greedy run needs: the graph, its probabilities and the problem."""
+class DirectTask:
+    """What a greedy run needs; ``worth`` is a node's value times the probability that no seed has activated it."""
 
     graph: Graph
-    p: NDArray[np.float64]
+    p: F64
     problem: SeedProblem
 
-    def worth(self) -> NDArray[np.float64]:
-        """Each node's value times the probability that no seed has activated it, to be updated."""
-        return self.problem.direct_worth()
-
-    def gains(self, rows: NDArray[np.int64], worth: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gains(self, rows: I64, worth: F64) -> F64:
+        """What each of these nodes adds."""
         out = np.empty(rows.size, dtype=np.float64)
         direct_gains(self.graph.out_offsets, self.graph.targets, self.p, worth, rows, out)
         return out
 
-    def take(self, row: int, worth: NDArray[np.float64]) -> None:
+    def take(self, row: int, worth: F64) -> None:
+        """Seed a node."""
         direct_take(row, self.graph.out_offsets, self.graph.targets, self.p, worth)
 
 
-def complete(graph: Graph, p: NDArray[np.float64], problem: SeedProblem, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def complete(graph: Graph, p: F64, problem: SeedProblem, rows: I64) -> I64:
     """``rows`` (forced ones included) completed to the full number of seeds by those of the largest direct gain.
 
     For seeds that add nothing measurable to a cascade. Under a budget nothing is added: it would only cost.
     """
     if rows.size >= problem.forced.size + problem.picks or problem.costs is not None:
         return rows
-    task = _Task(graph, p, problem.after(rows))
-    worth = task.worth()
+    task = DirectTask(graph, p, problem.after(rows))
+    worth = task.problem.direct_worth()
     for row in rows.tolist():
         task.take(row, worth)
     free = np.flatnonzero(task.problem.allowed)
@@ -57,15 +56,13 @@ def complete(graph: Graph, p: NDArray[np.float64], problem: SeedProblem, rows: N
     return np.concatenate([rows, np.array(chosen, dtype=np.int64)])
 
 
-def best_alternatives(
-    graph: Graph, p: NDArray[np.float64], problem: SeedProblem, choices: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def best_alternatives(graph: Graph, p: F64, problem: SeedProblem, choices: I64) -> I64:
     """One node of each row of ``choices``, row by row: that of the largest direct gain, of equal ones the cheaper.
 
     Under a budget each choice leaves enough for the cheapest node of every row that follows.
     """
-    task = _Task(graph, p, problem)
-    worth = task.worth()
+    task = DirectTask(graph, p, problem)
+    worth = problem.direct_worth()
     costs = np.zeros(choices.shape) if problem.costs is None else problem.costs[choices]
     left = problem.budget - float(costs.min(axis=1, initial=np.inf).sum())
     chosen = np.empty(choices.shape[0], dtype=np.int64)
@@ -79,29 +76,35 @@ def best_alternatives(
     return chosen
 
 
-def direct(graph: Graph, p: NDArray[np.float64], problem: SeedProblem) -> Selection:
+def direct(graph: Graph, p: F64, problem: SeedProblem) -> Selection:
     """Choose seeds for the direct objective; of equal ones that with the larger out-degree, then the lower row."""
     if count_invalid(p, 0, graph.n_edges):
         raise bad_probability(graph, p)
-    task = _Task(graph, p, problem)
-    worth = task.worth()
+    return direct_choice(DirectTask(graph, p, problem))
+
+
+def direct_choice(task: DirectTask) -> Selection:
+    """The same, wherever the task's edges are."""
+    graph, problem = task.graph, task.problem
+    worth = problem.direct_worth()
     forced_gains = []
     for row in problem.forced.tolist():
         forced_gains.append(float(task.gains(np.array([row], dtype=np.int64), worth)[0]))
         task.take(row, worth)
-    rows = np.flatnonzero(task.problem.allowed)
+    rows = np.flatnonzero(problem.allowed)
     first = task.gains(rows, worth)
     if problem.costs is not None and problem.groups is not None:
-        grid = problem.thresholds(rows, first)
-        runs = [_dense(task, rows, first, worth.copy(), density) for density in grid]
+        runs = [_dense(task, rows, first, worth.copy(), density) for density in problem.thresholds(rows, first)]
     else:
-        runs = [_greedy(task, rows, first, worth.copy(), start) for start in _starts(problem, rows, first)]
+        # From nothing, and under a budget also from the best single node.
+        starts = [-1, int(np.argmax(first))] if problem.costs is not None and rows.size else [-1]
+        runs = [_greedy(task, rows, first, worth.copy(), start) for start in starts]
     chosen, gains, left = max(runs, key=lambda run: sum(run[1]))
     base = sum(forced_gains)
     spread = base + sum(gains)
     after = task.gains(rows, left)
-    upper = min(base + problem.best_sum(rows, first), spread + problem.best_sum(rows, after))
-    upper = max(upper, spread)
+    upper = max(spread, min(base + problem.best_sum(rows, first), spread + problem.best_sum(rows, after)))
+    ratio = spread / upper if upper > 0.0 else 1.0
     final = np.concatenate([problem.forced, np.array(chosen, dtype=np.int64)])
     return Selection(
         graph.ids[final],
@@ -109,41 +112,28 @@ def direct(graph: Graph, p: NDArray[np.float64], problem: SeedProblem) -> Select
         spread,
         spread,
         upper,
-        spread / upper if upper > 0.0 else 1.0,
+        ratio,
         0,
         "direct",
         np.array(forced_gains + gains, dtype=np.float64),
-        f"exact greedy: at least {problem.rule} of the best admissible choice; "
-        f"here at least {spread / upper if upper > 0.0 else 1.0:.3f} of it.",
+        f"exact greedy: at least {problem.rule} of the best admissible choice; here at least {ratio:.3f} of it.",
     )
 
 
-def _starts(problem: SeedProblem, rows: NDArray[np.int64], first: NDArray[np.float64]) -> list[int]:
-    """Where greedy starts: from nothing, and under a budget also from the best single node."""
-    return [-1, int(np.argmax(first))] if problem.costs is not None and rows.size else [-1]
-
-
-def _first(score: NDArray[np.float64], preference: NDArray[np.int64] | NDArray[np.float64]) -> int:
+def _first(score: F64, preference: I64 | F64) -> int:
     """The largest score; of those equal up to the rounding of sums the most preferred, then the lowest row."""
     equal = np.flatnonzero(score >= score.max() - _ROUNDING * abs(score.max()))
     return int(equal[np.argmax(preference[equal])])
 
 
-def _greedy(
-    task: _Task,
-    rows: NDArray[np.int64],
-    first: NDArray[np.float64],
-    worth: NDArray[np.float64],
-    start: int = -1,
-) -> tuple[list[int], list[float], NDArray[np.float64]]:
+def _greedy(task: DirectTask, rows: I64, first: F64, worth: F64, start: int) -> tuple[list[int], list[float], F64]:
     """Lazy greedy: a stale gain is an upper bound, so only the node on top is computed again."""
     problem = task.problem
     stale = first.copy()
     fresh = np.zeros(rows.size, dtype=np.int64)
     degree = task.graph.out_degree[rows]
     weight = problem.weights[rows] if problem.costs is not None else None
-    groups = np.empty((0, rows.size), dtype=np.int64) if problem.groups is None else problem.groups[:, rows]
-    room, budget = problem.room.copy(), problem.budget
+    groups, room, budget = problem.groups_of(rows), problem.room.copy(), problem.budget
     open_: NDArray[np.bool_] = np.all(room[groups] > 0, axis=0)
     chosen: list[int] = []
     gains: list[float] = []
@@ -168,16 +158,12 @@ def _greedy(
     return chosen, gains, worth
 
 
-def _dense(
-    task: _Task, rows: NDArray[np.int64], first: NDArray[np.float64], worth: NDArray[np.float64], density: float
-) -> tuple[list[int], list[float], NDArray[np.float64]]:
+def _dense(task: DirectTask, rows: I64, first: F64, worth: F64, density: float) -> tuple[list[int], list[float], F64]:
     """The same under a budget with quotas: by gain among what gains at least ``density`` for its cost."""
     problem, graph = task.problem, task.graph
     assert problem.costs is not None
-    assert problem.groups is not None
     chosen, gains = direct_dense(
-        rows, first.copy(), problem.costs[rows], problem.budget, problem.picks,
-        np.ascontiguousarray(problem.groups[:, rows]), problem.room.copy(), density,
-        (graph.out_offsets, graph.targets, task.p), worth,
+        rows, first.copy(), problem.costs[rows], problem.budget, problem.picks, problem.groups_of(rows),
+        problem.room.copy(), density, (graph.out_offsets, graph.targets, task.p), worth,
     )  # fmt: skip
     return rows[chosen].tolist(), gains.tolist(), worth

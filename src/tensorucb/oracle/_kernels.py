@@ -1,9 +1,16 @@
-"""Confidence bounds of a share of RR sets (see `_bounds`), and the edges of pairs (see `_virtual`).
+"""Confidence bounds of a coverage, sample sizes, and the edges of pairs (see `_pairs`).
+
+RR sets are independent, so the sets that a *fixed* node set covers are binomial and the Chernoff bound in its
+Kullback-Leibler form holds: with probability at least ``1 - exp(-a)`` the true share is not below
+``share_lower(hits, sets, a)``, and the same holds above. Where shares are small this equals the martingale bounds of
+OPIM-C (Tang, Tang, Xiao, Yuan, SIGMOD 2018); where RR sets cover much of the graph it is far tighter.
 
 Glossary
     x, q        an observed share, and a candidate for the true one
     hits, sets  how many of so many RR sets are covered;  a the log of one over the probability of a miss
-    s, t, p     sources, targets and probabilities of edges
+    network     ``(out_offsets, targets, p)``: the graph, and one row of edge probabilities per strategy
+    edges       ``(s, t, p)``: sources, targets and probabilities that are written
+    own         the node of user 0 that counts a user as active; that of user u is ``own + u``
 """
 
 from __future__ import annotations
@@ -26,52 +33,55 @@ def divergence(x, q):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(**KERNEL)
-def _lower(hits, sets, a):  # type: ignore[no-untyped-def]
-    if sets <= 0.0 or hits <= 0.0:
-        return 0.0
-    x = min(1.0, hits / sets)
-    low, high = 0.0, x
+def _limit(x, sets, a, end):  # type: ignore[no-untyped-def]
+    """How far from ``x`` towards ``end`` (0 or 1) the true share may be: where ``sets * divergence`` reaches ``a``."""
+    near, far = x, end
     for _ in range(_STEPS):
-        middle = 0.5 * (low + high)
-        if middle <= 0.0 or sets * divergence(x, middle) > a:
-            low = middle
+        middle = 0.5 * (near + far)
+        if middle == end or sets * divergence(x, middle) > a:
+            far = middle
         else:
-            high = middle
-    return low
-
-
-@numba.njit(**KERNEL)
-def _upper(hits, sets, a):  # type: ignore[no-untyped-def]
-    if sets <= 0.0 or hits >= sets:
-        return 1.0
-    x = max(0.0, hits / sets)
-    low, high = x, 1.0
-    for _ in range(_STEPS):
-        middle = 0.5 * (low + high)
-        if middle >= 1.0 or sets * divergence(x, middle) > a:
-            high = middle
-        else:
-            low = middle
-    return high
+            near = middle
+    return far
 
 
 def share_lower(hits: float, sets: int, a: float) -> float:
     """The least share that ``hits`` of ``sets`` allow at confidence ``1 - exp(-a)``."""
-    return float(_lower(float(hits), float(sets), float(a)))  # one type, one compiled kernel
+    if sets <= 0 or hits <= 0.0:
+        return 0.0
+    return float(_limit(min(1.0, hits / sets), float(sets), float(a), 0.0))
 
 
 def share_upper(hits: float, sets: int, a: float) -> float:
     """The largest share that ``hits`` of ``sets`` allow at confidence ``1 - exp(-a)``."""
-    return float(_upper(float(hits), float(sets), float(a)))
+    if sets <= 0 or hits >= sets:
+        return 1.0
+    return float(_limit(max(0.0, hits / sets), float(sets), float(a), 1.0))
+
+
+def sets_for_lower(share: float, wanted: float, a: float) -> float:
+    """How many sets bring the lower bound to ``wanted`` if a share ``share`` of them is covered."""
+    if share <= wanted:
+        return math.inf
+    return a / max(1e-300, divergence(min(share, 1.0), wanted)) if wanted > 0.0 else 1.0
+
+
+def log_binomial(n: int, k: int) -> float:
+    """Logarithm of the number of ``k``-subsets of ``n``."""
+    if k <= 0 or k >= n:
+        return 0.0
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
 @numba.njit(**KERNEL)
-def source_edges(users, out_offsets, targets, p, own, certain, first, at, s_out, t_out, p_out):  # type: ignore[no-untyped-def]
+def source_edges(users, network, own, certain, first, at, edges):  # type: ignore[no-untyped-def]
     """Edges of one source per user and row of ``p``: one to ``own + user``, and to all targets of the user.
 
     The source of ``users[u]`` and row ``r`` is node ``first + u * rows + r``; ``certain`` is the probability of the
-    first edge. Edges are written from position ``at`` on; returns the position after the last.
+    first edge. They are written to ``edges`` from position ``at`` on; returns the position after the last.
     """
+    out_offsets, targets, p = network
+    s_out, t_out, p_out = edges
     for u in range(users.size):
         start, stop = out_offsets[users[u]], out_offsets[users[u] + 1]
         for r in range(p.shape[0]):

@@ -13,7 +13,7 @@ drawn. It need not be stored: each of its walks stops at the first seed it meets
 
 **Sentinels.** Let B be a set of nodes chosen without looking at the two collections and kept in the answer, and
 let walks of the first collection stop at B (HIST, Guo et al., SIGMOD 2020). Whether a set meets B does not
-change by stopping there, and sets that do not meet B are complete. Hence the coverage ``L(S)`` of any ``S ⊇ B``
+change by stopping there, and sets that do not meet B are complete. So the coverage ``L(S)`` of any ``S ⊇ B``
 is known exactly, and so is the marginal of any node given such an S. For the best admissible set S° and any
 prefix ``S ⊇ B`` of the greedy order
 
@@ -21,7 +21,7 @@ prefix ``S ⊇ B`` of the greedy order
     marginals add up to),
 
 where L is monotone and submodular and S° is *not* required to hold B. S° and B do not depend on the samples, so
-``L(S°)`` is binomial and the bound of `_bounds` applies. The lower bound rests on the second collection only,
+``L(S°)`` is binomial and the bound of `_kernels` applies. The lower bound rests on the second collection only,
 which is independent of the seeds. So the certificate is valid for any B; what a bad B costs is that the ratio
 may not be reached, and then the run is repeated without B.
 
@@ -45,16 +45,15 @@ two followers who came out on top by chance, while picks whose small gains add u
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.oracle._bounds import sets_for_lower
+from tensorucb.arrays import F64, I64
 from tensorucb.oracle._constraints import SeedProblem
 from tensorucb.oracle._direct import complete
-from tensorucb.oracle._kernels import share_lower, share_upper
-from tensorucb.oracle._pilot import choose_sentinels
+from tensorucb.oracle._kernels import sets_for_lower, share_lower, share_upper
 from tensorucb.oracle.greedy import Cover, greedy_cover
 from tensorucb.oracle.rr import Collection, Sampler
 
@@ -63,6 +62,17 @@ _STEPS = 4  # of the grid, for each doubling
 _OVERFIT = 0.35  # of greedy's noise is found to be missing on fresh sets; 0.05 to 0.6 on the networks measured
 _LARGER = (1.0, 1.5, 2.25, 4.0)  # sizes of the second collection, for one whose first size was not enough
 _LEAST_HITS = 200.0  # so that the reported spread has a standard error of at most some 7 %
+
+# Sentinels are found on the walks of a first look, and of a second one that already stops at what the first found.
+_LOOKS = (128, 512)
+_HORIZON = 1000
+# Mean nodes per walk: below the first number sentinels do not pay. Between the two they must be certain (newly cover
+# so many walks of each look); beyond, any frequent node will do, as seed sets differ little where walks cover much.
+_LONG, _HUGE = 16.0, 64.0
+# Among many picks a poor sentinel costs less and a missing one more.
+_CERTAIN, _FREQUENT, _FREQUENT_AMONG_MANY = (8, 12), (5, 5), (4, 3)
+_MANY = 32
+_LOOK_LIMIT = 2**26
 
 
 @dataclass(frozen=True)
@@ -79,8 +89,8 @@ class Settings:
 class Outcome:
     """Chosen rows in order, what each gained, and the certificate as shares of the total value."""
 
-    rows: NDArray[np.int64]
-    gains: NDArray[np.float64]
+    rows: I64
+    gains: F64
     share: float
     lower: float
     upper: float
@@ -100,7 +110,7 @@ def _grid(problem: SeedProblem, settings: Settings, total: float) -> list[int]:
 
 def opim(sampler: Sampler, problem: SeedProblem, settings: Settings, keys: NDArray[np.uint64]) -> Outcome:
     """Choose seeds by OPIM-C."""
-    sentinels = choose_sentinels(sampler, problem, keys[:2])
+    sentinels = _choose_sentinels(sampler, problem, keys[:2])
     outcome = _run(sampler, problem, settings, keys[2:4], sentinels, 2 if sentinels.size else 1)
     if sentinels.size and not outcome.stopped and outcome.lower < (problem.factor - settings.epsilon) * outcome.upper:
         plain = _run(sampler, problem, settings, keys[4:6], sentinels[:0], 2)
@@ -109,12 +119,38 @@ def opim(sampler: Sampler, problem: SeedProblem, settings: Settings, keys: NDArr
     return outcome
 
 
+def _choose_sentinels(sampler: Sampler, problem: SeedProblem, keys: NDArray[np.uint64]) -> I64:
+    """Up to half of the picks, by greedy on a few hundred walks; none where walks are short.
+
+    The walks have samples of their own and expand at most ``_HORIZON`` nodes, so the look ahead stays cheap on a graph
+    where a walk covers everything. Nothing about validity hangs on their quality.
+    """
+    sentinels = np.empty(0, dtype=np.int64)
+    if problem.picks < 2 or (problem.costs is not None and problem.groups is None):
+        return sentinels
+    least = _CERTAIN
+    for i, (walks, key) in enumerate(zip(_LOOKS, keys, strict=True)):
+        sampler.mark(np.concatenate([problem.forced, sentinels]))
+        look = sampler.collect(key, _LOOK_LIMIT)
+        look.extend(walks, horizon=_HORIZON)
+        if i == 0 and look.work < _LONG * walks:
+            break
+        if i == 0 and look.work >= _HUGE * walks:
+            least = _FREQUENT if problem.picks < _MANY else _FREQUENT_AMONG_MANY
+        # So few walks do not tell the strategies of a user apart; their direct gains do.
+        cover = greedy_cover(look, problem, sentinels, noisy=problem.worth is not None)
+        worth = int((cover.gains >= least[i]).sum())
+        seeds = problem.picks if problem.costs is None else sentinels.size + cover.rows.size
+        sentinels = np.concatenate([sentinels, cover.rows[: min(worth, seeds // 2 - sentinels.size)]])
+    return sentinels
+
+
 def _run(
     sampler: Sampler,
     problem: SeedProblem,
     settings: Settings,
     keys: NDArray[np.uint64],
-    sentinels: NDArray[np.int64],
+    sentinels: I64,
     runs: int,
 ) -> Outcome:
     """One run of the ``runs`` that share delta."""
@@ -123,7 +159,7 @@ def _run(
     target = max(0.0, problem.factor - settings.epsilon)
     marked = np.concatenate([problem.forced, sentinels])
     sampler.mark(marked)
-    collection = Collection(sampler, keys[0], settings.limit)
+    collection = sampler.collect(keys[0], settings.limit)
     at, look, looks, validated = 0, 3 * _STEPS, 0, 0
     best: Outcome | None = None
     while True:
@@ -154,8 +190,7 @@ def _run(
             gains = sampled_gains(collection, cover, marked.size, rows.size)
             best = Outcome(rows, gains, hits / size, lower, upper, 0, collection.full)
         if last or lower >= target * upper:
-            total = collection.sets + validated
-            return Outcome(best.rows, best.gains, best.share, best.lower, best.upper, total, collection.full)
+            return replace(best, rr_sets=collection.sets + validated, stopped=collection.full)
         sampler.mark(marked)
         look = at + 2
 
@@ -178,7 +213,7 @@ def _validate(
     return hits, size, lower
 
 
-def sampled_gains(collection: Collection, cover: Cover, marked: int, seeds: int) -> NDArray[np.float64]:
+def sampled_gains(collection: Collection, cover: Cover, marked: int, seeds: int) -> F64:
     """What each seed covered newly, as a share of the sets: marked ones, picked ones, then those that add nothing."""
     gains = np.zeros(seeds, dtype=np.float64)
     gains[:marked] = collection.hits[:marked]

@@ -1,29 +1,42 @@
-"""`select_pairs`: which users to contact, and with which strategy."""
+"""`select_pairs`: which users to contact, and with which strategy.
+
+The seed oracle chooses from a graph in which each (user, strategy) pair is a node.
+
+Direct objective. Nodes are the users and the pairs. Pair (i, s) has an edge to each follower j of i with the
+probability ``p_s(i, j)`` of its strategy, and one to user i with probability 1. Users have no edges and carry the
+values, pairs have none. So a set of pairs activates what the contacted users activate directly, and themselves.
+
+Cascade. Users keep their edges with the probabilities ``spread``, so that whoever is reached passes it on. Pair (i, s)
+has an edge to each follower with its strategy's probability, but none to user i, who would pass it on a second time
+with ``spread``. For user i to count as active all the same there is a third kind of node: a counter of i, reached for
+certain from user i and from every pair (i, s). The counters carry the values. What is left: a contacted user who is
+*also* reached by others does pass it on once more, as user i, with ``spread``.
+
+If seeds do not count, the edge from a pair to its own user (or counter) has probability 0.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tensorucb.arrays import I64
+from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_array, check_choice, check_flag
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
+from tensorucb.graph._ids import frozen
 from tensorucb.oracle._constraints import QUOTAS, QUOTAS_AND_BUDGET, SeedProblem, make_problem
 from tensorucb.oracle._direct import best_alternatives, direct
-from tensorucb.oracle._result import PairSelection, Selection
-from tensorucb.oracle._select import QUALITY, Objective, cascade, check_settings, optional_rows
-from tensorucb.oracle._virtual import Virtual, make_virtual
-from tensorucb.oracle.rr import Sampler
+from tensorucb.oracle._kernels import source_edges
+from tensorucb.oracle._result import PairSelection
+from tensorucb.oracle._select import QUALITY, Objective, cascade, check_settings, new_sampler, rows_of
 from tensorucb.rng import RngLike, as_generator, stream_key
-from tensorucb.threads import thread_count
-
-Table = NDArray[np.float64]
+from tensorucb.work import Engine, check_engine
 
 
 def select_pairs(
@@ -49,6 +62,7 @@ def select_pairs(
     max_memory: float = 2.0**31,
     threads: int | None = None,
     rng: RngLike = None,
+    engine: Engine | None = None,
 ) -> PairSelection:
     """Pick users and a strategy for each of them, at most one, whose expected spread is near the largest possible.
 
@@ -87,7 +101,7 @@ def select_pairs(
     count_seeds
         False: contacted users count only as far as others reach them, so that a budget is not spent on contacting many
         users who bring few responses.
-    values, epsilon, delta, quality, max_memory, threads, rng
+    values, epsilon, delta, quality, max_memory, threads, rng, engine
         As in :func:`select_seeds`.
     algorithm
         For the cascade: ``"opim"`` or ``"imm"``.
@@ -109,13 +123,14 @@ def select_pairs(
     hint = "One row per strategy, one column per edge in the graph's edge order (graph.sources, graph.targets)."
     p = check_array("probabilities", probabilities, ("strategies", graph.n_edges), low=0.0, high=1.0, hint=hint)
     passed = _spread(graph, p, spread, wanted)
-    prices = _prices(graph, costs, p.shape[0])
+    prices = None
+    if costs is not None:
+        hint = "One row per strategy, one column per user in the order of graph.ids."
+        prices = check_array("costs", costs, (p.shape[0], graph.n_nodes), low=0.0, hint=hint)
     users = make_problem(
         graph,
         k,
-        candidates=optional_rows(graph, candidates),
-        exclude=optional_rows(graph, exclude),
-        must_include=optional_rows(graph, must_include),
+        **rows_of(graph, candidates=candidates, exclude=exclude, must_include=must_include),
         values=values,
         # With the cheapest strategies, so that what no choice can pay is refused in terms of users.
         costs=None if prices is None else np.maximum(prices.min(axis=0), np.finfo(np.float64).tiny),
@@ -124,17 +139,62 @@ def select_pairs(
         quotas=quotas,
     )
     counted = check_flag("count_seeds", count_seeds)
-    virtual = make_virtual(graph, p, _rows_in_play(users), passed, counted)
+    in_play = users.allowed.astype(np.bool_)
+    in_play[users.forced] = True
+    virtual = _make_virtual(graph, p, np.flatnonzero(in_play), passed, counted)
     problem = _pair_problem(virtual, users, prices, budget, counted)
+    where = check_engine(engine)
     if wanted == "direct":
         found = direct(virtual.graph, virtual.p, problem)
     else:
         key = stream_key(as_generator(rng))
-        found = cascade(Sampler(virtual.graph, thread_count(threads)), virtual.p, problem, settings, name, key)
-    return _result(graph, virtual, problem, found)
+        found = cascade(new_sampler(virtual.graph, threads, where), virtual.p, problem, settings, name, key)
+    position, strategies = np.divmod(found.rows - virtual.first, virtual.strategies)
+    rows = virtual.users[position]
+    cost = None if problem.costs is None else float(problem.costs[found.rows].sum())
+    return PairSelection(**{**vars(found), "seeds": graph.ids[rows], "rows": rows}, strategies=strategies, cost=cost)
 
 
-def _spread(graph: Graph, p: Table, spread: ArrayLike | None, objective: str) -> Table | None:
+@dataclass(frozen=True)
+class _Virtual:
+    """The graph, the probabilities of its edges, and where the pairs of ``users`` are: ``first + u * strategies + s``.
+
+    ``counters`` is the row of the node that carries the value of the first user.
+    """
+
+    graph: Graph
+    p: F64
+    users: I64
+    strategies: int
+    first: int
+    counters: int
+
+    def pairs(self, positions: I64) -> I64:
+        """Rows of all pairs of ``users[positions]``, as an array (positions, strategies)."""
+        return self.first + positions[:, None] * self.strategies + np.arange(self.strategies)
+
+
+def _make_virtual(graph: Graph, p: F64, users: I64, spread: F64 | None, count_seeds: bool) -> _Virtual:
+    """Pairs of ``users`` and the rows of ``p``: with ``spread`` for the cascade, without it for direct activations."""
+    n, strategies = graph.n_nodes, p.shape[0]
+    counters = 0 if spread is None else n
+    first = counters + n
+    size = strategies * (users.size + int(graph.out_degree[users].sum()))
+    size += 0 if spread is None else n + graph.n_edges
+    s, t, q = edges = np.empty(size, dtype=np.int32), np.empty(size, dtype=np.int32), np.empty(size)
+    at = 0
+    if spread is not None:
+        network = (graph.out_offsets, graph.targets, frozen(spread[None, :]))
+        at = source_edges(np.arange(n, dtype=np.int64), network, counters, 1.0, 0, at, edges)
+    network = (graph.out_offsets, graph.targets, frozen(p))
+    source_edges(users, network, counters, float(count_seeds), first, at, edges)
+    nodes = first + users.size * strategies
+    # Edges of one source are not sorted by target: the oracle never looks an edge up.
+    virtual = Graph(nodes, s, t, np.arange(nodes, dtype=np.int64))
+    return _Virtual(virtual, frozen(q), users, strategies, first, counters)
+
+
+def _spread(graph: Graph, p: F64, spread: ArrayLike | None, objective: str) -> F64 | None:
     if objective == "direct":
         if spread is not None:
             raise InputError(
@@ -147,22 +207,8 @@ def _spread(graph: Graph, p: Table, spread: ArrayLike | None, objective: str) ->
     return check_array("spread", spread, (graph.n_edges,), low=0.0, high=1.0, hint="One number per edge.")
 
 
-def _prices(graph: Graph, costs: ArrayLike | None, strategies: int) -> Table | None:
-    if costs is None:
-        return None
-    hint = "One row per strategy, one column per user in the order of graph.ids."
-    return check_array("costs", costs, (strategies, graph.n_nodes), low=0.0, hint=hint)
-
-
-def _rows_in_play(users: SeedProblem) -> I64:
-    """Rows of the users who may or must be contacted."""
-    in_play = users.allowed.astype(np.bool_)
-    in_play[users.forced] = True
-    return np.flatnonzero(in_play)
-
-
 def _pair_problem(
-    virtual: Virtual, users: SeedProblem, prices: Table | None, budget: float | None, count_seeds: bool
+    virtual: _Virtual, users: SeedProblem, prices: F64 | None, budget: float | None, count_seeds: bool
 ) -> SeedProblem:
     """The users' problem as one of pairs: at most one pair per user, below the users' own quotas."""
     n = virtual.graph.n_nodes
@@ -177,9 +223,9 @@ def _pair_problem(
     problem = replace(users, n=n, allowed=allowed, forced=users.forced[:0], values=values, own=own)
     if virtual.counters:
         # The values lie two steps away from a pair; for direct gains its followers count as well.
-        problem = replace(problem, worth=values.copy())
-        assert problem.worth is not None
-        problem.worth[: users.n] = worth
+        direct_worth = values.copy()
+        direct_worth[: users.n] = worth
+        problem = replace(problem, worth=direct_worth)
     if prices is not None and budget is not None:
         costs, weights = np.zeros(n), np.ones(n)
         costs[pairs] = prices[:, virtual.users].T
@@ -188,7 +234,7 @@ def _pair_problem(
     return _forced(_levels(problem, virtual, users, pairs), virtual, users.forced)
 
 
-def _levels(problem: SeedProblem, virtual: Virtual, users: SeedProblem, pairs: I64) -> SeedProblem:
+def _levels(problem: SeedProblem, virtual: _Virtual, users: SeedProblem, pairs: I64) -> SeedProblem:
     """The quotas of pairs: one per user if there is a choice, and those of the groups."""
     levels, rooms = [], []
     # What is free has no value for money, but it has a gain: quotas go by that.
@@ -207,7 +253,7 @@ def _levels(problem: SeedProblem, virtual: Virtual, users: SeedProblem, pairs: I
     return replace(problem, groups=groups, room=np.concatenate(rooms), factor=factor, rule=rule)
 
 
-def _forced(problem: SeedProblem, virtual: Virtual, forced: I64) -> SeedProblem:
+def _forced(problem: SeedProblem, virtual: _Virtual, forced: I64) -> SeedProblem:
     """The problem after the best pair of each user in ``forced`` was taken, in their order."""
     pairs = virtual.pairs(np.searchsorted(virtual.users, forced))
     chosen = best_alternatives(virtual.graph, virtual.p, problem, pairs)
@@ -216,10 +262,3 @@ def _forced(problem: SeedProblem, virtual: Virtual, forced: I64) -> SeedProblem:
         budget = max(0.0, budget - float(problem.costs[chosen].sum()))
         allowed = (allowed.astype(np.bool_) & (problem.costs <= budget)).astype(np.uint8)
     return replace(problem, allowed=allowed, forced=chosen, picks=min(problem.picks, int(allowed.sum())), budget=budget)
-
-
-def _result(graph: Graph, virtual: Virtual, problem: SeedProblem, found: Selection) -> PairSelection:
-    rows, strategies = virtual.split(found.rows)
-    cost = None if problem.costs is None else float(problem.costs[found.rows].sum())
-    fields = {**vars(found), "seeds": graph.ids[rows], "rows": rows}
-    return PairSelection(**fields, strategies=strategies, cost=cost)

@@ -32,11 +32,21 @@ class Selection:
     algorithm
         ``opim``, ``tim``, ``imm`` or ``direct``.
     gains
-        What each seed added when it was chosen, estimated on the samples used for the choice (hence a little high);
+        What each seed added when it was chosen, estimated on the samples used for the choice (so a little high);
         0 for seeds that add no more than noise and were taken for their direct gain. Seeds fixed beforehand, which the
         samples stop at, share what they cover: a sample counts for the one it met first.
     guarantee
         One sentence on what is guaranteed.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph, select_seeds
+    >>> graph = Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "dan"])
+    >>> pick = select_seeds(graph, [1.0, 1.0, 0.5], 2, objective="direct")
+    >>> pick.seeds.tolist(), pick.gains.tolist(), pick.ratio
+    (['ann', 'dan'], [3.0, 1.0], 1.0)
+    >>> pick.guarantee
+    'exact greedy: at least 1 - 1/e of the best admissible choice; here at least 1.000 of it.'
     """
 
     seeds: NDArray[Any]
@@ -61,6 +71,14 @@ class PairSelection(Selection):
         The strategy of each seed: row numbers of ``probabilities``.
     cost
         What all pairs cost together; None where no costs were given.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph, select_pairs
+    >>> graph = Graph.from_edges(["ann", "ann", "bob"], ["cid", "dan", "dan"])
+    >>> pick = select_pairs(graph, [[0.9, 0.9, 0.1], [0.1, 0.1, 0.8]], 2, objective="direct")
+    >>> pick.seeds.tolist(), pick.strategies.tolist()
+    (['ann', 'bob'], [0, 1])
     """
 
     strategies: NDArray[np.int64]

@@ -6,22 +6,23 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_choice, check_number, check_rows, check_share
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.oracle._constraints import SeedProblem, make_problem
 from tensorucb.oracle._direct import direct
-from tensorucb.oracle._imm import imm
+from tensorucb.oracle._fixed import imm, tim
 from tensorucb.oracle._opim import Outcome, Settings, opim
 from tensorucb.oracle._result import Selection
-from tensorucb.oracle._tim import tim
 from tensorucb.oracle.rr import Sampler
 from tensorucb.oracle.rr._sampler import check_probabilities
 from tensorucb.rng import RngLike, as_generator, stream_key
 from tensorucb.threads import thread_count
+from tensorucb.work import Engine, check_engine
 
 Algorithm = Literal["opim", "tim", "imm"]
 Objective = Literal["cascade", "direct"]
@@ -43,23 +44,21 @@ def check_settings(epsilon: float, delta: float | None, quality: float, max_memo
     return Settings(epsilon, delta, quality, int(min(max_memory, 2.0**40)) // _BYTES_PER_MEMBER)
 
 
-def optional_rows(graph: Graph, ids: ArrayLike | None) -> NDArray[np.int64] | None:
-    """Rows of these ids, if there are any."""
-    return None if ids is None else graph.rows(ids)
+def rows_of(graph: Graph, **ids: ArrayLike | None) -> dict[str, Any]:
+    """Rows of these lists of ids, under the same names; None where there is no list."""
+    return {name: None if given is None else graph.rows(given) for name, given in ids.items()}
 
 
-def _guarantee(problem: SeedProblem, outcome: Outcome, settings: Settings, algorithm: str) -> str:
+def _guarantee(problem: SeedProblem, outcome: Outcome, settings: Settings, algorithm: str, ratio: float) -> str:
     confidence = f"with probability at least {1.0 - settings.delta:.6g}"
     share = problem.factor - settings.epsilon
     wanted = f"{problem.rule} - {settings.epsilon:g} = {share:.3f}"
     if share <= 0.0:
         wanted = f"nothing, since epsilon {settings.epsilon:g} is not below {problem.rule} = {problem.factor:.3f}"
-    ratio = outcome.lower / outcome.upper if outcome.upper > 0.0 else 1.0
     if outcome.stopped:
         return (
             f"stopped at the memory limit: the seeds reach at least {ratio:.3f} of the best admissible choice, "
-            f"{confidence}; "
-            f"more may need a larger max_memory (wanted: {wanted})."
+            f"{confidence}; more may need a larger max_memory (wanted: {wanted})."
         )
     if algorithm == "opim":
         return f"the seeds reach at least {ratio:.3f} of the best admissible choice, {confidence} (wanted: {wanted})."
@@ -69,7 +68,7 @@ def _guarantee(problem: SeedProblem, outcome: Outcome, settings: Settings, algor
 
 
 def cascade(
-    sampler: Sampler, p: NDArray[np.float64], problem: SeedProblem, settings: Settings, algorithm: str, key: np.uint64
+    sampler: Sampler, p: F64, problem: SeedProblem, settings: Settings, algorithm: str, key: np.uint64
 ) -> Selection:
     """Choose seeds for the cascade objective."""
     sampler.load(p, problem.values)
@@ -79,18 +78,25 @@ def cascade(
     finally:
         sampler.mark(np.empty(0, dtype=np.int64))
     total = sampler.total
+    ratio = outcome.lower / outcome.upper if outcome.upper > 0.0 else 1.0
     return Selection(
         sampler.graph.ids[outcome.rows],
         outcome.rows,
         total * outcome.share,
         total * outcome.lower,
         total * outcome.upper,
-        outcome.lower / outcome.upper if outcome.upper > 0.0 else 1.0,
+        ratio,
         outcome.rr_sets,
         algorithm,
         total * outcome.gains,
-        _guarantee(problem, outcome, settings, algorithm),
+        _guarantee(problem, outcome, settings, algorithm, ratio),
     )
+
+
+def new_sampler(graph: Graph, threads: int | None, engine: Engine | None) -> Sampler:
+    """What draws RR sets of this graph, here or where the engine says."""
+    workers = thread_count(threads)
+    return Sampler(graph, workers) if engine is None else engine.sampler(graph, workers)
 
 
 def select_seeds(
@@ -114,6 +120,7 @@ def select_seeds(
     max_memory: float = 2.0**31,
     threads: int | None = None,
     rng: RngLike = None,
+    engine: Engine | None = None,
 ) -> Selection:
     """Pick the seeds whose expected spread (or value) is near the largest possible.
 
@@ -128,7 +135,7 @@ def select_seeds(
     graph
         The network; an edge source → target lets the source influence the target.
     probabilities
-        One probability an edge, in the graph's edge order.
+        One probability per edge, in the graph's edge order.
     k
         How many seeds, ``must_include`` among them. With costs and a budget, the most seeds; None for no limit.
     epsilon, delta
@@ -164,6 +171,9 @@ def select_seeds(
         Threads to use; the answer does not depend on it.
     rng
         A seed or a generator.
+    engine
+        Where samples are drawn and kept: None for this machine, or a cluster (:class:`tensorucb.engines.RayEngine`).
+        The answer is the same.
 
     Examples
     --------
@@ -181,19 +191,18 @@ def select_seeds(
     problem = make_problem(
         graph,
         k,
-        candidates=optional_rows(graph, candidates),
-        exclude=optional_rows(graph, exclude),
-        must_include=optional_rows(graph, must_include),
+        **rows_of(graph, candidates=candidates, exclude=exclude, must_include=must_include),
         values=values,
         costs=costs,
         budget=budget,
         groups=groups,
         quotas=quotas,
     )
+    where = check_engine(engine)
     if wanted == "direct":
         return direct(graph, p, problem)
     key = stream_key(as_generator(rng))
-    sampler = Sampler(graph, thread_count(threads))
+    sampler = new_sampler(graph, threads, where)
     return cascade(sampler, p, problem, settings, name, key)
 
 
@@ -207,7 +216,7 @@ class SeedOracle:
     ----------
     graph
         The network.
-    objective, epsilon, algorithm, delta, quality, max_memory, threads, rng
+    objective, epsilon, algorithm, delta, quality, max_memory, threads, rng, engine
         As in :func:`select_seeds`.
     candidates
         Rows from which to choose whenever a call names none; policies that choose without the oracle respect it too.
@@ -235,6 +244,7 @@ class SeedOracle:
         candidates: ArrayLike | None = None,
         threads: int | None = None,
         rng: RngLike = None,
+        engine: Engine | None = None,
     ) -> None:
         check_graph(graph)
         self.graph = graph
@@ -242,7 +252,7 @@ class SeedOracle:
         self.algorithm = check_choice("algorithm", algorithm, ("opim", "tim", "imm"))
         self.candidates = _checked_rows(graph, "candidates", candidates)
         self._settings = check_settings(epsilon, delta, quality, max_memory, graph.n_nodes)
-        self._threads = thread_count(threads)
+        self._threads, self._engine = thread_count(threads), check_engine(engine)
         self._rng = as_generator(rng)
         self._sampler: Sampler | None = None
 
@@ -253,7 +263,7 @@ class SeedOracle:
         *,
         candidates: ArrayLike | None = None,
         must_include: ArrayLike | None = None,
-    ) -> NDArray[np.int64]:
+    ) -> I64:
         """The rows of ``k`` seeds, ``must_include`` first."""
         return self.select(probabilities, k, candidates=candidates, must_include=must_include).rows
 
@@ -267,20 +277,16 @@ class SeedOracle:
     ) -> Selection:
         """The same choice with its certificate."""
         p = check_probabilities(self.graph, probabilities)
-        allowed = _checked_rows(self.graph, "candidates", candidates)
-        problem = make_problem(
-            self.graph,
-            k,
-            candidates=self.candidates if allowed is None else allowed,
-            must_include=_checked_rows(self.graph, "must_include", must_include),
-        )
+        allowed = self.candidates if candidates is None else _checked_rows(self.graph, "candidates", candidates)
+        forced = _checked_rows(self.graph, "must_include", must_include)
+        problem = make_problem(self.graph, k, candidates=allowed, must_include=forced)
         key = stream_key(self._rng)
         if self.objective == "direct":
             return direct(self.graph, p, problem)
         if self._sampler is None:
-            self._sampler = Sampler(self.graph, self._threads)
+            self._sampler = new_sampler(self.graph, self._threads, self._engine)
         return cascade(self._sampler, p, problem, self._settings, self.algorithm, key)
 
 
-def _checked_rows(graph: Graph, name: str, rows: ArrayLike | None) -> NDArray[np.int64] | None:
+def _checked_rows(graph: Graph, name: str, rows: ArrayLike | None) -> I64 | None:
     return None if rows is None else check_rows(name, rows, graph.n_nodes)

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from tensorucb.plots._bars import final_regret
+from tensorucb.plots._campaign_report import campaign_report
 from tensorucb.plots._export import save_figure, specification
-from tensorucb.plots._figures import bound_chart, degree_distribution, final_regret, runtime_over_size, seed_reasons
-from tensorucb.plots._lines import line_chart, rank_curves, regret_curves
-from tensorucb.plots._report import Block, Code, Figure, Numbers, Report, Section, Table, Text
+from tensorucb.plots._figures import bound_chart, degree_distribution, runtime_over_size, seed_reasons
+from tensorucb.plots._lines import rank_curves, regret_curves
+from tensorucb.plots._report import Block, Code, Figure, Report, Section, Table, Text
 from tensorucb.plots._theme import theme
 
 __all__ = [
     "Block",
     "Code",
     "Figure",
-    "Numbers",
     "Report",
     "Section",
     "Table",
     "Text",
     "bound_chart",
+    "campaign_report",
     "degree_distribution",
     "final_regret",
-    "line_chart",
     "rank_curves",
     "regret_curves",
     "runtime_over_size",

@@ -1,49 +1,110 @@
-"""Lines with interval bands and a label at the end of each: the shape most of the paper's figures share."""
+"""Line charts that name each line at its end: a few lines in colour, the others grey behind them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+import altair as alt
 import numpy as np
 
 from tensorucb.checks import check_instance, check_mapping, check_text
 from tensorucb.errors import InputError
-from tensorucb.experiments import Experiment, Interval
-from tensorucb.plots._theme import colours, dashes, sequential
+from tensorucb.experiments import ETA, Experiment, Interval
+from tensorucb.plots._labels import GAP, Ending, ending_layers
+from tensorucb.plots._theme import colours, dashes, knows_the_truth, leaders, sequential
 
 WIDTH, HEIGHT = 640, 360
 LONGEST_TITLE = 2000
-_LABEL_GAP = 17  # pixels between the labels at the ends of neighbouring lines
+REGRET = (
+    "Regret is how many more users the best possible choice would have reached in a round, "
+    f"divided by {ETA:.2f} as in the paper. Lower is better."
+)
+REGRET_AXIS = f"Regret per round (users ÷ {ETA:.2f})"
+_BEST = "best possible"
 
 
-def regret_curves(experiment: Experiment, *, title: str = "Average scaled regret", subtitle: str = "") -> Any:
-    """Average scaled regret over rounds, one line per policy, with the 90 % interval over runs."""
+def regret_curves(experiment: Experiment, *, title: str = "Average regret so far") -> Any:
+    """Average scaled regret over rounds: ours and the two best others in colour, the rest grey.
+
+    The dashed line at 0 is the best possible choice, made by an oracle that knows every probability. The bars at the
+    right end are 90 % intervals over runs.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings, run_experiment
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
+    >>> from tensorucb.policies import HighDegree, Random
+    >>> found = run_experiment(world, {"HighDegree": HighDegree(), "Random": Random()}, rounds=4, runs=2)
+    >>> chart = regret_curves(found)
+    >>> "layer" in chart.to_dict()
+    True
+    """
     check_instance("experiment", experiment, Experiment, "an Experiment, as run_experiment gives it")
-    check_text("subtitle", subtitle, empty=True, longest=LONGEST_TITLE)
     curves = {policy: experiment.curve(policy) for policy in experiment.policies}
-    runs = len(experiment.of(experiment.policies[0]))
+    first = experiment.of(experiment.policies[0])
+    reached = float(np.mean([run.optimum.mean() for run in first]))
+    note = f"The best possible choice reaches {short_number(reached)} users per round on average."
+    if len(first) > 1:
+        note += f" Bars at the right: 90 % intervals over {len(first)} runs."
+    finals = {policy: float(curve.mean[-1]) for policy, curve in curves.items()}
     return line_chart(
         curves,
         x_title="Round",
-        y_title="Average scaled regret",
+        y_title=f"{REGRET_AXIS}, average so far",
         title=title,
-        subtitle=subtitle or f"Lower is better; mean of {runs} runs, bands are 90 % intervals",
+        subtitle=[REGRET, note],
+        loud=leaders(finals),
+        reference=_BEST,
     )
 
 
 def rank_curves(curves: Mapping[int, Interval], *, title: str = "Regret by tensor rank", subtitle: str = "") -> Any:
-    """Average scaled regret over rounds, one line per rank, from pale (low) to deep (high)."""
-    ranks = sorted(curves)
-    named = {f"R = {rank}": curves[rank] for rank in ranks}
+    """Average scaled regret over rounds, one line per rank, from orange (low) to blue (high).
+
+    Examples
+    --------
+    >>> from tensorucb.experiments import Interval
+    >>> chart = rank_curves({1: Interval([5, 4], [5, 3], [5, 5]), 2: Interval([4, 2], [3, 1], [5, 3])})
+    >>> chart.to_dict()["title"]["text"]
+    'Regret by tensor rank'
+    """
+    named = {f"R = {rank}": curves[rank] for rank in sorted(curves)}
     return line_chart(
         named,
         x_title="Round",
-        y_title="Average scaled regret",
+        y_title=f"{REGRET_AXIS}, average so far",
         title=title,
         subtitle=subtitle,
-        palette=sequential(len(ranks)),
+        palette=sequential(len(named)),
+        reference=_BEST,
     )
+
+
+class _Look(NamedTuple):
+    colour: str
+    dash: list[int]
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """The vertical axis: its ends, and where a value is in pixels from the top."""
+
+    low: float
+    high: float
+    log: bool
+    height: int
+
+    def pixel(self, value: float) -> float:
+        ends = np.array([self.low, self.high, max(value, self.low) if self.log else value])
+        low, high, at = np.log(ends) if self.log else ends
+        return float(np.clip(self.height * (1.0 - (at - low) / (high - low)), 0.0, self.height))
+
+    def channel(self) -> Any:
+        kind = {"type": "log"} if self.log else {"nice": False, "zero": False}
+        return alt.Scale(domain=[self.low, self.high], **kind)
 
 
 def line_chart(
@@ -52,14 +113,15 @@ def line_chart(
     x_title: str,
     y_title: str,
     title: str,
-    subtitle: str = "",
+    subtitle: str | Sequence[str] = "",
     x: Sequence[float] | None = None,
     log_y: bool = False,
-    bands: bool = True,
     points: bool = False,
+    loud: Sequence[str] | None = None,
     palette: Sequence[str] | None = None,
+    reference: str = "",
 ) -> Any:
-    """One line per label, its interval as a band, its name and last value at its right end.
+    """One line per label, its name and last value at its right end; coloured ones with the last value's interval.
 
     Parameters
     ----------
@@ -68,82 +130,142 @@ def line_chart(
     x
         Positions; 1, 2, 3 … by default.
     log_y
-        Logarithmic vertical axis; every value must then be positive.
-    bands, points
-        Whether to draw the intervals, and a dot at each position.
+        Logarithmic vertical axis, without intervals; every value must then be positive.
+    points
+        Whether to draw a dot at each position.
+    loud
+        Labels that get a colour, with the most important first; all by default. The others are grey.
+    palette
+        Colours of ``loud``.
+    reference
+        Name of a dashed line at 0.
     """
-    import altair as alt
-
-    for name, text in (("x_title", x_title), ("y_title", y_title), ("title", title), ("subtitle", subtitle)):
+    for name, text in (("x_title", x_title), ("y_title", y_title)):
         check_text(name, text, empty=True, longest=LONGEST_TITLE)
+    heading = _heading(title, subtitle)
     if not check_mapping("curves", curves, "a mapping of labels to intervals"):
         raise InputError("a figure needs at least one curve.")
-    labels = list(curves)
+    looks = _looks(curves, loud, palette)
     size = max(np.asarray(curve.mean).size for curve in curves.values())
     positions = list(x) if x is not None else [float(i + 1) for i in range(size)]
     rows = _rows(curves, positions)
-    low, high = _range(rows, bands=bands, log_y=log_y)
+    scale = _scale(curves, rows, looks, log_y=log_y, reference=bool(reference))
+    extent = alt.Scale(domain=[min(positions), max(positions)], nice=False)
+    x_axis = alt.X("x:Q", title=x_title, scale=extent, axis=alt.Axis(tickCount=8, tickMinStep=1))
+    ticks = alt.Axis(values=log_ticks(scale.low, scale.high), format="~s") if log_y else alt.Axis(tickCount=6)
+    y_axis = alt.Y("mean:Q", title=y_title, scale=scale.channel(), axis=ticks)
+    # Points above the picture are left out rather than clipped: clips are numbered, and files would differ by it.
+    rows = [row for row in rows if row["mean"] <= scale.high]
+    layers = _line_layers(rows, looks, x_axis, y_axis, dots=points)
+    endings = [_ending(label, curve, scale, looks.get(label)) for label, curve in curves.items()]
+    if reference:
+        zero = alt.Chart(alt.Data(values=[{"mean": 0}]), name="reference").mark_rule(style="reference")
+        layers.insert(0, zero.encode(y=y_axis))
+        endings.append(Ending(reference, f"{reference} · 0", "reference", scale.pixel(0.0), dash=(4, 3)))
+    layers += [*ending_layers(endings, scale.height), _hover(rows, x_axis, y_axis)]
+    lasts = ", ".join(ending.text.replace(" ·", "") for ending in sorted(endings, key=lambda e: -e.height))
+    described = f"{title}. {y_title}, over: {x_title}. The lines end at: {lasts}."
+    return alt.layer(*layers).properties(width=WIDTH, height=scale.height, title=heading, description=described)
+
+
+def _heading(title: str, subtitle: str | Sequence[str]) -> Any:
+    lines = [subtitle] if isinstance(subtitle, str) else list(subtitle)
+    check_text("title", title, empty=True, longest=LONGEST_TITLE)
+    for line in lines:
+        check_text("subtitle", line, empty=True, longest=LONGEST_TITLE)
+    return alt.TitleParams(title, subtitle=lines) if any(lines) else alt.TitleParams(title)
+
+
+def _looks(curves: Collection[str], loud: Sequence[str] | None, palette: Sequence[str] | None) -> dict[str, _Look]:
+    """Colour and dashes of each coloured line, the most important first; a palette needs no dashes."""
+    named = list(curves) if loud is None else [label for label in loud if label in curves]
+    strokes = dashes(named) if palette is None else [[1, 0]] * len(named)
+    shown = zip(named, palette or colours(named), strokes, strict=True)
+    return {label: _Look(colour, dash) for label, colour, dash in shown}
+
+
+def _line_layers(
+    rows: Sequence[dict[str, Any]], looks: Mapping[str, _Look], x_axis: Any, y_axis: Any, *, dots: bool
+) -> list[Any]:
+    """Grey lines, then the dashed ones of those that know the truth, then coloured ones, the first on top."""
+    groups: dict[str, list[dict[str, Any]]] = {"quiet": [], "knowing": []}
     for row in rows:
-        row["bottom"], row["top"] = max(row["low"], low), min(row["high"], high)
-    y_scale = (
-        alt.Scale(domain=[low, high], type="log") if log_y else alt.Scale(domain=[low, high], nice=False, zero=False)
-    )
-    x_scale = alt.Scale(domain=[min(positions), max(positions)], nice=False)
-    hues = alt.Scale(domain=labels, range=list(palette or colours(labels)))
-    colour = alt.Color("label:N", scale=hues, legend=None)
-    x_axis = alt.X("x:Q", title=x_title, scale=x_scale, axis=alt.Axis(tickCount=8))
-    ticks = alt.Axis(values=log_ticks(low, high), format="~s") if log_y else alt.Axis(tickCount=6)
-    y_axis = alt.Y("mean:Q", title=y_title, scale=y_scale, axis=ticks)
-    base = alt.Chart(alt.Data(values=rows))
-    dash = alt.StrokeDash("label:N", scale=alt.Scale(domain=labels, range=dashes(labels)), legend=None)
-    hover = alt.selection_point(fields=["x"], nearest=True, on="pointerover", clear="pointerout", empty=False)
-    shown = alt.when(hover).then(alt.value(1)).otherwise(alt.value(1 if points else 0))
-    tip = [
-        alt.Tooltip("label:N", title="Policy" if palette is None else "Rank"),
-        alt.Tooltip("x:Q", title=x_title),
-        alt.Tooltip("mean:Q", title=y_title, format=".3~f"),
-        alt.Tooltip("low:Q", title="from", format=".3~f"),
-        alt.Tooltip("high:Q", title="to", format=".3~f"),
-    ]
+        if row["label"] not in looks:
+            groups["knowing" if knows_the_truth(row["label"]) else "quiet"].append(row)
     layers = [
-        base.mark_line(strokeWidth=2.2).encode(x=x_axis, y=y_axis, color=colour, strokeDash=dash),
-        base.mark_circle(size=46)
-        .encode(x=x_axis, y=y_axis, color=colour, opacity=shown, tooltip=tip)
-        .add_params(hover),
-        _end_labels(curves, hues, y_scale, low, high, log_y=log_y),
+        alt.Chart(alt.Data(values=group), name=f"lines-{style}")
+        .mark_line(style=f"{style}-line")
+        .encode(x=x_axis, y=y_axis, detail="label:N")
+        for style, group in groups.items()
+        if group
     ]
-    if bands:
-        band = base.mark_area(opacity=0.16).encode(
-            x=x_axis, y=alt.Y("bottom:Q", scale=y_scale, title=y_title), y2="top:Q", color=colour
-        )
-        layers.insert(0, band)
-    heading = alt.TitleParams(title, subtitle=subtitle) if subtitle else alt.TitleParams(title)
-    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=heading)
+    first = next(iter(looks), None)
+    for label, look in reversed(list(looks.items())):
+        own = alt.Data(values=[row for row in rows if row["label"] == label])
+        base = alt.Chart(own, name=f"line-{label}").encode(x=x_axis, y=y_axis)
+        width = 3.0 if label == first and groups["quiet"] else 2.2
+        layers.append(base.mark_line(color=look.colour, strokeDash=look.dash, strokeWidth=width))
+        if dots:
+            layers.append(base.mark_circle(size=46, color=look.colour).properties(name=f"dots-{label}"))
+    return layers
+
+
+def _hover(rows: Sequence[dict[str, Any]], x_axis: Any, y_axis: Any) -> Any:
+    """Points that show up under the pointer, with their values; pages need them, files do not."""
+    near = alt.selection_point(fields=["x"], nearest=True, on="pointerover", clear="pointerout", empty=False)
+    tip = [alt.Tooltip("label:N", title="line"), alt.Tooltip("x:Q", title="at")]
+    tip += [alt.Tooltip(f"{name}:Q", format=".3~f") for name in ("mean", "low", "high")]
+    return (
+        alt.Chart(alt.Data(values=list(rows)), name="hover")
+        .mark_circle(size=40, style="whisker")
+        .encode(x=x_axis, y=y_axis, opacity=alt.when(near).then(alt.value(1)).otherwise(alt.value(0)), tooltip=tip)
+        .add_params(near)
+    )
+
+
+def _ending(label: str, curve: Interval, scale: _Scale, look: _Look | None) -> Ending:
+    last, low, high = (float(np.ravel(part)[-1]) for part in (curve.mean, curve.low, curve.high))
+    text = f"{label} · {short_number(last)}" + (" ↑" if last > scale.high else "")
+    height = scale.pixel(last)
+    if look is None:
+        return Ending(label, text, "quiet", height, dash=(3, 3) if knows_the_truth(label) else (1, 0))
+    interval = None if scale.log or low == high else (scale.pixel(low), scale.pixel(high))
+    return Ending(label, text, "loud", height, interval, look.colour, look.dash)
 
 
 def _rows(curves: Mapping[str, Interval], positions: Sequence[float]) -> list[dict[str, Any]]:
+    columns = {
+        label: [np.ravel(c).tolist() for c in (curve.mean, curve.low, curve.high)] for label, curve in curves.items()
+    }
     return [
         {"label": label, "x": at, "mean": float(mean), "low": float(low), "high": float(high)}
-        for label, curve in curves.items()
-        for at, mean, low, high in zip(
-            positions, np.ravel(curve.mean), np.ravel(curve.low), np.ravel(curve.high), strict=False
-        )
+        for label, ends in columns.items()
+        for at, mean, low, high in zip(positions, *ends, strict=False)
     ]
 
 
-def _range(rows: Sequence[Mapping[str, Any]], *, bands: bool, log_y: bool) -> tuple[float, float]:
-    lows = [row["low" if bands else "mean"] for row in rows]
-    highs = [row["high" if bands else "mean"] for row in rows]
+def _scale(
+    curves: Mapping[str, Interval],
+    rows: Sequence[Mapping[str, Any]],
+    loud: Collection[str],
+    *,
+    log_y: bool,
+    reference: bool,
+) -> _Scale:
+    height = max(HEIGHT, GAP * (len(curves) + 2))
     if log_y:
         positive = [row["mean"] for row in rows if row["mean"] > 0]
         if not positive:
             raise InputError("a logarithmic axis needs positive values.")
-        return min(positive) / 1.5, max(max(highs), min(positive)) * 1.5
-    # A band over two runs can be many times as wide as the means are apart: it is cut rather than all lines squeezed.
-    ceiling = 1.3 * max(row["mean"] for row in rows)
-    low, high = min(0.0, *lows), max(0.0, min(max(highs), ceiling))
-    low = max(low, -0.3 * high) if min(row["mean"] for row in rows) >= 0 else low
-    return low, high + 0.06 * ((high - low) or 1.0)
+        return _Scale(min(positive) / 1.5, max(positive) * 1.5, log=True, height=height)
+    # A grey line far above the others, such as random choices, would press them all to the ground: it may leave the
+    # picture, and its label says so.
+    finals = {label: float(np.ravel(curve.mean)[-1]) for label, curve in curves.items()}
+    far = 3.0 * float(np.median(list(finals.values())))
+    kept = [row["mean"] for row in rows if row["label"] in loud or finals[row["label"]] <= far]
+    high, low = max(0.0, *kept), min(0.0, *kept)
+    room = 0.05 * ((high - low) or 1.0)
+    return _Scale(low - room if reference or low < 0 else low, high + room, log=False, height=height)
 
 
 def short_number(value: float) -> str:
@@ -159,48 +281,3 @@ def log_ticks(low: float, high: float) -> list[float]:
     decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     steps = (1, 2, 5) if high / low < 1e3 else (1,)
     return [s * 10.0**d for d in decades for s in steps if low <= s * 10.0**d <= high]
-
-
-def _end_labels(
-    curves: Mapping[str, Interval], hues: Any, y_scale: Any, low: float, high: float, *, log_y: bool
-) -> Any:
-    """Names at the right ends of the lines, pushed apart where lines end close together."""
-    import altair as alt
-
-    lasts = {label: float(np.ravel(curve.mean)[-1]) for label, curve in curves.items()}
-    bend = np.log if log_y else np.asarray
-    bottom, top = float(bend(low)), float(bend(high))
-    heights = [(float(bend(max(v, low) if log_y else v)) - bottom) / (top - bottom) * HEIGHT for v in lasts.values()]
-    placed = spread_apart(heights, _LABEL_GAP, HEIGHT)
-    rows = [
-        {"label": label, "text": f"{label} · {short_number(value)}", "offset": HEIGHT - place}
-        for (label, value), place in zip(lasts.items(), placed, strict=True)
-    ]
-    return (
-        alt.Chart(alt.Data(values=rows))
-        .mark_text(align="left", baseline="middle", dx=10, fontWeight=600, fontSize=12)
-        .encode(
-            x=alt.XValue("width"),
-            y=alt.Y("offset:Q", scale=None, title=None),
-            text="text:N",
-            color=alt.Color("label:N", scale=hues, legend=None),
-        )
-        .properties(name="end-labels")
-    )
-
-
-def spread_apart(heights: Sequence[float], gap: float, limit: float) -> list[float]:
-    """``heights`` moved as little as possible (least squares) to be ``gap`` apart, order kept, within 0..limit."""
-    order = np.argsort(heights, kind="stable")
-    # Less i·gap, "at least a gap apart" becomes "not falling": isotonic regression, by pooling what falls.
-    blocks: list[tuple[float, int]] = []
-    for value in np.asarray(heights, dtype=np.float64)[order] - gap * np.arange(order.size):
-        blocks.append((float(value), 1))
-        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
-            (b, m), (a, n) = blocks.pop(), blocks.pop()
-            blocks.append(((a * n + b * m) / (n + m), n + m))
-    flat = np.repeat([mean for mean, _ in blocks], [count for _, count in blocks])
-    placed = np.clip(flat, 0.0, max(0.0, limit - gap * (order.size - 1))) + gap * np.arange(order.size)
-    result = np.empty(order.size)
-    result[order] = placed
-    return [float(value) for value in result]

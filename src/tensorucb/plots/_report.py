@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import Any
+
+import vl_convert
 
 from tensorucb.files import atomic_write
 from tensorucb.plots._export import specification
@@ -17,21 +21,42 @@ from tensorucb.plots._theme import theme
 
 @dataclass(frozen=True)
 class Text:
-    """Paragraphs, separated by empty lines."""
+    r"""Paragraphs, separated by empty lines.
+
+    Examples
+    --------
+    >>> from tensorucb.plots import Text
+    >>> Text("One paragraph.\n\nAnother one.").text.count("paragraph")
+    1
+    """
 
     text: str
 
 
 @dataclass(frozen=True)
 class Code:
-    """A command or some lines to copy."""
+    """A command or some lines to copy.
+
+    Examples
+    --------
+    >>> from tensorucb.plots import Code
+    >>> Code("tensorucb demo").text
+    'tensorucb demo'
+    """
 
     text: str
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table; columns of numbers are set right, the row ``best`` is tinted."""
+    """A table; columns of numbers are set right, the row ``best`` is tinted.
+
+    Examples
+    --------
+    >>> from tensorucb.plots import Table
+    >>> Table(["policy", "regret"], [["TensorUCB", 5.8], ["LinUCB", 7.7]], best=0).columns
+    ['policy', 'regret']
+    """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
@@ -40,17 +65,17 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """An Altair chart with a caption."""
+    """An Altair chart with a caption; readers who do not see it hear the chart's ``description``, or else its title.
+
+    Examples
+    --------
+    >>> from tensorucb.plots import Figure, degree_distribution
+    >>> Figure(degree_distribution({"mine": [1, 2, 5]}), "Most users have few followers.").caption
+    'Most users have few followers.'
+    """
 
     chart: Any
     caption: str = ""
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """A few large numbers, each with a line that says what it is."""
-
-    items: Sequence[tuple[str, str]]
 
 
 Block = Text | Code | Table | Figure
@@ -59,7 +84,14 @@ Block = Text | Code | Table | Figure
 
 @dataclass(frozen=True)
 class Section:
-    """A headed part of the report."""
+    """A headed part of the report.
+
+    Examples
+    --------
+    >>> from tensorucb.plots import Section, Text
+    >>> Section("Summary", [Text("All went well.")]).title
+    'Summary'
+    """
 
     title: str
     blocks: Sequence[Block]
@@ -67,7 +99,7 @@ class Section:
 
 @dataclass
 class Report:
-    """A report: title, lede, facts, large numbers, sections.
+    """A page with a title, a lede, facts, large numbers and sections.
 
     Parameters
     ----------
@@ -75,39 +107,45 @@ class Report:
         The head of the page.
     facts
         Short (name, value) pairs under it, such as the seed and the number of rounds.
+    numbers
+        A few large numbers, each with a line that says what it is.
+
+    Examples
+    --------
+    >>> page = Report("Spring", sections=[Section("Results", [Table(["Policy", "Regret"], [["Random", "2.1"]])])])
+    >>> ">Results</h2>" in page.to_html()
+    True
     """
 
     title: str
     lede: str = ""
     facts: Sequence[tuple[str, str]] = ()
-    numbers: Numbers | None = None
+    numbers: Sequence[tuple[str, str]] = ()
     sections: list[Section] = field(default_factory=list)
     footer: str = ""
 
     def to_html(self) -> str:
         """The whole page as text."""
-        import vl_convert
-
-        specs: list[str] = []
-        body = "".join(_section(section, specs) for section in self.sections)
         room = files("tensorucb.plots")
+        specs: list[str] = []
+        sections = [_section(number, section, specs) for number, section in enumerate(self.sections)]
         documents = [_data(f"figure-{i}", spec) for i, spec in enumerate(specs)]
         documents.append(_data("themes", json.dumps({"light": theme("light"), "dark": theme("dark")})))
-        scripts = [vl_convert.javascript_bundle((room / "report.js").read_text("utf-8"))] if specs else []
-        return "\n".join(
-            [
-                '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-                '<meta name="viewport" content="width=device-width, initial-scale=1">',
-                f"<title>{escape(self.title)}</title>",
-                f"<style>\n{(room / 'report.css').read_text('utf-8')}</style>\n</head>\n<body>\n<main>",
-                self._header(),
-                _numbers(self.numbers),
-                body,
-                f"<footer>{escape(self.footer)}</footer>\n</main>",
-                *documents,
-                *(f"<script>{script}</script>" for script in scripts),
-                "</body>\n</html>\n",
-            ]
+        if specs:
+            documents.append(f"<script>{_script()}</script>")
+        facts = "".join(f"<li>{escape(name)} <b>{escape(value)}</b></li>" for name, value in self.facts)
+        numbers = "".join(
+            f"<li><strong>{escape(value)}</strong><span>{escape(what)}</span></li>" for value, what in self.numbers
+        )
+        return Template((room / "report.html").read_text("utf-8")).substitute(
+            title=escape(self.title),
+            style=(room / "report.css").read_text("utf-8"),
+            lede=f'<p class="lede">{escape(self.lede)}</p>' if self.lede else "",
+            facts=f'<ul class="facts">{facts}</ul>' if facts else "",
+            numbers=f'<ul class="numbers" aria-label="Key numbers">{numbers}</ul>' if numbers else "",
+            sections="".join(sections),
+            footer=f"<footer>{escape(self.footer)}</footer>" if self.footer else "",
+            documents="\n".join(documents),
         )
 
     def save(self, path: str | Path) -> Path:
@@ -117,66 +155,81 @@ class Report:
             file.write(page)
         return Path(path)
 
-    def _header(self) -> str:
-        facts = "".join(f"<li>{escape(name)} <b>{escape(value)}</b></li>" for name, value in self.facts)
-        lede = f'<p class="lede">{escape(self.lede)}</p>' if self.lede else ""
-        listed = f'<ul class="facts">{facts}</ul>' if facts else ""
-        return f"<header><h1>{escape(self.title)}</h1>{lede}{listed}</header>"
+
+@cache
+def _script() -> str:
+    """The page's script with the libraries that draw; it takes a second to put together."""
+    room = files("tensorucb.plots")
+    own = [(room / name).read_text("utf-8") for name in ("figures.js", "report.js")]
+    return str(vl_convert.javascript_bundle("\n".join(own)))
 
 
-def _numbers(numbers: Numbers | None) -> str:
-    if numbers is None:
-        return ""
-    items = "".join(
-        f'<div class="number"><strong>{escape(value)}</strong><span>{escape(what)}</span></div>'
-        for value, what in numbers.items
-    )
-    return f'<div class="numbers">{items}</div>'
+def _section(number: int, section: Section, specs: list[str]) -> str:
+    blocks = "".join(_block(block, section.title, specs) for block in section.blocks)
+    name = f"section-{number}"
+    return f'<section aria-labelledby="{name}"><h2 id="{name}">{escape(section.title)}</h2>{blocks}</section>\n'
 
 
-def _section(section: Section, specs: list[str]) -> str:
-    blocks = "".join(_block(block, specs) for block in section.blocks)
-    return f"<section><h2>{escape(section.title)}</h2>{blocks}</section>\n"
-
-
-def _block(block: Block, specs: list[str]) -> str:
+def _block(block: Block, heading: str, specs: list[str]) -> str:
     if isinstance(block, Text):
         return "".join(f"<p>{escape(part.strip())}</p>" for part in block.text.split("\n\n"))
     if isinstance(block, Code):
         return f"<pre><code>{escape(block.text)}</code></pre>"
     if isinstance(block, Table):
-        return _table(block)
+        return _table(block, heading)
+    return _figure(block, specs)
+
+
+def _figure(block: Figure, specs: list[str]) -> str:
     document = specification(block.chart, responsive=True)
+    heading = document.get("title", {})
+    said = document.pop("description", "") or (heading.get("text", "") if isinstance(heading, dict) else heading)
     # The page names the kind of the document itself; it needs no address of a schema, and gets its theme there.
     for key in ("$schema", "config"):
         document.pop(key, None)
     specs.append(json.dumps(document))
     caption = f"<figcaption>{escape(block.caption)}</figcaption>" if block.caption else ""
-    return f'<figure><div class="chart" data-spec="figure-{len(specs) - 1}"></div>{caption}</figure>'
+    # The words stand where the figure will be drawn, so that a page without scripts still says something.
+    chart = f'<div class="chart" data-spec="figure-{len(specs) - 1}">{escape(str(said))}</div>'
+    return f"<figure>{chart}{caption}</figure>"
 
 
-def _table(table: Table) -> str:
+def _table(table: Table, heading: str) -> str:
     numeric = [
         bool(table.rows) and all(_is_number(row[column]) for row in table.rows) for column in range(len(table.columns))
     ]
     marks = [' class="n"' if right else "" for right in numeric]
-    head = "".join(f"<th{mark}>{escape(name)}</th>" for name, mark in zip(table.columns, marks, strict=True))
+    head = "".join(
+        f'<th scope="col"{mark}>{escape(name)}</th>' for name, mark in zip(table.columns, marks, strict=True)
+    )
     rows = "".join(
         ('<tr class="best">' if number == table.best else "<tr>")
-        + "".join(f"<td{mark}>{escape(str(cell))}</td>" for cell, mark in zip(row, marks, strict=True))
+        + "".join(_cell(column, cell, mark) for column, (cell, mark) in enumerate(zip(row, marks, strict=True)))
         + "</tr>"
         for number, row in enumerate(table.rows)
     )
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    # A frame that scrolls must be reachable with the keyboard, and is then read out by its name.
+    frame = f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(heading)}, table">'
+    return f"{frame}<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+
+
+def _cell(column: int, cell: Any, mark: str) -> str:
+    """A cell; the first one names its row."""
+    text = escape(str(cell))
+    return f"<td{mark}>{text}</td>" if column else f'<th scope="row"{mark}>{text}</th>'
 
 
 def _is_number(cell: Any) -> bool:
-    text = str(cell).replace(",", "").replace("±", "").replace("%", "").replace("–", "").replace("−", "-")
+    """Whether a cell holds numbers alone, such as ``1,204``, ``5 %`` or ``3.1 (2.0 – 4.2)``; a missing one may."""
+    text = str(cell).translate(_NOT_DIGITS)
     try:
         [float(part) for part in text.split()]
     except ValueError:
         return False
-    return bool(text.strip()) or not str(cell)
+    return bool(text.strip()) or str(cell) in ("", "–")
+
+
+_NOT_DIGITS = str.maketrans("−", "-", ",±%–()")
 
 
 def _data(name: str, content: str) -> str:

@@ -2,100 +2,134 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+import numpy as np
 
 from tensorucb.checks import check_choice
 
 Mode = Literal["light", "dark"]
+_Look = TypeVar("_Look")
 
 FONT = "Inter, 'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', sans-serif"
 
-# Okabe and Ito's palette, shifted where it would vanish on white or on black. A policy keeps its colour everywhere.
-_KNOWN = {
-    "TensorUCB": "#1477c0",
-    "OnlineTensorUCB": "#0f6480",
-    "TensorUCB (paper)": "#4fb3e8",
-    "DILinUCB": "#d55e00",
-    "IMLinUCB": "#009e73",
-    "IMFB": "#cc79a7",
-    "COIN": "#e69f00",
-    "LinUCB": "#8a6d3b",
-    "CUCB": "#7a5bc7",
-    "Thompson": "#b8423a",
-    "HighDegree": "#6b7280",
-    "Random": "#9ca3af",
-    "product-blind oracle": "#8c3181",
-}
-_SPARE = ("#117733", "#882255", "#44aa99", "#999933", "#aa4499", "#332288", "#ddaa33", "#661100")
-# Those that do not learn are dashed, so that grey need not carry the meaning alone.
-_DASHED = {"HighDegree": [7, 4], "Random": [2, 3], "TensorUCB (paper)": [10, 3], "product-blind oracle": [4, 2]}
+# After Okabe and Ito; each has a contrast of at least 3 to 1 with the white and with the black of the pages.
+_PALETTE = (
+    "#1477c0",
+    "#d55e00",
+    "#009e73",
+    "#a855b0",
+    "#b07d00",
+    "#c2568a",
+    "#2f9d8c",
+    "#7a8b1f",
+    "#b06040",
+    "#6a72e0",
+)
+# Shapes as well as colours, for readers and printers that do not tell colours apart.
+_DASHES = ([1, 0], [9, 3], [2, 3], [9, 3, 2, 3])
+_OURS = "TensorUCB"
+# They know part of the truth: marks of what can be reached, beside which the policies play.
+_KNOWING = ("product-blind oracle", "truth", f"{_OURS}, best fixed strategy")
 _INKS = {
-    "light": {"ink": "#1f2937", "soft": "#6b7280", "grid": "#e5e7eb", "axis": "#9ca3af", "paper": "#ffffff"},
-    "dark": {"ink": "#e5e7eb", "soft": "#9ca3af", "grid": "#2b303b", "axis": "#6b7280", "paper": "#161a22"},
+    "light": {
+        "ink": "#1f2937",
+        "soft": "#6b7280",
+        "grid": "#e5e7eb",
+        "axis": "#9ca3af",
+        "paper": "#ffffff",
+        "quiet": "#a3aab5",
+    },
+    "dark": {
+        "ink": "#e5e7eb",
+        "soft": "#9ca3af",
+        "grid": "#2b303b",
+        "axis": "#6b7280",
+        "paper": "#161a22",
+        "quiet": "#555e6c",
+    },
 }
+
+
+def knows_the_truth(label: str) -> bool:
+    """Whether this is no policy but a mark of what can be reached, by its label."""
+    return label.startswith(_KNOWING)
+
+
+def leaders(finals: Mapping[str, float]) -> list[str]:
+    """Which policies a figure shows in colour: ours and the two best others, by their last regret."""
+    others = sorted((label for label in finals if not knows_the_truth(label)), key=lambda label: finals[label])
+    if _OURS in others:
+        others.remove(_OURS)
+        others.insert(0, _OURS)
+    return others[:3]
 
 
 def colours(labels: Sequence[str]) -> list[str]:
-    """A colour for each label; known policies always get their own."""
-    spare = iter(_SPARE * (len(labels) // len(_SPARE) + 1))
-    return [_KNOWN[label] if label in _KNOWN else next(spare) for label in labels]
+    """A colour for each label; the first one is ours where we are among them."""
+    return _given(labels, _PALETTE)
 
 
 def dashes(labels: Sequence[str]) -> list[list[int]]:
-    """A dash pattern for each label."""
-    return [_DASHED.get(label, [1, 0]) for label in labels]
+    """A dash pattern for each label; ours is a full line."""
+    return [list(pattern) for pattern in _given(labels, _DASHES)]
+
+
+def _given(labels: Sequence[str], looks: Sequence[_Look]) -> list[_Look]:
+    others = itertools.cycle(looks[1:] if _OURS in labels else looks)
+    return [looks[0] if label == _OURS else next(others) for label in labels]
 
 
 def sequential(count: int) -> list[str]:
-    """``count`` colours from pale to deep for an ordered quantity, all visible on white and on black."""
-    anchors = ((253, 174, 97), (222, 73, 104), (140, 41, 129), (70, 60, 170))
-    steps = [i * (len(anchors) - 1) / max(1, count - 1) for i in range(count)]
-    return [_between(anchors, step) for step in steps]
-
-
-def _between(anchors: Sequence[tuple[int, int, int]], step: float) -> str:
-    low = min(int(step), len(anchors) - 2)
-    share = step - low
-    mixed = (round(a + share * (b - a)) for a, b in zip(anchors[low], anchors[low + 1], strict=True))
-    return "#" + "".join(f"{channel:02x}" for channel in mixed)
+    """``count`` colours from orange to blue for an ordered quantity, all readable on white and on black."""
+    anchors = np.array([(200, 113, 26), (207, 74, 107), (156, 83, 180), (95, 106, 216)])
+    steps = np.linspace(0, len(anchors) - 1, count)
+    channels = [np.interp(steps, np.arange(len(anchors)), anchors[:, channel]) for channel in range(3)]
+    return [f"#{round(red):02x}{round(green):02x}{round(blue):02x}" for red, green, blue in zip(*channels, strict=True)]
 
 
 def theme(mode: Mode = "light") -> dict[str, Any]:
-    """The Vega-Lite ``config`` of every figure."""
+    """The Vega-Lite ``config`` of every figure.
+
+    Examples
+    --------
+    >>> theme("dark")["background"]
+    '#161a22'
+    """
     ink = _INKS[check_choice("mode", mode, _INKS)]
+    heading = {"anchor": "start", "color": ink["ink"], "fontSize": 16, "fontWeight": 600, "offset": 16}
+    labels = {"labelColor": ink["soft"], "labelFontSize": 12, "labelPadding": 5}
+    titles = {"titleColor": ink["ink"], "titleFontSize": 12.5, "titleFontWeight": 500, "titlePadding": 10}
     return {
         "background": ink["paper"],
         "font": FONT,
         "padding": 12,
         "view": {"stroke": None},
-        "title": {
-            "anchor": "start",
-            "color": ink["ink"],
-            "fontSize": 16,
-            "fontWeight": 600,
-            "subtitleColor": ink["soft"],
-            "subtitleFontSize": 12.5,
-            "subtitlePadding": 5,
-            "offset": 16,
-        },
-        "axis": {
-            "labelColor": ink["soft"],
-            "labelFontSize": 12,
-            "titleColor": ink["ink"],
-            "titleFontSize": 12.5,
-            "titleFontWeight": 500,
-            "titlePadding": 10,
-            "gridColor": ink["grid"],
-            "domain": False,
-            "tickColor": ink["axis"],
-            "tickSize": 4,
-            "labelPadding": 5,
-        },
+        "title": heading | {"subtitleColor": ink["soft"], "subtitleFontSize": 12.5, "subtitlePadding": 5},
+        "axis": labels | titles | {"gridColor": ink["grid"], "domain": False, "tickColor": ink["axis"], "tickSize": 4},
         "axisX": {"grid": False, "domain": True, "domainColor": ink["axis"]},
         "axisY": {"ticks": False},
         "text": {"color": ink["ink"], "fontSize": 12},
         "rule": {"color": ink["axis"]},
         "legend": {"labelColor": ink["ink"], "titleColor": ink["ink"], "labelFontSize": 12, "labelLimit": 0},
         "line": {"strokeCap": "round", "strokeJoin": "round"},
+        "style": _styles(ink),
+    }
+
+
+def _styles(ink: Mapping[str, str]) -> dict[str, Any]:
+    """Looks that change with the page's light and dark; figures name them."""
+    name = {"fontSize": 11.5, "fontWeight": 400}
+    return {
+        "quiet-line": {"color": ink["quiet"], "strokeWidth": 1.4},
+        "knowing-line": {"color": ink["soft"], "strokeWidth": 1.6, "strokeDash": [3, 3]},
+        "reference": {"color": ink["ink"], "strokeWidth": 1.4, "strokeDash": [4, 3]},
+        "leader": {"color": ink["quiet"], "strokeWidth": 0.8},
+        "whisker": {"color": ink["ink"], "strokeWidth": 1.8},
+        "quiet-bar": {"color": ink["quiet"]},
+        "loud-label": name | {"fontWeight": 700},
+        "quiet-label": name | {"color": ink["soft"]},
+        "reference-label": name | {"color": ink["ink"]},
     }

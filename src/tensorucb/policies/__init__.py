@@ -5,12 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tensorucb._lazy import lazy_names
-from tensorucb.policies._base import BasePolicy as BasePolicy
-from tensorucb.policies._base import Grid as Grid
-from tensorucb.policies._base import Oracle as Oracle
-from tensorucb.policies._base import Policy as Policy
-from tensorucb.policies._base import PolicyState as PolicyState
-from tensorucb.policies._base import Product as Product
+from tensorucb.policies._base import BasePolicy, Grid, Oracle, Policy, PolicyState, Product
 from tensorucb.policies.registry import class_files
 
 # For editors and type checkers; a name that is missing here works, and is Any to them.

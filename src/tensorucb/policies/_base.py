@@ -11,34 +11,42 @@ import inspect
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.arrays import F64, I64
+from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import array_of, check_callable, check_count, check_instance, check_mapping, check_rows, shown
 from tensorucb.errors import InputError, ShapeError, StateError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
-from tensorucb.policies._inputs import as_modes, as_observations, as_users
+from tensorucb.memory import binding, check_memory
+from tensorucb.policies._inputs import as_modes, as_observations, as_user_features, feature_columns
 from tensorucb.rng import RngLike, as_generator, stream_key
 
+# A product's features; or one vector each for the product and whatever else describes a round: strategy, season …
+# Policies that are not made for more than one vector ignore those after the product, or put all of them together.
 Product = ArrayLike | Sequence[ArrayLike]
-"""A product's features; or one vector each for the product and whatever else describes a round: strategy, season …
-
-Policies that are not made for more than one vector ignore those after the product, or put all of them together.
-"""
+# Argument -> candidates.
 Grid = Mapping[str, Sequence[Any]]
-"""Argument -> candidates."""
-
+# The paper's candidates for c.
 EXPLORATIONS = (1e-3, 1e-2, 1e-1, 1.0)
-"""The paper's candidates for c."""
 
 
 @dataclass(frozen=True)
 class PolicyState:
-    """Everything a policy has learned: JSON ``settings`` and plain ``arrays``, for `tensorucb.files`."""
+    """Everything a policy has learned: JSON ``settings`` and plain ``arrays``, for `tensorucb.files`.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> from tensorucb.policies import CUCB
+    >>> policy = CUCB()
+    >>> policy.bind(Graph.from_edges([0, 0], [1, 2]), None, rng=0)
+    >>> sorted(policy.state().arrays)
+    ['successes', 'trials']
+    """
 
     settings: Mapping[str, Any]
     arrays: Mapping[str, NDArray[Any]]
@@ -47,17 +55,19 @@ class PolicyState:
 class Oracle(Protocol):
     """Picks ``k`` rows for the given edge probabilities.
 
-    An oracle that may not use every node says so in an attribute ``candidates`` (rows), which policies that
-    pick seeds on their own respect.
+    An oracle that may not use every node has an attribute ``candidates`` (rows), which policies that pick seeds on
+    their own respect.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph, SeedOracle
+    >>> oracle = SeedOracle(Graph.from_edges([0, 1], [2, 2]), objective="direct", rng=0)
+    >>> oracle([0.9, 0.1], 1).tolist()
+    [0]
     """
 
     def __call__(
-        self,
-        probabilities: F64,
-        k: int,
-        *,
-        candidates: I64 | None = None,
-        must_include: I64 | None = None,
+        self, probabilities: F64, k: int, *, candidates: I64 | None = None, must_include: I64 | None = None
     ) -> I64:
         """The chosen rows, in the order of choice."""
         ...
@@ -65,7 +75,14 @@ class Oracle(Protocol):
 
 @runtime_checkable
 class Policy(Protocol):
-    """What experiments, campaigns and third parties rely on."""
+    """What experiments, campaigns and third parties rely on.
+
+    Examples
+    --------
+    >>> from tensorucb.policies import LinUCB, Policy
+    >>> isinstance(LinUCB(), Policy)
+    True
+    """
 
     name: str
 
@@ -93,9 +110,25 @@ def check_policy_object(name: str, policy: Any) -> Policy:
     if isinstance(policy, type) or not isinstance(policy, Policy):
         raise InputError(
             f"{name} must be a policy object such as tensorucb.TensorUCB(); got {shown(policy)}. "
-            "See docs/add-a-policy.md for one of your own."
+            "See docs/howto/own-policy.md for one of your own."
         )
+    missing = unwritten(policy)
+    if missing:
+        raise InputError(f"{name} is a {type(policy).__name__}, which lacks {missing}. See docs/howto/own-policy.md.")
     return policy
+
+
+def unwritten(policy: Any) -> str:
+    """The methods that a class derived from `BasePolicy` still has to write, or nothing."""
+    kind = type(policy)
+    if not isinstance(policy, BasePolicy):
+        return ""
+    needed = {"_score": ("score", "(modes)"), "_learn": ("update", "(modes, edges, outcomes)")}
+    return " and ".join(
+        f"{inner}{arguments}"
+        for inner, (outer, arguments) in needed.items()
+        if all(getattr(kind, name) is getattr(BasePolicy, name) for name in (inner, outer))
+    )
 
 
 class BasePolicy:
@@ -108,10 +141,8 @@ class BasePolicy:
     ----------
     name
         How tables and files call the policy.
-    needs_users
-        Whether `bind` demands user features.
-    uses_product
-        Whether `score` may depend on the product.
+    needs_users, uses_product
+        Whether `bind` demands user features, and whether `score` may depend on the product.
     pure
         Whether `score` and `choose` leave the state as it is.
     shares_parameters
@@ -120,6 +151,20 @@ class BasePolicy:
         Constructor arguments that experiments may tune, and the candidates of each, in increasing order if they are
         numbers; the first argument plays the role of the paper's c. If the best of three numbers or more is the first
         or the last, `tensorucb.experiments.tune` goes on in that direction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorucb.policies import BasePolicy, check_policy
+    >>> class Always(BasePolicy):
+    ...     name = "Always"
+    ...     def _initial(self, dims):
+    ...         return {}
+    ...     def _score(self, modes):
+    ...         return np.full(self.graph.n_edges, 0.5)
+    ...     def _learn(self, modes, edges, outcomes):
+    ...         pass
+    >>> check_policy(Always)
     """
 
     name: str = "policy"
@@ -134,28 +179,28 @@ class BasePolicy:
     _key: int = 0
     _rounds: int = 0
     _dims: tuple[int, ...] | None = None
-    _arrays: dict[str, NDArray[Any]]
+    _arrays: Arrays
 
     # -- what a subclass writes --
 
-    def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
+    def _initial(self, dims: tuple[int, ...] | None) -> Arrays:
         """The arrays at the start; ``dims``: the product's dimensions, None before the first update."""
         return {}
 
-    def _score(self, modes: tuple[F64, ...]) -> F64:
+    def _score(self, modes: Vectors) -> F64:
         raise NotImplementedError
 
-    def _choose(self, modes: tuple[F64, ...], k: int, oracle: Oracle) -> I64:
+    def _choose(self, modes: Vectors, k: int, oracle: Oracle) -> I64:
         return oracle(self._score(modes), k)
 
-    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
+    def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
         raise NotImplementedError
 
-    def _saved(self) -> Mapping[str, NDArray[Any]]:
+    def _saved(self) -> Arrays:
         """What was learned, as arrays."""
         return self._arrays
 
-    def _load(self, key: int, dims: tuple[int, ...] | None, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def _load(self, dims: tuple[int, ...] | None, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `_saved` gave, checked, or raise and change nothing."""
         self._arrays = self._matching(self._initial(dims), arrays)
 
@@ -164,11 +209,12 @@ class BasePolicy:
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
         """Start again on this graph, with (n, d) user features (or None) and a seed."""
         check_graph(graph)
-        self._users = as_users(graph, users, needed=self.needs_users, name=self.name)
-        self._graph = graph
-        self._key = int(stream_key(as_generator(rng)))
-        self._rounds = 0
-        self._dims = None
+        what = f"{self.name} on a network of {graph.n_nodes:,} users and {graph.n_edges:,} edges"
+        needed = binding(graph.n_nodes, graph.n_edges, feature_columns(users))
+        check_memory(what, needed, "Fewer features of users help, too.")
+        self._users = as_user_features(graph, users, needed=self.needs_users, name=self.name)
+        self._graph, self._key = graph, int(stream_key(as_generator(rng)))
+        self._rounds, self._dims = 0, None
         self._arrays = self._initial(None)
 
     def score(self, product: Product) -> F64:
@@ -195,35 +241,31 @@ class BasePolicy:
 
     def state(self) -> PolicyState:
         """A copy of everything learned."""
-        graph = self.graph
-        settings = {
+        return PolicyState(self._header(), {name: array.copy() for name, array in self._saved().items()})
+
+    def _header(self) -> dict[str, Any]:
+        """What a state says about the policy beside its arrays."""
+        return {
             "policy": self.name,
             "arguments": self.settings(),
             "key": f"{self._key:016x}",
             "rounds": self._rounds,
             "product_dims": None if self._dims is None else list(self._dims),
-            "n_nodes": graph.n_nodes,
-            "n_edges": graph.n_edges,
+            "n_nodes": self.graph.n_nodes,
+            "n_edges": self.graph.n_edges,
         }
-        return PolicyState(settings, {name: array.copy() for name, array in self._saved().items()})
 
     def restore(self, state: PolicyState) -> None:
         """Go on from ``state``; the policy must be bound to the same graph and have the same settings."""
-        graph = self.graph
+        here = self._header()
         check_instance("state", state, PolicyState, "a PolicyState", "Take policy.state().")
         saved = check_mapping("state.settings", state.settings, "a mapping, as policy.state() gives it")
         check_mapping("state.arrays", state.arrays, "a mapping, as policy.state() gives it")
-        expected = {
-            "policy": self.name,
-            "arguments": self.settings(),
-            "n_nodes": graph.n_nodes,
-            "n_edges": graph.n_edges,
-        }
-        for field, value in expected.items():
-            if saved.get(field) != value:
+        for field in ("policy", "arguments", "n_nodes", "n_edges"):
+            if saved.get(field) != here[field]:
                 raise InputError(
-                    f"the state is not this policy's: its {field} is {shown(saved.get(field))}, here {shown(value)}. "
-                    "Build and bind the policy as it was when the state was saved."
+                    f"the state is not this policy's: its {field} is {shown(saved.get(field))}, here "
+                    f"{shown(here[field])}. Build and bind the policy as it was when the state was saved."
                 )
         try:
             key, rounds = int(saved["key"], 16), int(saved["rounds"])
@@ -236,7 +278,7 @@ class BasePolicy:
         for name, array in state.arrays.items():
             if np.asarray(array).dtype.kind == "f" and not np.isfinite(array).all():
                 raise InputError(f"array {name!r} of {self.name}'s state holds NaN or infinity. Take an earlier state.")
-        self._load(key, dims, state.arrays)
+        self._load(dims, state.arrays)
         self._key, self._rounds, self._dims = key, rounds, dims
 
     # -- helpers --
@@ -259,8 +301,34 @@ class BasePolicy:
         """The constructor's arguments by name."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
-    def _modes(self, product: Product) -> tuple[F64, ...]:
-        _ = self.graph
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The constructor's arguments by name, for scikit-learn and tools that tune as it does."""
+        return self.settings()
+
+    def set_params(self, **params: Any) -> Self:
+        """Change arguments of the constructor; what was learned is dropped, so bind the policy again.
+
+        Examples
+        --------
+        >>> from tensorucb.policies import LinUCB
+        >>> LinUCB().set_params(exploration=0.5).get_params()["exploration"]
+        0.5
+        """
+        known = self.settings()
+        unknown = [name for name in params if name not in known]
+        if unknown:
+            raise InputError(f"{self.name} has no argument {shown(unknown[0])}; it has {shown(list(known))}.")
+        fresh = type(self)(**{**known, **params})
+        vars(self).clear()
+        vars(self).update(vars(fresh))
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        """A policy with the same settings that has learned nothing, for ``sklearn.base.clone``."""
+        return type(self)(**self.settings())
+
+    def _modes(self, product: Product) -> Vectors:
+        _ = self.graph  # unbound: the error that says so comes first
         modes = as_modes(product)
         dims = tuple(mode.size for mode in modes)
         if self._dims is not None and dims != self._dims:
@@ -270,7 +338,7 @@ class BasePolicy:
             )
         return modes
 
-    def _generator(self, purpose: str, modes: tuple[F64, ...] = ()) -> np.random.Generator:
+    def _generator(self, purpose: str, modes: Vectors = ()) -> np.random.Generator:
         """A generator set by the seed, the rounds told, the purpose and (if given) the product alone."""
         words = [zlib.crc32(purpose.encode()), *(zlib.crc32(mode.tobytes()) for mode in modes)]
         return np.random.default_rng([self._key, self._rounds, *words])
@@ -287,9 +355,7 @@ class BasePolicy:
             )
         return rows
 
-    def _matching(
-        self, expected: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]]
-    ) -> dict[str, NDArray[Any]]:
+    def _matching(self, expected: Arrays, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
         """Copies of ``arrays``, which must have the names, shapes and types expected."""
         if set(expected) != set(arrays):
             raise InputError(
@@ -297,8 +363,6 @@ class BasePolicy:
             )
         for name, array in expected.items():
             given = array_of(f"array {name!r} of the state", arrays[name], "an array")
-            if given.dtype.kind == "f" and not np.isfinite(given).all():
-                raise InputError(f"array {name!r} of {self.name}'s state holds NaN or infinity. Use another copy.")
             if given.shape != array.shape or given.dtype != array.dtype:
                 raise ShapeError(
                     f"array {name!r} of {self.name}'s state must be {array.dtype} {array.shape}; "

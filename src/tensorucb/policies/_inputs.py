@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.checks import check_array, check_rows
 from tensorucb.errors import InputError, ShapeError
+from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
 
 _VECTOR = "a product must be a vector (d,), or a sequence of vectors for several modes."
@@ -24,7 +25,7 @@ def as_modes(product: Any) -> tuple[NDArray[np.float64], ...]:
     return tuple(check_array("product", part, ("d",), hint=_VECTOR) for part in (product if several else (product,)))
 
 
-def as_users(graph: Graph, users: ArrayLike | None, *, needed: bool, name: str) -> NDArray[np.float64] | None:
+def as_user_features(graph: Graph, users: ArrayLike | None, *, needed: bool, name: str) -> NDArray[np.float64] | None:
     """``users`` as a finite (n, d) array; None passes only where the policy needs none."""
     if users is None:
         if needed:
@@ -34,6 +35,12 @@ def as_users(graph: Graph, users: ArrayLike | None, *, needed: bool, name: str) 
             )
         return None
     return check_array("users", users, (graph.n_nodes, "d"), hint="One row per node; rows follow graph.ids.")
+
+
+def feature_columns(users: Any) -> int:
+    """Numbers per user in a matrix of features or in all parts of a profile; 0 for what is neither."""
+    parts = users.parts().values() if isinstance(users, UserProfile) else (users,)
+    return sum(np.shape(part)[1] for part in parts if getattr(part, "ndim", 0) == 2)
 
 
 def as_observations(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tensorucb.arrays import F64, I64
+from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.policies._base import BasePolicy, Grid
 
 # One success in twenty trials, as if seen before the start: a plausible influence rate, soon outweighed.
@@ -19,12 +18,12 @@ class PooledRatePolicy(BasePolicy):
 
     tunable: ClassVar[Grid] = {}
 
-    def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
+    def _initial(self, dims: tuple[int, ...] | None) -> Arrays:
         return {"totals": np.array([_PRIOR_SUCCESSES, _PRIOR_TRIALS])}
 
-    def _score(self, modes: tuple[F64, ...]) -> F64:
+    def _score(self, modes: Vectors) -> F64:
         successes, trials = self._arrays["totals"]
         return np.full(self.graph.n_edges, successes / trials)
 
-    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
+    def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
         self._arrays["totals"] += (outcomes.sum(), outcomes.size)

@@ -7,12 +7,12 @@ import zlib
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tensorucb import learner
-from tensorucb.arrays import F64, I64
+from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.graph import Graph
-from tensorucb.learner import Draw, TensorSettings, TensorState
+from tensorucb.learner import PosteriorDraw, TensorSettings, TensorState
 from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Grid, Product
 from tensorucb.rng import RngLike
 from tensorucb.threads import map_chunks, single_threaded_blas, thread_count
@@ -26,7 +26,15 @@ _UNCONVERGED = (
 
 
 class FixedPointWarning(RuntimeWarning):
-    """Some outcomes were learned without reaching the fixed point that the paper's update asks for."""
+    """Some outcomes were learned without reaching the fixed point that the paper's update asks for.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from tensorucb.policies import FixedPointWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", FixedPointWarning)  # for long runs of the paper's form
+    """
 
 
 class TensorPolicy(BasePolicy):
@@ -68,7 +76,7 @@ class TensorPolicy(BasePolicy):
         """Start again on this graph, with (n, d) user features and a seed."""
         super().bind(graph, users, rng)
         self._features = np.ascontiguousarray(self._prepared(self.users))
-        self._cached: tuple[dict[str, NDArray[Any]], TensorState] | None = None
+        self._cached: tuple[Arrays, TensorState] | None = None
 
     def mean(self, product: Product) -> F64:
         """The believed probability of every edge, without exploration."""
@@ -77,62 +85,66 @@ class TensorPolicy(BasePolicy):
     def latent(self, product: Product) -> tuple[F64, F64]:
         """Mean and variance of every edge's score u, before the projection and without observation noise."""
         modes = self._modes(product)
-        model = self._settled(modes)
-        features, groups = self._samples(modes, np.arange(self.graph.n_edges), model)
-        mean, variance = learner.predict(model, self._knowledge(model), features, groups)
+        model, state = self._knowledge(modes)
+        mean, variance = learner.predict(model, state, *self._samples(modes, np.arange(self.graph.n_edges), model))
         return mean, variance - (model.noise_variance if model.likelihood == "gaussian" else 0.0)
-
-    def _settled(self, modes: tuple[F64, ...]) -> TensorSettings:
-        return self._model(tuple(mode.size for mode in modes))
 
     def _start(self, model: TensorSettings) -> TensorState:
         return self._begin(model, np.random.default_rng([self._key, zlib.crc32(b"start")]))
 
-    def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
+    def _initial(self, dims: tuple[int, ...] | None) -> Arrays:
         return {} if dims is None else learner.state_to_arrays(self._start(self._model(dims)))
 
-    def _knowledge(self, model: TensorSettings) -> TensorState:
-        """What is known now; before the first update, the start for products of these dimensions."""
+    def _knowledge(self, modes: Vectors) -> tuple[TensorSettings, TensorState]:
+        """The model for products like this one, and what is known now; before the first update, the start."""
+        model = self._model(tuple(mode.size for mode in modes))
         if not self._arrays:
-            return self._start(model)
+            return model, self._start(model)
+        # The arrays of a state are checked and copied once, not for each product asked about.
         if self._cached is None or self._cached[0] is not self._arrays:
             self._cached = (self._arrays, learner.state_from_arrays(model, self._arrays))
-        return self._cached[1]
+        return model, self._cached[1]
 
-    def _samples(
-        self, modes: tuple[F64, ...], edges: I64, model: TensorSettings
-    ) -> tuple[list[F64], tuple[Any, Any] | None]:
+    def _samples(self, modes: Vectors, edges: I64, model: TensorSettings) -> tuple[list[F64], tuple[Any, Any] | None]:
         """Features of some edges, one array per mode, and their members of the groups of intercepts."""
         sources, targets = self.graph.sources[edges], self.graph.targets[edges]
         shared = [self._mode(np.tile(mode, (edges.size, 1))) for mode in modes]
         groups = (sources, targets) if model.intercepts else None
         return [self._features[sources], self._features[targets], *shared], groups
 
-    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
-        model = self._settled(modes)
+    def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
+        model, state = self._knowledge(modes)
         features, groups = self._samples(modes, edges, model)
-        state, report = learner.update(model, self._knowledge(model), features, outcomes, groups)
+        state, report = learner.update(model, state, features, outcomes, groups)
         if report.unconverged:
             warnings.warn(_UNCONVERGED, FixedPointWarning, stacklevel=3)
         self._arrays = learner.state_to_arrays(state)
         self._cached = (self._arrays, state)
 
-    def _score(self, modes: tuple[F64, ...]) -> F64:
+    def _score(self, modes: Vectors) -> F64:
         return self._edge_scores(modes, self.exploration, None)
 
-    def _edge_scores(self, modes: tuple[F64, ...], c: float, draw: Draw | None) -> F64:
+    def _edge_scores(self, modes: Vectors, c: float, draw: PosteriorDraw | None) -> F64:
         """proj(u + c·bonus) of every edge (Eq. CB_ij), or the projected scores of one drawn W."""
-        state = self._knowledge(self._settled(modes))
+        from tensorucb.policies._kernels import tensor_scores
+
+        graph, (_, state) = self.graph, self._knowledge(modes)
         vectors = [self._mode(mode[None])[0] for mode in modes]
+        scores = np.empty(graph.n_edges)
         with single_threaded_blas():
             source, target = _by_node(self._features, vectors, state, c, draw)
-            return _by_edge(self.graph, source, target, c, self.projection == "sigmoid")
+
+            def run(start: int, stop: int) -> None:
+                sigmoid = self.projection == "sigmoid"
+                tensor_scores(graph.sources, graph.targets, start, stop, source, target, c, sigmoid, scores)
+
+            map_chunks(run, [*range(0, graph.n_edges, _CHUNK), graph.n_edges], thread_count())
+        return scores
 
 
-_Parts = tuple[tuple[F64, ...], tuple[F64, ...]]
-
-
-def _by_node(X: F64, vectors: list[F64], state: TensorState, c: float, draw: Draw | None) -> _Parts:
+def _by_node(
+    X: F64, vectors: list[F64], state: TensorState, c: float, draw: PosteriorDraw | None
+) -> tuple[Vectors, Vectors]:
     """Everything per node once, so that an edge costs O(R); see the glossary of the kernels for the letters."""
     means = state.means if draw is None else draw.means
     intercepts = state.intercept_means if draw is None else draw.intercepts
@@ -161,24 +173,12 @@ def _forms(X: F64, state: TensorState) -> tuple[F64, F64]:
     n, d = X.shape
     i, j = np.triu_indices(d)
     blocks = np.concatenate(state.covariances[:2])
-    both = blocks[:, i, j] + blocks[:, j, i]
-    coefficients = np.ascontiguousarray(np.where(i == j, 0.5, 1.0)[:, None] * both.T)
-    first, second = np.empty((n, len(blocks) // 2)), np.empty((n, len(blocks) // 2))
+    # Σ is symmetric: each pair i < j counts twice, the diagonal once.
+    coefficients = np.ascontiguousarray(np.where(i == j, 0.5, 1.0)[:, None] * (blocks[:, i, j] + blocks[:, j, i]).T)
+    first, second = np.empty((2, n, len(blocks) // 2))
 
     def run(start: int, stop: int) -> None:
         quadratic_forms(X, coefficients, start, stop, first, second)
 
     map_chunks(run, [*range(0, n, _CHUNK), n], thread_count())
     return first, second
-
-
-def _by_edge(graph: Graph, source: tuple[F64, ...], target: tuple[F64, ...], c: float, sigmoid: bool) -> F64:
-    from tensorucb.policies._kernels import score_edges
-
-    out = np.empty(graph.n_edges)
-
-    def run(start: int, stop: int) -> None:
-        score_edges(graph.sources, graph.targets, start, stop, source, target, c, sigmoid, out)
-
-    map_chunks(run, [*range(0, graph.n_edges, _CHUNK), graph.n_edges], thread_count())
-    return out

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from tensorucb.policies._base import Policy, Product, check_policy_object
 
-__all__ = ["Beliefs", "expected_probabilities"]
-
 # Small enough to leave no bonus, and not 0, by which Thompson sampling divides its counts.
 _NO_EXPLORATION = 1e-9
 
@@ -31,6 +29,15 @@ class Beliefs:
         Without exploration: what `expected_probabilities` gives.
     optimistic
         With exploration: what ``score`` gives.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph, TensorUCB
+    >>> policy = TensorUCB()
+    >>> policy.bind(Graph.from_edges([0, 0, 1], [1, 2, 2]), [[1.0], [0.0], [0.5]], rng=0)
+    >>> beliefs = policy.beliefs([1.0, 0.0])
+    >>> bool((beliefs.optimistic >= beliefs.mean).all())
+    True
     """
 
     mean: NDArray[np.float64]

@@ -7,20 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_callable, check_count
 from tensorucb.errors import TensorUCBError
 from tensorucb.files import pack_state, unpack_state
 from tensorucb.policies._base import Policy, PolicyState
-from tensorucb.policies._check_world import TopK, World, make_world
+from tensorucb.policies._playground import Playground, TopK, make_playground
 from tensorucb.policies.beliefs import expected_probabilities
 
-__all__ = ["check_policy"]
-
-Factory = Callable[[], Policy]
-_ARGUMENTS = {
+_Answers = list[tuple[F64, I64]]
+# The methods of a policy, and the arguments that they are called with.
+ARGUMENTS = {
     "bind": ["graph", "users", "rng"],
     "score": ["product"],
     "choose": ["product", "k", "oracle"],
@@ -30,7 +28,7 @@ _ARGUMENTS = {
 }
 
 
-def check_policy(factory: Factory, *, rounds: int = 6, k: int = 3, modes: int = 1, seed: int = 0) -> None:
+def check_policy(factory: Callable[[], Policy], *, rounds: int = 6, k: int = 3, modes: int = 1, seed: int = 0) -> None:
     """Run a policy through a small campaign and demand what experiments and campaigns rely on.
 
     It must follow the protocol; give every edge a finite score in [0, 1] and choose k distinct rows among those
@@ -47,10 +45,8 @@ def check_policy(factory: Factory, *, rounds: int = 6, k: int = 3, modes: int = 
     ----------
     factory
         Makes a new, unbound policy, always with the same settings.
-    rounds
-        Length of the campaign.
-    k
-        Seeds a round.
+    rounds, k
+        Length of the campaign, and seeds per round.
     modes
         Vectors a product consists of.
     seed
@@ -69,301 +65,275 @@ def check_policy(factory: Factory, *, rounds: int = 6, k: int = 3, modes: int = 
     check_callable("factory", factory, "a function that makes a policy")
     rounds, k = check_count("rounds", rounds, 1, 10_000), check_count("k", k, 1, 20)
     modes, seed = check_count("modes", modes, 1, 10), check_count("seed", seed, 0, 2**63 - 1)
-    world = make_world(modes=modes, k=k, seed=seed)
-    for check in (
-        _follows_the_protocol,
-        _repeats_itself,
-        _continues_after_a_file,
-        _knows_only_what_it_was_told,
-        _reads_without_writing,
-        _believes_what_it_scores,
-        _takes_batches_of_rounds,
-        _scores_every_edge_again,
-        _answers_to_the_product,
-        _respects_the_candidates,
-        _lives_through_odd_feedback,
-        _refuses_bad_input,
-    ):
-        check(factory, world, rounds)
+    exam = _Exam(factory, make_playground(modes=modes, k=k, seed=seed), rounds)
+    exam.follows_the_protocol()
+    exam.repeats_itself()
+    exam.continues_after_a_file()
+    exam.knows_only_what_it_was_told()
+    exam.reads_without_writing()
+    exam.believes_what_it_scores()
+    exam.takes_batches_of_rounds()
+    exam.scores_every_edge_again()
+    exam.answers_to_the_product()
+    exam.respects_the_candidates()
+    exam.lives_through_odd_feedback()
+    exam.refuses_bad_input()
 
 
-def _require(condition: bool, policy: Policy, text: str) -> None:
-    # Not a plain assert: the check must also hold under `python -O`.
-    if not condition:
-        raise AssertionError(f"{policy.name}: {text}")
-
-
-def _bound(factory: Factory, world: World) -> Policy:
-    policy = factory()
-    policy.bind(world.graph, world.users, world.seed)
-    return policy
-
-
-def _scored(policy: Policy, world: World, product: Any) -> F64:
-    scores = policy.score(product)
-    fits = isinstance(scores, np.ndarray) and scores.shape == (world.graph.n_edges,)
-    _require(fits, policy, f"score must give one number per edge; got {getattr(scores, 'shape', type(scores))}.")
-    _require(scores.dtype == np.float64, policy, f"score must give float64; got {scores.dtype}.")
-    _require(bool(np.isfinite(scores).all()), policy, "score gave NaN or infinity.")
-    inside = float(scores.min()) >= 0.0 and float(scores.max()) <= 1.0
-    _require(inside, policy, f"scores must lie in [0, 1]; got {scores.min():.4g}..{scores.max():.4g}.")
-    return scores
-
-
-def _chosen(policy: Policy, world: World, product: Any, oracle: TopK) -> I64:
-    seeds = np.asarray(policy.choose(product, world.k, oracle))
-    _require(np.issubdtype(seeds.dtype, np.integer), policy, f"seeds must be rows; got dtype {seeds.dtype}.")
-    distinct = seeds.shape == (world.k,) and np.unique(seeds).size == world.k
-    _require(distinct, policy, f"choose must give k = {world.k} distinct rows; got {seeds.tolist()}.")
-    inside = int(seeds.min()) >= 0 and int(seeds.max()) < world.graph.n_nodes
-    _require(inside, policy, f"seeds must be rows of the graph; got {seeds.tolist()}.")
-    return seeds.astype(np.int64)
-
-
-def _ask(policy: Policy, world: World, t: int) -> tuple[F64, I64]:
-    """What the policy answers in round ``t``, told nothing about it."""
-    product = world.product(t)
-    return _scored(policy, world, product), _chosen(policy, world, product, TopK(world.graph))
-
-
-def _play(policy: Policy, world: World, rounds: range) -> list[tuple[F64, I64]]:
-    """Rounds of the campaign; what the policy answered in each."""
-    answers = []
-    for t in rounds:
-        scores, seeds = _ask(policy, world, t)
-        policy.update(world.product(t), *world.feedback(t, seeds))
-        answers.append((scores, seeds))
-    return answers
-
-
-def _same_answers(one: list[tuple[F64, I64]], two: list[tuple[F64, I64]]) -> bool:
+def _same_answers(one: _Answers, two: _Answers) -> bool:
     return all(np.array_equal(a, c) and np.array_equal(b, d) for (a, b), (c, d) in zip(one, two, strict=True))
 
 
 def _same_state(one: PolicyState, two: PolicyState) -> bool:
-    same_arrays = set(one.arrays) == set(two.arrays) and all(
-        np.array_equal(one.arrays[name], two.arrays[name]) for name in one.arrays
-    )
+    same_names = set(one.arrays) == set(two.arrays)
+    same_arrays = same_names and all(np.array_equal(one.arrays[name], two.arrays[name]) for name in one.arrays)
     return dict(one.settings) == dict(two.settings) and same_arrays
 
 
-def _is_pure(policy: Policy) -> bool:
-    return bool(getattr(policy, "pure", True))
+class _Exam:
+    """Each method demands one thing of new policies; those that come first are taken for granted by the later ones."""
 
+    def __init__(self, factory: Callable[[], Policy], world: Playground, rounds: int) -> None:
+        self.factory, self.world, self.rounds = factory, world, rounds
+        policy = factory()
+        self.name, self.pure = policy.name, bool(getattr(policy, "pure", True))
 
-def _follows_the_protocol(factory: Factory, world: World, rounds: int) -> None:
-    policy = factory()
-    _require(isinstance(policy, Policy), policy, f"must have name and methods {sorted(_ARGUMENTS)}.")
-    _require(isinstance(policy.name, str) and bool(policy.name), policy, "name must be a non-empty string.")
-    for method, names in _ARGUMENTS.items():
-        parameters = list(inspect.signature(getattr(policy, method)).parameters.values())
-        given = [parameter.name for parameter in parameters[: len(names)]]
-        _require(given == names, policy, f"{method} must take {names}; it takes {given}.")
-        spare = [p.name for p in parameters[len(names) :] if p.default is p.empty and p.kind < p.VAR_POSITIONAL]
-        _require(not spare, policy, f"{method} demands {spare}, which nobody will pass.")
-    _expect_error(policy, "score before bind", lambda: policy.score(world.product(0)))
+    def require(self, condition: object, text: str) -> None:
+        # Not a plain assert: the check must also hold under `python -O`.
+        if not condition:
+            raise AssertionError(f"{self.name}: {text}")
 
+    def expect_error(self, what: str, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except TensorUCBError as error:
+            self.require(len(str(error)) > 10, f"{what}: the error must say what was wrong; got {str(error)!r}.")
+            return
+        except Exception as error:
+            text = f"{what} must raise an error of tensorucb.errors; got {type(error).__name__}: {error}"
+            raise AssertionError(f"{self.name}: {text}") from error
+        self.require(False, f"{what} must raise an error of tensorucb.errors; it passed silently.")
 
-def _repeats_itself(factory: Factory, world: World, rounds: int) -> None:
-    one, two = _bound(factory, world), _bound(factory, world)
-    first, second = _play(one, world, range(rounds)), _play(two, world, range(rounds))
-    _require(_same_answers(first, second), one, "two runs with one seed gave different scores or seeds.")
-    _require(_same_state(one.state(), two.state()), one, "two runs with one seed ended in different states.")
-    two.bind(world.graph, world.users, world.seed)
-    again = _play(two, world, range(rounds))
-    _require(_same_answers(first, again), one, "bind must start again; traces of the first campaign remained.")
+    def bound(self) -> Policy:
+        policy = self.factory()
+        policy.bind(self.world.graph, self.world.users, self.world.seed)
+        return policy
 
+    def scored(self, policy: Policy, product: Any) -> F64:
+        """The policy's scores, which must be sound."""
+        scores = policy.score(product)
+        fits = isinstance(scores, np.ndarray) and scores.shape == (self.world.graph.n_edges,)
+        self.require(fits, f"score must give one number per edge; got {getattr(scores, 'shape', type(scores))}.")
+        self.require(scores.dtype == np.float64, f"score must give float64; got {scores.dtype}.")
+        self.require(np.isfinite(scores).all(), "score gave NaN or infinity.")
+        low, high = float(scores.min()), float(scores.max())
+        self.require(low >= 0.0 and high <= 1.0, f"scores must lie in [0, 1]; got {low:.4g}..{high:.4g}.")
+        return scores
 
-def _through_a_file(factory: Factory, world: World, policy: Policy) -> Policy:
-    """A policy of another seed that took over this one's state from the bytes of a file."""
-    saved = policy.state()
-    data = pack_state("policy", saved.settings, saved.arrays)
-    copy = factory()
-    copy.bind(world.graph, world.users, world.seed + 1)
-    copy.restore(PolicyState(*unpack_state(data, "policy")))
-    _require(_same_state(copy.state(), saved), policy, "restore followed by state gave another state.")
-    return copy
+    def chosen(self, policy: Policy, product: Any, allowed: I64 | None = None) -> I64:
+        """The policy's seeds, which must be sound."""
+        k, n = self.world.k, self.world.graph.n_nodes
+        seeds = np.asarray(policy.choose(product, k, TopK(self.world.graph, allowed)))
+        self.require(np.issubdtype(seeds.dtype, np.integer), f"seeds must be rows; got dtype {seeds.dtype}.")
+        distinct = seeds.shape == (k,) and np.unique(seeds).size == k
+        self.require(distinct, f"choose must give k = {k} distinct rows; got {seeds.tolist()}.")
+        inside = 0 <= int(seeds.min()) <= int(seeds.max()) < n
+        self.require(inside, f"seeds must be rows of the graph; got {seeds.tolist()}.")
+        return seeds.astype(np.int64)
 
+    def ask(self, policy: Policy, t: int) -> tuple[F64, I64]:
+        """What the policy answers in round ``t``, told nothing about it."""
+        product = self.world.product(t)
+        return self.scored(policy, product), self.chosen(policy, product)
 
-def _continues_after_a_file(factory: Factory, world: World, rounds: int) -> None:
-    half = max(1, rounds // 2)
-    policy = _through_a_file(factory, world, _bound(factory, world))
-    _play(policy, world, range(half))
-    copy, kept = _through_a_file(factory, world, policy), policy.state()
-    went_on, resumed = (_play(p, world, range(half, rounds + 1)) for p in (policy, copy))
-    _require(_same_answers(went_on, resumed), policy, "after save and load it did not go on bit for bit.")
-    _require(_same_state(policy.state(), copy.state()), policy, "after save and load it ended in another state.")
-    policy.restore(kept)
-    again = _play(policy, world, range(half, rounds + 1))
-    _require(_same_answers(went_on, again), policy, "a state must be a copy; learning on changed it.")
+    def play(self, policy: Policy, rounds: range) -> _Answers:
+        """Rounds of the campaign; what the policy answered in each."""
+        answers = []
+        for t in rounds:
+            answers.append(self.ask(policy, t))
+            policy.update(self.world.product(t), *self.world.feedback(t, answers[-1][1]))
+        return answers
 
+    def through_a_file(self, policy: Policy) -> Policy:
+        """A policy of another seed that took over this one's state from the bytes of a file."""
+        saved = policy.state()
+        data = pack_state("policy", saved.settings, saved.arrays)
+        copy = self.factory()
+        copy.bind(self.world.graph, self.world.users, self.world.seed + 1)
+        copy.restore(PolicyState(*unpack_state(data, "policy")))
+        self.require(_same_state(copy.state(), saved), "restore followed by state gave another state.")
+        return copy
 
-def _knows_only_what_it_was_told(factory: Factory, world: World, rounds: int) -> None:
-    """Nothing may differ when the truth is put in reach, nor (if pure) when nobody asks between two updates."""
-    plain = _bound(factory, world)
-    _play(plain, world, range(rounds))
-    baited = factory()
-    baited.bind(world.baited_graph, world.users, world.seed)
-    _play(baited, world, range(rounds))
-    text = "its state changed when the true probabilities were an attribute of the graph: it reads them."
-    _require(_same_state(plain.state(), baited.state()), plain, text)
-    if not _is_pure(plain):
-        return
-    told = _bound(factory, world)
-    for t in range(rounds):
-        told.update(world.product(t), *world.last_feedback[t])
-    text = "replaying the updates alone gave another state: it must depend only on what it was told."
-    _require(_same_state(plain.state(), told.state()), plain, text)
+    # -- the demands --
 
+    def follows_the_protocol(self) -> None:
+        policy = self.factory()
+        self.require(isinstance(policy, Policy), f"must have name and methods {sorted(ARGUMENTS)}.")
+        self.require(isinstance(policy.name, str) and policy.name, "name must be a non-empty string.")
+        for method, names in ARGUMENTS.items():
+            parameters = list(inspect.signature(getattr(policy, method)).parameters.values())
+            given = [parameter.name for parameter in parameters[: len(names)]]
+            self.require(given == names, f"{method} must take {names}; it takes {given}.")
+            spare = [p.name for p in parameters[len(names) :] if p.default is p.empty and p.kind < p.VAR_POSITIONAL]
+            self.require(not spare, f"{method} demands {spare}, which nobody will pass.")
+        self.expect_error("score before bind", lambda: policy.score(self.world.product(0)))
 
-def _reads_without_writing(factory: Factory, world: World, rounds: int) -> None:
-    # The world's arrays are read-only, so writing to an argument has raised before we come here.
-    policy = _bound(factory, world)
-    _play(policy, world, range(rounds))
-    if not _is_pure(policy):
-        return
-    before, product = policy.state(), world.product(0)
-    first = _scored(policy, world, product)
-    kept = first.copy()
-    first[:] = 0.5
-    second = _scored(policy, world, product)
-    _require(np.array_equal(kept, second), policy, "score gave two answers without an update in between.")
-    _chosen(policy, world, product, TopK(world.graph))
-    _require(_same_state(before, policy.state()), policy, "score or choose changed the state; say pure = False.")
+    def repeats_itself(self) -> None:
+        one, two, rounds = self.bound(), self.bound(), range(self.rounds)
+        first, second = self.play(one, rounds), self.play(two, rounds)
+        self.require(_same_answers(first, second), "two runs with one seed gave different scores or seeds.")
+        self.require(_same_state(one.state(), two.state()), "two runs with one seed ended in different states.")
+        two.bind(self.world.graph, self.world.users, self.world.seed)
+        again = self.play(two, rounds)
+        self.require(_same_answers(first, again), "bind must start again; traces of the first campaign remained.")
 
+    def continues_after_a_file(self) -> None:
+        half = max(1, self.rounds // 2)
+        rest = range(half, self.rounds + 1)
+        policy = self.through_a_file(self.bound())
+        self.play(policy, range(half))
+        copy, kept = self.through_a_file(policy), policy.state()
+        went_on, resumed = self.play(policy, rest), self.play(copy, rest)
+        self.require(_same_answers(went_on, resumed), "after save and load it did not go on bit for bit.")
+        self.require(_same_state(policy.state(), copy.state()), "after save and load it ended in another state.")
+        policy.restore(kept)
+        again = self.play(policy, rest)
+        self.require(_same_answers(went_on, again), "a state must be a copy; learning on changed it.")
 
-def _believes_what_it_scores(factory: Factory, world: World, rounds: int) -> None:
-    """A policy with ``beliefs`` must give there what its other methods give, since a campaign takes them from it."""
-    policy = _bound(factory, world)
-    beliefs = getattr(policy, "beliefs", None)
-    if not callable(beliefs):
-        return
-    for t in range(rounds):
-        product, oracle = world.product(t), TopK(world.graph)
-        both, (scores, seeds) = beliefs(product), _ask(policy, world, t)
-        mean = expected_probabilities(policy, product)
-        _require(np.array_equal(both.optimistic, scores), policy, "beliefs().optimistic must equal score().")
-        _require(np.array_equal(both.mean, mean), policy, "beliefs().mean must equal expected_probabilities().")
-        same = np.array_equal(oracle(both.optimistic, world.k), seeds)
-        _require(same, policy, "a policy with beliefs() must choose through the oracle by its scores.")
-        policy.update(product, *world.feedback(t, seeds))
+    def knows_only_what_it_was_told(self) -> None:
+        """Nothing may differ when the truth is put in reach, nor (if pure) when nobody asks between two updates."""
+        plain, baited, told = self.bound(), self.factory(), self.bound()
+        self.play(plain, range(self.rounds))
+        baited.bind(self.world.baited_graph, self.world.users, self.world.seed)
+        self.play(baited, range(self.rounds))
+        text = "its state changed when the true probabilities were an attribute of the graph: it reads them."
+        self.require(_same_state(plain.state(), baited.state()), text)
+        for t in range(self.rounds if self.pure else 0):
+            told.update(self.world.product(t), *self.world.last_feedback[t])
+        text = "replaying the updates alone gave another state: it must depend only on what it was told."
+        self.require(not self.pure or _same_state(plain.state(), told.state()), text)
 
+    def reads_without_writing(self) -> None:
+        # The world's arrays are read-only, so writing to an argument has raised before we come here.
+        policy, product = self.bound(), self.world.product(0)
+        self.play(policy, range(self.rounds))
+        before, first = policy.state(), self.scored(policy, product)
+        kept = first.copy()
+        first[:] = 0.5
+        same = np.array_equal(kept, self.scored(policy, product))
+        self.require(not self.pure or same, "score gave two answers without an update in between.")
+        self.chosen(policy, product)
+        same = _same_state(before, policy.state())
+        self.require(not self.pure or same, "score or choose changed the state; say pure = False.")
 
-def _takes_batches_of_rounds(factory: Factory, world: World, rounds: int) -> None:
-    """Many rounds asked before the first is told, then all told in a row; twice, from the start and with knowledge."""
-    policy, told = _bound(factory, world), _bound(factory, world)
-    half = max(2, rounds // 2)
-    for batch in (range(half), range(half, 2 * half)):
-        asked = [_ask(policy, world, t) for t in batch]
-        if _is_pure(policy):
-            again = [_ask(policy, world, t) for t in batch]
-            _require(_same_answers(asked, again), policy, "asked for a batch of rounds twice, it gave other answers.")
-        for t, (_, seeds) in zip(batch, asked, strict=True):
-            feedback = world.feedback(t, seeds)
-            policy.update(world.product(t), *feedback)
-            told.update(world.product(t), *feedback)
-        text = "told a batch of rounds after asking for all of them, it learned otherwise than from the updates alone."
-        _require(not _is_pure(policy) or _same_state(policy.state(), told.state()), policy, text)
+    def believes_what_it_scores(self) -> None:
+        """Where a policy has ``beliefs``, a campaign takes them for what its other methods give."""
+        policy = self.bound()
+        beliefs = getattr(policy, "beliefs", None)
+        if not callable(beliefs):
+            return
+        for t in range(self.rounds):
+            product = self.world.product(t)
+            both, (scores, seeds) = beliefs(product), self.ask(policy, t)
+            mean = expected_probabilities(policy, product)
+            self.require(np.array_equal(both.optimistic, scores), "beliefs().optimistic must equal score().")
+            self.require(np.array_equal(both.mean, mean), "beliefs().mean must equal expected_probabilities().")
+            same = np.array_equal(TopK(self.world.graph)(both.optimistic, self.world.k), seeds)
+            self.require(same, "a policy with beliefs() must choose through the oracle by its scores.")
+            policy.update(product, *self.world.feedback(t, seeds))
 
+    def takes_batches_of_rounds(self) -> None:
+        """Many rounds asked before the first is told, then all told in a row; twice, the second time with knowledge."""
+        policy, told = self.bound(), self.bound()
+        half = max(2, self.rounds // 2)
+        for batch in (range(half), range(half, 2 * half)):
+            asked = [self.ask(policy, t) for t in batch]
+            same = not self.pure or _same_answers(asked, [self.ask(policy, t) for t in batch])
+            self.require(same, "asked for a batch of rounds twice, it gave other answers.")
+            for t, (_, seeds) in zip(batch, asked, strict=True):
+                feedback = self.world.feedback(t, seeds)
+                policy.update(self.world.product(t), *feedback)
+                told.update(self.world.product(t), *feedback)
+            same = not self.pure or _same_state(policy.state(), told.state())
+            self.require(same, "told a batch of rounds after asking for all of them, it learned something else.")
 
-def _scores_every_edge_again(factory: Factory, world: World, rounds: int) -> None:
-    """Scores belong to the caller and follow the state at every edge, not only at those observed."""
-    policy, product = _bound(factory, world), world.product(0)
-    held = _scored(policy, world, product)
-    before = held.copy()
-    _scored(policy, world, world.product(1))
-    _require(np.array_equal(held, before), policy, "the next call of score changed the array that the last one gave.")
-    unseen = np.ones(world.graph.n_edges, dtype=np.bool_)
-    for t in range(rounds):
-        edges, outcomes = world.feedback(t, _chosen(policy, world, world.product(t), TopK(world.graph)))
-        policy.update(world.product(t), edges, outcomes)
-        unseen[edges] = False
-    _require(np.array_equal(held, before), policy, "update changed an array that score gave before.")
-    copy = _through_a_file(factory, world, policy)
-    after = _scored(policy, world, product)
-    text = "after an update its scores are not those of its state: some edges keep old ones."
-    _require(np.array_equal(after, _scored(copy, world, product)), policy, text)
-    if getattr(policy, "shares_parameters", False) and unseen.any():
-        moved = bool((after != before)[unseen].any())
-        _require(moved, policy, "says that edges share parameters, but no unobserved edge was rescored.")
+    def scores_every_edge_again(self) -> None:
+        """Scores belong to the caller and follow the state at every edge, not only at those observed."""
+        policy, product = self.bound(), self.world.product(0)
+        held = self.scored(policy, product)
+        before = held.copy()
+        self.scored(policy, self.world.product(1))
+        self.require(np.array_equal(held, before), "the next call of score changed the array that the last one gave.")
+        unseen = np.ones(self.world.graph.n_edges, dtype=np.bool_)
+        for t in range(self.rounds):
+            edges, outcomes = self.world.feedback(t, self.chosen(policy, self.world.product(t)))
+            policy.update(self.world.product(t), edges, outcomes)
+            unseen[edges] = False
+        self.require(np.array_equal(held, before), "update changed an array that score gave before.")
+        after, copied = self.scored(policy, product), self.scored(self.through_a_file(policy), product)
+        text = "after an update its scores are not those of its state: some edges keep old ones."
+        self.require(np.array_equal(after, copied), text)
+        if getattr(policy, "shares_parameters", False) and unseen.any():
+            moved = (after != before)[unseen].any()
+            self.require(moved, "says that edges share parameters, but no unobserved edge was rescored.")
 
+    def answers_to_the_product(self) -> None:
+        policy = self.bound()
+        for t in range(2 * len(self.world.products)):
+            policy.update(self.world.product(t), *self.world.whole_feedback(t))
+        says = getattr(policy, "uses_product", None)
+        if says is not None and self.pure:
+            differ = not np.array_equal(policy.score(self.world.product(0)), policy.score(self.world.product(1)))
+            text = f"says that it {'uses' if says else 'ignores'} the product, but"
+            self.require(differ == says, f"{text} two products' scores are {'not ' * differ}the same.")
 
-def _answers_to_the_product(factory: Factory, world: World, rounds: int) -> None:
-    policy = _bound(factory, world)
-    uses_product = getattr(policy, "uses_product", None)
-    for t in range(2 * world.n_products):
-        policy.update(world.product(t), *world.whole_feedback(t))
-    if uses_product is None or not _is_pure(policy):
-        return
-    differ = not np.array_equal(policy.score(world.product(0)), policy.score(world.product(1)))
-    text = "says that it uses the product, but" if uses_product else "says that it ignores the product, but"
-    _require(differ == uses_product, policy, f"{text} two products' scores are {'not ' * differ}the same.")
+    def respects_the_candidates(self) -> None:
+        policy, allowed = self.bound(), np.arange(1, self.world.graph.n_nodes, 3, dtype=np.int64)
+        for t in range(self.rounds):
+            seeds = self.chosen(policy, self.world.product(t), allowed)
+            stray = np.setdiff1d(seeds, allowed).tolist()
+            self.require(not stray, f"chose {stray}, which are not among the oracle's candidates.")
+            policy.update(self.world.product(t), *self.world.feedback(t, seeds))
 
+    def lives_through_odd_feedback(self) -> None:
+        policy, (every, outcomes) = self.bound(), self.world.whole_feedback(0)
+        for edges, values in (
+            (every[:0], outcomes[:0]),
+            (every, outcomes),
+            (every[:1], outcomes[:1]),
+            (np.repeat(every[:3], 4), np.tile([0.0, 1.0, 0.25], 4)),
+            (every[::-1], np.zeros_like(outcomes)),
+            (every, np.ones_like(outcomes)),
+            (every[:0], outcomes[:0]),
+        ):
+            policy.update(self.world.product(0), edges, values)
+            self.scored(policy, self.world.product(1))
+        self.chosen(policy, self.world.product(0))
 
-def _respects_the_candidates(factory: Factory, world: World, rounds: int) -> None:
-    policy = _bound(factory, world)
-    allowed = np.arange(1, world.graph.n_nodes, 3, dtype=np.int64)
-    for t in range(rounds):
-        seeds = _chosen(policy, world, world.product(t), TopK(world.graph, allowed))
-        stray = np.setdiff1d(seeds, allowed).tolist()
-        _require(not stray, policy, f"chose {stray}, which are not among the oracle's candidates.")
-        policy.update(world.product(t), *world.feedback(t, seeds))
-
-
-def _lives_through_odd_feedback(factory: Factory, world: World, rounds: int) -> None:
-    policy, nothing = _bound(factory, world), np.empty(0)
-    everything, outcomes = world.whole_feedback(0)
-    for edges, values in (
-        (nothing.astype(np.int64), nothing),
-        (everything, outcomes),
-        (everything[:1], outcomes[:1]),
-        (np.repeat(everything[:3], 4), np.tile([0.0, 1.0, 0.25], 4)),
-        (everything[::-1], np.zeros_like(outcomes)),
-        (everything, np.ones_like(outcomes)),
-        (nothing.astype(np.int64), nothing),
-    ):
-        policy.update(world.product(0), edges, values)
-        _scored(policy, world, world.product(1))
-    _chosen(policy, world, world.product(0), TopK(world.graph))
-
-
-def _expect_error(policy: Policy, what: str, call: Callable[[], object]) -> None:
-    try:
-        call()
-    except TensorUCBError as error:
-        _require(len(str(error)) > 10, policy, f"{what}: the error must say what was wrong; got {str(error)!r}.")
-        return
-    except Exception as error:
-        text = f"{what} must raise an error of tensorucb.errors; got {type(error).__name__}: {error}"
-        raise AssertionError(f"{policy.name}: {text}") from error
-    raise AssertionError(f"{policy.name}: {what} must raise an error of tensorucb.errors; it passed silently.")
-
-
-def _refuses_bad_input(factory: Factory, world: World, rounds: int) -> None:
-    policy, product, oracle = _bound(factory, world), world.product(0), TopK(world.graph)
-    _play(policy, world, range(2))
-    before, n, m = policy.state(), world.graph.n_nodes, world.graph.n_edges
-    one: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
-    longer = [np.append(part, 1.0) for part in (product if isinstance(product, list) else [product])]
-    missing = PolicyState({}, {"nonsense": np.zeros(1)})
-    for what, call in (
-        ("a product with NaN", lambda: policy.score(np.full(world.products.shape[1], np.nan))),
-        ("a product with other dimensions", lambda: policy.score(longer if len(longer) > 1 else longer[0])),
-        ("a product that is a matrix", lambda: policy.score(np.ones((2, 2)))),
-        ("k = 0", lambda: policy.choose(product, 0, oracle)),
-        ("more seeds than nodes", lambda: policy.choose(product, n + 1, oracle)),
-        ("an edge out of range", lambda: policy.update(product, one + m, [1.0])),
-        ("a negative edge", lambda: policy.update(product, one - 1, [1.0])),
-        ("edges that are not whole", lambda: policy.update(product, [0.5], [1.0])),
-        ("lengths that differ", lambda: policy.update(product, one, [1.0, 0.0])),
-        ("an outcome of 2", lambda: policy.update(product, one, [2.0])),
-        ("an outcome of NaN", lambda: policy.update(product, one, [np.nan])),
-        ("a foreign state", lambda: policy.restore(missing)),
-    ):
-        _expect_error(policy, what, call)
-        _require(_same_state(before, policy.state()), policy, f"{what} was refused, but changed the state.")
-    fresh = factory()
-    _expect_error(fresh, "users with a row too few", lambda: fresh.bind(world.graph, world.users[1:], 0))
-    _expect_error(fresh, "users with NaN", lambda: fresh.bind(world.graph, world.users * np.nan, 0))
-    if getattr(fresh, "needs_users", False):
-        _expect_error(fresh, "no users", lambda: fresh.bind(world.graph, None, 0))
+    def refuses_bad_input(self) -> None:
+        world, policy, product, oracle = self.world, self.bound(), self.world.product(0), TopK(self.world.graph)
+        self.play(policy, range(2))
+        before, one = policy.state(), np.zeros(1, dtype=np.int64)
+        longer = np.append(product, 1.0) if world.modes == 1 else [np.append(part, 1.0) for part in product]
+        missing = PolicyState({}, {"nonsense": np.zeros(1)})
+        for what, call in (
+            ("a product with NaN", lambda: policy.score(np.full(world.products.shape[1], np.nan))),
+            ("a product with other dimensions", lambda: policy.score(longer)),
+            ("a product that is a matrix", lambda: policy.score(np.ones((2, 2)))),
+            ("k = 0", lambda: policy.choose(product, 0, oracle)),
+            ("more seeds than nodes", lambda: policy.choose(product, world.graph.n_nodes + 1, oracle)),
+            ("an edge out of range", lambda: policy.update(product, one + world.graph.n_edges, [1.0])),
+            ("a negative edge", lambda: policy.update(product, one - 1, [1.0])),
+            ("edges that are not whole", lambda: policy.update(product, [0.5], [1.0])),
+            ("lengths that differ", lambda: policy.update(product, one, [1.0, 0.0])),
+            ("an outcome of 2", lambda: policy.update(product, one, [2.0])),
+            ("an outcome of NaN", lambda: policy.update(product, one, [np.nan])),
+            ("a foreign state", lambda: policy.restore(missing)),
+        ):
+            self.expect_error(what, call)
+            self.require(_same_state(before, policy.state()), f"{what} was refused, but changed the state.")
+        fresh = self.factory()
+        self.expect_error("users with a row too few", lambda: fresh.bind(world.graph, world.users[1:], 0))
+        self.expect_error("users with NaN", lambda: fresh.bind(world.graph, world.users * np.nan, 0))
+        if getattr(fresh, "needs_users", False):
+            self.expect_error("no users", lambda: fresh.bind(world.graph, None, 0))

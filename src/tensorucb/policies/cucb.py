@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tensorucb.arrays import F64, I64
+from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_number
 from tensorucb.policies._base import BasePolicy
-
-__all__ = ["CUCB"]
 
 
 class CUCB(BasePolicy):
@@ -24,6 +20,16 @@ class CUCB(BasePolicy):
     ----------
     exploration
         c, the factor of the confidence bound; 1 is the original.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> from tensorucb.policies import CUCB
+    >>> policy = CUCB()
+    >>> policy.bind(Graph.from_edges([0, 0, 1], [1, 2, 2]), None, rng=0)
+    >>> policy.update([1.0, 0.0], edges=[0, 1], outcomes=[1.0, 0.0])
+    >>> policy.score([1.0, 0.0]).tolist()  # edge 2 was never tried
+    [1.0, 1.0, 1.0]
     """
 
     name = "CUCB"
@@ -31,11 +37,11 @@ class CUCB(BasePolicy):
     def __init__(self, *, exploration: float = 1.0) -> None:
         self.exploration = check_number("exploration", exploration)
 
-    def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
+    def _initial(self, dims: tuple[int, ...] | None) -> Arrays:
         edges = self.graph.n_edges
         return {"successes": np.zeros(edges), "trials": np.zeros(edges, dtype=np.int64)}
 
-    def _score(self, modes: tuple[F64, ...]) -> F64:
+    def _score(self, modes: Vectors) -> F64:
         tried = np.flatnonzero(self._arrays["trials"])
         trials = self._arrays["trials"][tried]
         width = np.sqrt(1.5 * math.log(self._rounds + 1) / trials)
@@ -43,6 +49,6 @@ class CUCB(BasePolicy):
         scores[tried] = np.minimum(1.0, self._arrays["successes"][tried] / trials + self.exploration * width)
         return scores
 
-    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
+    def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
         np.add.at(self._arrays["trials"], edges, 1)
         np.add.at(self._arrays["successes"], edges, outcomes)

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import numpy as np
-from numpy.typing import NDArray
 
-from tensorucb.arrays import F64, I64
-from tensorucb.checks import check_number
-from tensorucb.policies._base import EXPLORATIONS, Grid
-from tensorucb.policies._feature_policy import FeaturePolicy
-
-__all__ = ["DILinUCB"]
+from tensorucb.arrays import F64, I64, Arrays, Vectors
+from tensorucb.policies._linear import LinearPolicy
 
 
-class DILinUCB(FeaturePolicy):
+class DILinUCB(LinearPolicy):
     """A linear model per source user on the target's features.
 
     ``M_i = I/τ + Σ x xᵀ/σ²``, ``b_i = Σ y x``, ``θ_i = M_i⁻¹ b_i/σ²``, and ``p = clip(x·θ_i + c√(xᵀ M_i⁻¹ x))`` with
@@ -28,52 +21,42 @@ class DILinUCB(FeaturePolicy):
 
     Parameters
     ----------
-    exploration
-        c, the factor of the confidence bound.
-    noise_variance
-        σ² of an outcome.
-    prior_variance
-        τ, the prior variance of every coefficient.
-    matched
-        False: of a `UserProfile`, use the flat matrix, as published.
+    exploration, noise_variance, prior_variance, matched
+        c, σ², τ, and whether to use `UserProfile.matched`; see `LinUCB`.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> from tensorucb.policies import DILinUCB
+    >>> policy = DILinUCB()
+    >>> policy.bind(Graph.from_edges([0, 0, 1], [1, 2, 2]), [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], rng=0)
+    >>> policy.update([1.0, 0.0], edges=[0, 1], outcomes=[1.0, 0.0])
+    >>> policy.score([1.0, 0.0]).shape
+    (3,)
     """
 
     name = "DILinUCB"
-    tunable: ClassVar[Grid] = {"exploration": EXPLORATIONS, "prior_variance": (0.01, 0.1, 1.0)}
 
-    def __init__(
-        self,
-        *,
-        exploration: float = 0.1,
-        noise_variance: float = 0.1,
-        prior_variance: float = 1.0,
-        matched: bool = True,
-    ) -> None:
-        self.exploration = check_number("exploration", exploration)
-        self.noise_variance = check_number("noise_variance", noise_variance, strict=True)
-        self.prior_variance = check_number("prior_variance", prior_variance, strict=True)
-        self._take_matched(matched)
-
-    def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
+    def _initial(self, dims: tuple[int, ...] | None) -> Arrays:
         nodes, dim = self.graph.n_nodes, self.users.shape[1] + self._n_matched
         inverse = np.broadcast_to(np.eye(dim) * self.prior_variance, (nodes, dim, dim))
         return {"theta": np.zeros((nodes, dim)), "inverse": inverse.copy()}
 
-    def _score(self, modes: tuple[F64, ...]) -> F64:
-        from tensorucb.policies.baselines._kernels import add_node_bounds, edge_dots
+    def _score(self, modes: Vectors) -> F64:
+        from tensorucb.policies._kernels import add_node_bounds, edge_dots
 
         graph, nodes = self.graph, self._nodes(modes)
         inverse, theta = self._arrays["inverse"], self._arrays["theta"]
         scores = np.empty(graph.n_edges)
         edge_dots(graph.sources, graph.targets, theta, nodes, scores)
+        # Edge numbers are sorted by source, so that each source's matrix is read once.
         by_source = np.arange(graph.n_edges, dtype=np.int64)
         add_node_bounds(by_source, graph.sources, graph.targets, nodes, inverse, self.exploration, scores)
         return np.clip(scores, 0.0, 1.0, out=scores)
 
-    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
-        from tensorucb.policies.baselines._kernels import learn_by_source
+    def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
+        from tensorucb.policies._kernels import learn_by_source
 
-        graph, precision = self.graph, 1.0 / self.noise_variance
+        graph, precision, nodes = self.graph, 1.0 / self.noise_variance, self._nodes(modes)
         inverse, theta = self._arrays["inverse"], self._arrays["theta"]
-        nodes = self._nodes(modes)
         learn_by_source(graph.sources, graph.targets, edges, outcomes, nodes, precision, inverse, theta)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tensorucb.arrays import F64, I64
+from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_count, check_number
 from tensorucb.graph import Graph
 from tensorucb.policies._base import BasePolicy, Oracle
 from tensorucb.rng import RngLike
 from tensorucb.threads import single_threaded_blas
-
-__all__ = ["DILinUCBOriginal"]
 
 
 class DILinUCBOriginal(BasePolicy):
@@ -33,18 +29,24 @@ class DILinUCBOriginal(BasePolicy):
 
     Parameters
     ----------
-    exploration
-        c, the factor of the confidence bound.
-    noise_variance
-        σ² of an outcome.
-    prior_variance
-        τ, the prior variance of every coefficient.
+    exploration, noise_variance, prior_variance
+        c, the factor of the confidence bound; σ² of an outcome; τ, the prior variance of every coefficient.
     candidates
         The greedy choice is among this many users, those with the largest optimistic reach before clipping
         (ties by out-degree, then row). Users without out-edges reach nobody and come last.
     max_targets
         f(S) sums over this many users, a fixed sample where the graph has more. Memory is at most
         ``8 · candidates · max_targets`` bytes.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> from tensorucb.policies import DILinUCBOriginal
+    >>> policy = DILinUCBOriginal()
+    >>> policy.bind(Graph.from_edges([0, 0, 1], [1, 2, 2]), [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], rng=0)
+    >>> policy.update([1.0, 0.0], edges=[0, 1], outcomes=[1.0, 0.0])
+    >>> policy.score([1.0, 0.0]).shape
+    (3,)
     """
 
     name = "DILinUCB-original"
@@ -78,17 +80,20 @@ class DILinUCBOriginal(BasePolicy):
             sampler = np.random.default_rng([graph.n_nodes, self.max_targets])
             self._targets = np.sort(sampler.choice(graph.n_nodes, self.max_targets, replace=False))
 
-    def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
+    def _initial(self, dims: tuple[int, ...] | None) -> Arrays:
         return {"counts": np.zeros(self.graph.n_nodes, dtype=np.int64), "reached": np.zeros(self.users.shape)}
+
+    def _variances(self, counts: I64) -> F64:
+        """``(sources, d)`` variances in the eigenbasis of sources observed so many times."""
+        return np.asarray(1.0 / (1.0 / self.prior_variance + counts[:, None] * (self._spectrum / self.noise_variance)))
 
     def _posterior(self, rows: I64 | slice) -> tuple[F64, F64]:
         """Coefficients and variances of these sources in the eigenbasis, both (rows, d)."""
-        counts = self._arrays["counts"][rows, None]
-        variances = 1.0 / (1.0 / self.prior_variance + counts * (self._spectrum / self.noise_variance))
+        variances = self._variances(self._arrays["counts"][rows])
         return self._arrays["reached"][rows] @ self._basis * variances / self.noise_variance, variances
 
-    def _score(self, modes: tuple[F64, ...]) -> F64:
-        from tensorucb.policies.baselines._kernels import edge_dots
+    def _score(self, modes: Vectors) -> F64:
+        from tensorucb.policies._kernels import edge_dots
 
         graph = self.graph
         scores, variance = np.empty(graph.n_edges), np.empty(graph.n_edges)
@@ -99,21 +104,19 @@ class DILinUCBOriginal(BasePolicy):
         scores += self.exploration * np.sqrt(np.maximum(variance, 0.0))
         return np.clip(scores, 0.0, 1.0, out=scores)
 
-    def _choose(self, modes: tuple[F64, ...], k: int, oracle: Oracle) -> I64:
-        from tensorucb.policies.baselines._kernels import greedy_maximum
+    def _choose(self, modes: Vectors, k: int, oracle: Oracle) -> I64:
+        from tensorucb.policies._kernels import greedy_maximum
 
         with single_threaded_blas():
             candidates = self._shortlist(self._allowed(oracle, k), max(k, self.candidates))
-            reach = self._reachability(candidates)
-        chosen: I64 = greedy_maximum(reach, k)
-        return candidates[chosen]
+            return np.asarray(candidates[greedy_maximum(self._reachability(candidates), k)])
 
     def _shortlist(self, allowed: I64, size: int) -> I64:
         """The ``size`` allowed users of largest optimistic reach, without the clip."""
         theta, _ = self._posterior(allowed)
         counts, which = np.unique(self._arrays["counts"][allowed], return_inverse=True)
-        variances = 1.0 / (1.0 / self.prior_variance + counts[:, None] * (self._spectrum / self.noise_variance))
-        bonus = np.array([np.sqrt(self._rotated**2 @ row).sum() for row in variances])
+        # Sources observed equally often share their variances, so that a bonus is computed once for all of them.
+        bonus = np.array([np.sqrt(self._rotated**2 @ row).sum() for row in self._variances(counts)])
         reach = theta @ self._rotated.sum(axis=0) + self.exploration * bonus[which]
         degree = self.graph.out_degree[allowed]
         return allowed[np.lexsort((allowed, -degree, -reach, degree == 0))[:size]]
@@ -132,8 +135,8 @@ class DILinUCBOriginal(BasePolicy):
         reach[inside, position[inside]] = 1.0
         return reach
 
-    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
-        from tensorucb.policies.baselines._kernels import reached_sums
+    def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
+        from tensorucb.policies._kernels import reached_sums
 
         graph, n = self.graph, self.graph.n_nodes
         starts = np.unique(graph.sources[edges]).astype(np.int64)

@@ -5,22 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.arrays import F64, I64
-from tensorucb.checks import check_count, check_number
+from tensorucb.arrays import F64, I64, Arrays, Vectors
+from tensorucb.checks import check_count, check_instance, check_mapping, check_number
 from tensorucb.errors import InputError, ShapeError, StateError
 from tensorucb.graph import Graph
-from tensorucb.policies._base import Grid, Oracle, Policy, PolicyState, Product
+from tensorucb.policies._base import Grid, Oracle, Policy, PolicyState, Product, check_policy_object
 from tensorucb.policies._inputs import as_modes, as_observations
 from tensorucb.policies.beliefs import expected_probabilities
 from tensorucb.rng import RngLike, as_generator, stream_key
-
-__all__ = ["DriftAlarm", "DriftState", "ForgetOnDrift"]
-
 
 # Hazard ratios of new to old misfits that the alarm bets on: misfits that grow by about a factor of 2, 5 or 20.
 _BETS: tuple[float, ...] = (0.5, 0.2, 0.05)
@@ -42,6 +39,13 @@ class DriftState:
         Whether it has rung. It stays so until `DriftAlarm.reset`.
     change
         Rounds after the start at which the change most probably happened: the rounds from there on are new.
+
+    Examples
+    --------
+    >>> from dataclasses import asdict
+    >>> from tensorucb.policies import DriftState
+    >>> asdict(DriftState())["alarm"]
+    False
     """
 
     misfits: tuple[float, ...] = ()
@@ -53,25 +57,21 @@ class DriftState:
 class DriftAlarm:
     """Rings when rounds are predicted worse than before, with a guaranteed rate of false alarms.
 
-    A round's misfit is any number that grows with the error of its prediction. Only the order of the misfits counts.
-    For each possible time of change, the last rounds are new and the others old, and the evidence is a ratio: how
-    probable is it that the new ones take these places among all if they tend to be larger (if their hazard is a
-    fraction of the old ones', as in Cox's model), against all places being equally probable? The alarm sums these
-    ratios, averaged over a few fractions, over all times of change (Shiryaev–Roberts).
+    A round's misfit is any number that grows with the error of its prediction; only the order of the misfits counts.
+    For each possible time of change, the evidence is a ratio: how probable is it that the rounds since then take these
+    places among all if they tend to be larger (if their hazard is a fraction of the old ones', as in Cox's model),
+    against all places being equally probable? The alarm sums these ratios, averaged over a few fractions, over all
+    times of change (Shiryaev–Roberts).
 
-    If nothing changes, in the sense that misfits are *exchangeable* (every order of them is equally probable, as for
-    independent draws from one distribution, whatever it is), each ratio is a martingale of mean 1: a likelihood ratio
-    of the same ranks. So the sum R after t rounds, less t, is a supermartingale, and exactly, for any distribution,
+    If nothing changes, in the sense that misfits are *exchangeable* (every order of them is equally probable), each
+    ratio is a martingale of mean 1. So the sum R after t rounds, less t, is a supermartingale, and for any distribution
 
     * the mean number of rounds to a false alarm is at least ``run_length``;
     * the probability of a false alarm within h rounds is at most ``h / run_length``, for every h.
 
-    No model of the misfits is needed. Rounds may vary more than coins do, because products differ in popularity, and
-    a single surprising round, however large its misfit, counts as the largest so far and no more. The alarm looks for
-    *worse* predictions alone: a policy that still learns has larger misfits at first, which breaks exchangeability on
-    the safe side. The price is that a change shows by comparison only. After n ordinary rounds, k bad ones in a row
-    are evidence of at most the number of ways to choose k of n + k: with 10 ordinary rounds at least 4 bad ones are
-    needed for the default run length, with 100 at least 2. A change that comes about slowly becomes ordinary.
+    A policy that still learns has larger misfits at first, which breaks exchangeability on the safe side. The price is
+    that a change shows by comparison only: with 10 ordinary rounds before it, at least 4 bad ones are needed for the
+    default run length, with 100 at least 2. ``docs/howto/drift.md`` has the reasons and what was measured.
 
     Parameters
     ----------
@@ -100,13 +100,10 @@ class DriftAlarm:
         misfits = (*self.state.misfits, check_number("misfit", misfit))
         starts, ratios = _log_ratios(np.array(misfits))
         evidence = float(np.logaddexp.reduce(ratios, initial=0.0))
+        alarm = self.state.alarm or evidence >= math.log1p(self.run_length)
         some = bool(ratios.size and ratios.max() > 0.0)
-        self.state = DriftState(
-            misfits=misfits,
-            evidence=evidence,
-            alarm=self.state.alarm or evidence >= math.log1p(self.run_length),
-            change=int(starts[np.argmax(ratios)]) if some else len(misfits),
-        )
+        change = int(starts[np.argmax(ratios)]) if some else len(misfits)
+        self.state = DriftState(misfits, evidence, alarm, change)
         return self.state
 
     def reset(self) -> None:
@@ -131,17 +128,10 @@ def _log_ratios(misfits: F64) -> tuple[I64, F64]:
     return starts, np.logaddexp.reduce(logs, axis=0) - math.log(len(_BETS))
 
 
-@dataclass(frozen=True)
-class _Told:
-    """A round that the policy was told."""
-
-    modes: tuple[F64, ...]
+class _ToldRound(NamedTuple):
+    modes: Vectors
     edges: I64
     outcomes: F64
-
-    @property
-    def product(self) -> Any:
-        return self.modes[0] if len(self.modes) == 1 else list(self.modes)
 
 
 class ForgetOnDrift:
@@ -153,10 +143,8 @@ class ForgetOnDrift:
     ``(observed − expected)² / (variance + 1)``. A `DriftAlarm` watches it. When the alarm rings, the policy is bound
     again and told the rounds since the estimated change once more, at most the last ``memory`` of them.
 
-    The alarm's guarantee holds where misfits are exchangeable, which is so for a policy that has learned and a world
-    that stands still with products in random order. A learning policy, or one that makes the same error forever, is
-    on the safe side: see `DriftAlarm`, and docs/drift.md for what was measured. Only edges that are observed can be
-    seen to change. It costs one more `score` per round.
+    The alarm's guarantee holds where misfits are exchangeable: see `DriftAlarm`, and docs/howto/drift.md for what was
+    measured. Only edges that are observed can be seen to change. It costs one more `score` per round.
 
     Parameters
     ----------
@@ -168,17 +156,27 @@ class ForgetOnDrift:
         Rounds after each start in which the policy only learns.
     memory
         Rounds kept for starting again.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> from tensorucb.policies import CUCB, ForgetOnDrift
+    >>> policy = ForgetOnDrift(CUCB(), run_length=100)
+    >>> policy.bind(Graph.from_edges([0, 0], [1, 2]), None, rng=0)
+    >>> for response in [1.0] * 60 + [0.0] * 10:
+    ...     policy.update([1.0], [0, 1], [response, response])
+    >>> len(policy.alarms), policy.alarms[0] > 60
+    (1, True)
     """
 
     tunable: ClassVar[Grid] = {}
 
     def __init__(self, policy: Policy, *, run_length: float = 2000.0, warm_up: int = 20, memory: int = 200) -> None:
-        if not isinstance(policy, Policy):
-            raise InputError(f"policy must follow tensorucb.policies.Policy; got {type(policy).__name__}.")
+        self.policy = check_policy_object("policy", policy)
         self._alarm = DriftAlarm(run_length=run_length)
         self.warm_up = check_count("warm_up", warm_up, 1)
         self.memory = check_count("memory", memory, 1)
-        self.policy, self.name = policy, f"{policy.name} + drift alarm"
+        self.name = f"{policy.name} + drift alarm"
         self.needs_users, self.pure = bool(getattr(policy, "needs_users", False)), bool(getattr(policy, "pure", True))
         self.uses_product = getattr(policy, "uses_product", None)
         self._bound: tuple[Graph, Any] | None = None
@@ -186,8 +184,9 @@ class ForgetOnDrift:
 
     def _clear(self, key: int) -> None:
         self._key, self._rounds, self._age = key, 0, 0
+        # Of the strong and of the weak edges: the responses expected and observed so far.
         self._totals = np.zeros((2, 2))
-        self._log: list[_Told] = []
+        self._log: list[_ToldRound] = []
         self._alarms: list[int] = []
         self._alarm.reset()
 
@@ -231,44 +230,48 @@ class ForgetOnDrift:
 
     def update(self, product: Product, edges: ArrayLike, outcomes: ArrayLike) -> None:
         """Learn one round, and start again if it gave the last evidence of a change."""
-        graph, _ = self._world()
-        rows, values = as_observations(graph.n_edges, edges, outcomes)
+        rows, values = as_observations(self._world()[0].n_edges, edges, outcomes)
         # Copies, since the caller may reuse its arrays.
-        self._take(_Told(tuple(mode.copy() for mode in as_modes(product)), rows.copy(), values.copy()))
+        told = _ToldRound(tuple(mode.copy() for mode in as_modes(product)), rows.copy(), values.copy())
+        p = expected_probabilities(self.policy, product)[rows]
+        self._learn(told)
+        misfit = self._misfit(p, values)
+        if self._age > self.warm_up:
+            self._alarm.update(misfit)
         self._rounds += 1
         if self.drift.alarm:
             self._restart()
 
-    def _take(self, told: _Told) -> None:
-        """Predict, learn, compare."""
-        p = expected_probabilities(self.policy, told.product)[told.edges]
-        self.policy.update(told.product, told.edges, told.outcomes)
-        misfit, strong = 0.0, _strong(p)
-        for totals, part in zip(self._totals, (strong, ~strong), strict=True):
-            # A steady error of the policy is no drift. One response on each side keeps the ratio near 1 at first.
-            q = np.minimum((totals[1] + 1.0) / (totals[0] + 1.0) * p[part], 1.0)
-            observed = told.outcomes[part].sum()
-            misfit += float((observed - q.sum()) ** 2 / ((q * (1.0 - q)).sum() + 1.0))
-            totals += p[part].sum(), observed
-        if self._age >= self.warm_up:
-            self._alarm.update(misfit)
-        self._remember(told)
-
-    def _remember(self, told: _Told) -> None:
+    def _learn(self, told: _ToldRound) -> None:
+        self.policy.update(told.modes[0] if len(told.modes) == 1 else list(told.modes), told.edges, told.outcomes)
         self._age += 1
         self._log = [*self._log, told][-self.memory :]
 
+    def _misfit(self, p: F64, outcomes: F64) -> float:
+        """How badly the probabilities predicted the outcomes, over strong and weak edges."""
+        # Strong: the most probable edges, down to half of the expected responses.
+        order = np.argsort(-p, kind="stable")
+        strong = np.zeros(p.size, dtype=np.bool_)
+        strong[order] = np.cumsum(p[order]) <= 0.5 * p.sum()
+        misfit = 0.0
+        for totals, part in zip(self._totals, (strong, ~strong), strict=True):
+            # A steady error of the policy is no drift. One response on each side keeps the ratio near 1 at first.
+            q = np.minimum((totals[1] + 1.0) / (totals[0] + 1.0) * p[part], 1.0)
+            observed = outcomes[part].sum()
+            misfit += float((observed - q.sum()) ** 2 / ((q * (1.0 - q)).sum() + 1.0))
+            totals += p[part].sum(), observed
+        return misfit
+
     def _restart(self) -> None:
         graph, users = self._world()
-        new = len(self.drift.misfits) - self.drift.change
-        kept = self._log[len(self._log) - min(new, len(self._log)) :]
+        new = min(len(self.drift.misfits) - self.drift.change, len(self._log))
+        kept = self._log[len(self._log) - new :]
         self._alarms.append(self._rounds)
         self.policy.bind(graph, users, np.random.default_rng([self._key, len(self._alarms)]))
         self._alarm.reset()
         self._log, self._totals[:] = [], 0.0
         for told in kept:
-            self.policy.update(told.product, told.edges, told.outcomes)
-            self._remember(told)
+            self._learn(told)
         # What is left to learn is learned from the new choices: the warm-up begins with them.
         self._age = 0
 
@@ -292,7 +295,7 @@ class ForgetOnDrift:
             "modes": [mode.size for mode in log[0].modes] if log else [],
             "inner": dict(inner.settings),
         }
-        arrays: dict[str, NDArray[Any]] = {
+        arrays: Arrays = {
             "misfits": np.array(self.drift.misfits),
             "totals": self._totals.copy(),
             "log_offsets": np.cumsum([0, *(told.edges.size for told in log)], dtype=np.int64),
@@ -300,56 +303,40 @@ class ForgetOnDrift:
             "log_outcomes": np.concatenate([np.empty(0), *(told.outcomes for told in log)]),
             "log_products": np.array([np.concatenate(told.modes) for told in log]) if log else np.empty((0, 0)),
         }
-        arrays.update({f"inner.{name}": array for name, array in inner.arrays.items()})
-        return PolicyState(settings, arrays)
+        return PolicyState(settings, arrays | {f"inner.{name}": array for name, array in inner.arrays.items()})
 
     def restore(self, state: PolicyState) -> None:
         """Go on from ``state``; wrapper and policy must be bound and set as they were."""
         self._world()
-        if not isinstance(state, PolicyState):
-            raise InputError(f"restore takes a PolicyState; got {type(state).__name__}. Pass what state() returned.")
-        saved, arrays = state.settings, state.arrays
+        check_instance("state", state, PolicyState, "a PolicyState", "Take policy.state().")
+        saved = check_mapping("state.settings", state.settings, "a mapping, as policy.state() gives it")
+        arrays = check_mapping("state.arrays", state.arrays, "a mapping, as policy.state() gives it")
         for field, value in (("policy", self.name), ("arguments", self.settings())):
             if saved.get(field) != value:
                 raise InputError(f"the state is of {field} {saved.get(field)!r}; this is {value!r}. Use the same one.")
         try:
-            kept, totals = _unpacked(saved, arrays), np.array(arrays["totals"], dtype=np.float64)
+            log, totals = _log_of(saved, arrays), np.array(arrays["totals"], dtype=np.float64)
             if totals.shape != (2, 2):
                 raise ShapeError(f"the state's totals must be 2 × 2; got {totals.shape}.")
             misfits = tuple(np.array(arrays["misfits"], dtype=np.float64).tolist())
             drift = DriftState(misfits=misfits, **saved["drift"])
             numbers = int(saved["key"], 16), int(saved["rounds"]), int(saved["age"]), [int(x) for x in saved["alarms"]]
-            inner = PolicyState(
-                dict(saved["inner"]),
-                {name.removeprefix("inner."): array for name, array in arrays.items() if name.startswith("inner.")},
-            )
+            learned = {name[6:]: array for name, array in arrays.items() if name.startswith("inner.")}
+            inner = PolicyState(dict(saved["inner"]), learned)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise InputError(f"the state of {self.name} is incomplete or malformed ({error!r}).") from error
         self.policy.restore(inner)
         self._key, self._rounds, self._age, self._alarms = numbers
-        self._log, self._totals = kept, totals
-        self._alarm.state = drift
+        self._log, self._totals, self._alarm.state = log, totals, drift
 
 
-def _strong(p: F64) -> NDArray[np.bool_]:
-    """The most probable edges, down to half of the expected responses."""
-    order = np.argsort(-p, kind="stable")
-    strong = np.zeros(p.size, dtype=np.bool_)
-    strong[order] = np.cumsum(p[order]) <= 0.5 * p.sum()
-    return strong
-
-
-def _unpacked(saved: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> list[_Told]:
+def _log_of(saved: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> list[_ToldRound]:
+    """The rounds kept in a state."""
     offsets, products = arrays["log_offsets"], arrays["log_products"]
     edges, outcomes = arrays["log_edges"], arrays["log_outcomes"]
     if products.shape[0] != offsets.size - 1 or offsets[-1] != edges.size or edges.shape != outcomes.shape:
         raise ShapeError(f"the log of a {saved['policy']} state does not fit together.")
-    cuts = np.cumsum([int(size) for size in saved["modes"]])[:-1]
-    return [
-        _Told(
-            tuple(part.copy() for part in np.split(products[t], cuts)),
-            edges[offsets[t] : offsets[t + 1]].copy(),
-            outcomes[offsets[t] : offsets[t + 1]].copy(),
-        )
-        for t in range(offsets.size - 1)
-    ]
+    # Copies, so that the caller may go on with its arrays.
+    parts = np.split(products.copy(), np.cumsum([int(size) for size in saved["modes"]])[:-1], axis=1)
+    rows = np.split(edges.copy(), offsets[1:-1]), np.split(outcomes.copy(), offsets[1:-1])
+    return [_ToldRound(*told) for told in zip(zip(*parts, strict=True), *rows, strict=True)] if len(products) else []

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tensorucb.arrays import F64, I64
+from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_choice, check_number, check_share
 from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Grid, Product
-
-__all__ = ["GammaCounts"]
 
 _KINDS = ("ucb", "thompson")
 
@@ -32,6 +29,17 @@ class GammaCounts(BasePolicy):
         ``"ucb"``: the mean plus c deviations. ``"thompson"``: a draw per source, again after every update.
     base_rate, prior_trials
         ``a/b`` and ``b``: the rate of every source before the start, and how many trials it counts for.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> from tensorucb.policies import GammaCounts
+    >>> policy = GammaCounts()
+    >>> policy.bind(Graph.from_edges([0, 0, 1], [1, 2, 2]), None, rng=0)
+    >>> policy.update([1.0, 0.0], edges=[0, 1], outcomes=[1.0, 0.0])
+    >>> scores = policy.score([1.0, 0.0])
+    >>> bool(scores[0] == scores[1] > scores[2])  # edges of one source are alike; user 0 was heard of
+    True
     """
 
     name = "GammaCounts"
@@ -55,7 +63,7 @@ class GammaCounts(BasePolicy):
         self.base_rate = check_share("base_rate", base_rate, zero=False, one=False)
         self.prior_trials = check_number("prior_trials", prior_trials, strict=True)
 
-    def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
+    def _initial(self, dims: tuple[int, ...] | None) -> Arrays:
         n = self.graph.n_nodes
         return {"shape": np.full(n, self.base_rate * self.prior_trials), "trials": np.full(n, self.prior_trials)}
 
@@ -67,12 +75,12 @@ class GammaCounts(BasePolicy):
     def _of_edges(self, rates: F64) -> F64:
         return np.asarray(np.minimum(rates, 1.0)[self.graph.sources])
 
-    def _score(self, modes: tuple[F64, ...]) -> F64:
+    def _score(self, modes: Vectors) -> F64:
         shape, trials, c = self._arrays["shape"], self._arrays["trials"], self.exploration
         if self.exploration_kind == "thompson" and c > 0.0:
             return self._of_edges(self._generator("score").gamma(shape / c) * c / trials)
         return self._of_edges((shape + c * np.sqrt(shape)) / trials)
 
-    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
+    def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
         np.add.at(self._arrays["shape"], self.graph.sources[edges], outcomes)
         np.add.at(self._arrays["trials"], self.graph.sources[edges], 1.0)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tensorucb.arrays import F64, I64
+from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_choice, check_count, check_number, check_share
 from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Grid
-
-__all__ = ["IMFB"]
 
 
 class IMFB(BasePolicy):
@@ -29,19 +25,25 @@ class IMFB(BasePolicy):
     ----------
     dim
         Length of both vectors.
-    exploration
-        α, the factor of both confidence bounds.
-    ridge
-        λ: ``A_i`` and ``C_j`` start at λI.
-    warmup
-        κ, the bonus that all edges share.
-    decay
-        q, by which the bonus shrinks each round.
+    exploration, ridge
+        α, the factor of both confidence bounds, and λ: ``A_i`` and ``C_j`` start at λI.
+    warmup, decay
+        κ, the bonus that all edges share, and q, by which it shrinks each round.
     init
         ``"random"``: θ and β start uniform on [0, s/√dim], as prior means (``b = λθ``, ``d = λβ``).
         ``"zero"``: at zero, where both gradients vanish, so that nothing is ever learned; kept to show it.
     base_rate
         Mean of θ_i·β_j at the start, s²/4; ¼ is the published form.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> from tensorucb.policies import IMFB
+    >>> policy = IMFB()
+    >>> policy.bind(Graph.from_edges([0, 0, 1], [1, 2, 2]), None, rng=0)
+    >>> policy.update([1.0, 0.0], edges=[0, 1], outcomes=[1.0, 0.0])
+    >>> policy.score([1.0, 0.0]).shape
+    (3,)
     """
 
     name = "IMFB"
@@ -66,18 +68,14 @@ class IMFB(BasePolicy):
         self.init = check_choice("init", init, ("random", "zero"))
         self.base_rate = check_share("base_rate", base_rate, zero=False, one=False)
 
-    def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
-        shape = (self.graph.n_nodes, self.dim)
-        if self.init == "zero":
-            draw = partial(np.zeros, shape)
-        else:
-            generator = self._generator("start")
-            draw = partial(generator.uniform, 0.0, 2.0 * (self.base_rate / self.dim) ** 0.5, size=shape)
-        inverse = np.broadcast_to(np.eye(self.dim) / self.ridge, (shape[0], self.dim, self.dim))
-        return {"theta": draw(), "beta": draw(), "A_inverse": inverse.copy(), "C_inverse": inverse.copy()}
+    def _initial(self, dims: tuple[int, ...] | None) -> Arrays:
+        n, widest = self.graph.n_nodes, 2.0 * (self.base_rate / self.dim) ** 0.5 * (self.init == "random")
+        theta, beta = self._generator("start").uniform(0.0, widest, size=(2, n, self.dim))
+        inverse = np.broadcast_to(np.eye(self.dim) / self.ridge, (n, self.dim, self.dim))
+        return {"theta": theta, "beta": beta, "A_inverse": inverse.copy(), "C_inverse": inverse.copy()}
 
-    def _score(self, modes: tuple[F64, ...]) -> F64:
-        from tensorucb.policies.baselines._kernels import add_node_bounds, edge_dots
+    def _score(self, modes: Vectors) -> F64:
+        from tensorucb.policies._kernels import add_node_bounds, edge_dots
 
         graph, arrays = self.graph, self._arrays
         sources, targets = graph.sources, graph.targets
@@ -90,17 +88,8 @@ class IMFB(BasePolicy):
         scores += self.warmup * self.decay ** (self._rounds + 1)
         return np.clip(scores, 0.0, 1.0, out=scores)
 
-    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
-        from tensorucb.policies.baselines._kernels import learn_factors
+    def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
+        from tensorucb.policies._kernels import learn_factors
 
-        graph, arrays = self.graph, self._arrays
-        learn_factors(
-            graph.sources,
-            graph.targets,
-            edges,
-            outcomes,
-            arrays["A_inverse"],
-            arrays["theta"],
-            arrays["C_inverse"],
-            arrays["beta"],
-        )
+        factors = (self._arrays[name] for name in ("A_inverse", "theta", "C_inverse", "beta"))
+        learn_factors(self.graph.sources, self.graph.targets, edges, outcomes, *factors)

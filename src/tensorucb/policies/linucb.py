@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import numpy as np
-from numpy.typing import NDArray
 
-from tensorucb.arrays import F64, I64
-from tensorucb.checks import check_flag, check_number
-from tensorucb.policies import _main_effects, _ridge
-from tensorucb.policies._base import EXPLORATIONS, Grid
-from tensorucb.policies._feature_policy import FeaturePolicy
-
-__all__ = ["LinUCB"]
+from tensorucb.arrays import F64, I64, Arrays, Vectors
+from tensorucb.checks import check_flag
+from tensorucb.policies._linear import LinearPolicy, main_effect_moments, main_effects
 
 
-class LinUCB(FeaturePolicy):
+class LinUCB(LinearPolicy):
     """Linear regression on ``x = (x_i, x_j, z, …, 1)``: main effects only, no interactions.
 
     ``M = I/τ + Σ x xᵀ/σ²``, ``B = Σ y x``, ``θ = M⁻¹B/σ²``, ``p = clip(x·θ + c√(xᵀ M⁻¹ x))``.
@@ -51,7 +44,6 @@ class LinUCB(FeaturePolicy):
 
     name = "LinUCB"
     uses_product = True
-    tunable: ClassVar[Grid] = {"exploration": EXPLORATIONS, "prior_variance": (0.01, 0.1, 1.0)}
 
     def __init__(
         self,
@@ -62,32 +54,25 @@ class LinUCB(FeaturePolicy):
         constant: bool = True,
         matched: bool = True,
     ) -> None:
-        self.exploration = check_number("exploration", exploration)
-        self.noise_variance = check_number("noise_variance", noise_variance, strict=True)
-        self.prior_variance = check_number("prior_variance", prior_variance, strict=True)
+        super().__init__(
+            exploration=exploration, noise_variance=noise_variance, prior_variance=prior_variance, matched=matched
+        )
         self.constant = check_flag("constant", constant)
-        self._take_matched(matched)
 
-    def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
-        if dims is None:
-            return {}
-        dim = 2 * (self.users.shape[1] + self._n_matched) + sum(dims) + int(self.constant)
-        precision, moment = _ridge.blank(dim, self.prior_variance)
-        return {"precision": precision, "moment": moment}
+    def _initial(self, dims: tuple[int, ...] | None) -> Arrays:
+        fixed = 2 * (self.users.shape[1] + self._n_matched) + int(self.constant)
+        return {} if dims is None else self._blank(fixed + sum(dims))
 
-    def _context(self, modes: tuple[F64, ...]) -> F64:
+    def _context(self, modes: Vectors) -> F64:
         """The part of x that all edges of a round share."""
         return np.concatenate([*modes, np.ones(int(self.constant))])
 
-    def _score(self, modes: tuple[F64, ...]) -> F64:
+    def _score(self, modes: Vectors) -> F64:
         arrays = self._arrays or self._initial(tuple(mode.size for mode in modes))
-        theta, P = _ridge.posterior(arrays["precision"], arrays["moment"], self.noise_variance)
-        scores, variance = _main_effects.moments(self.graph, self._nodes(modes), self._context(modes), theta, P)
+        posterior = self._posterior(arrays)
+        scores, variance = main_effect_moments(self.graph, self._nodes(modes), self._context(modes), *posterior)
         scores += self.exploration * np.sqrt(variance)
         return np.clip(scores, 0.0, 1.0, out=scores)
 
-    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
-        rows = _main_effects.edge_rows(self.graph, self._nodes(modes), self._context(modes), edges)
-        self._arrays["precision"], self._arrays["moment"] = _ridge.with_batch(
-            self._arrays["precision"], self._arrays["moment"], rows, outcomes, self.noise_variance
-        )
+    def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
+        self._add(main_effects(self.graph, self._nodes(modes), self._context(modes), edges), outcomes)

@@ -9,16 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from tensorucb.arrays import F64, I64
-from tensorucb.checks import check_count, check_number
+from tensorucb.arrays import F64, I64, Arrays, Vectors
+from tensorucb.checks import check_count, check_flag, check_number
 from tensorucb.errors import InputError
-from tensorucb.policies import _main_effects
 from tensorucb.policies._base import EXPLORATIONS, Grid
-from tensorucb.policies._feature_policy import FeaturePolicy
-from tensorucb.policies._ridge import covariance_of
+from tensorucb.policies._linear import FeaturePolicy, covariance_of, main_effect_moments, main_effects
 from tensorucb.threads import single_threaded_blas
-
-__all__ = ["LogisticUCB"]
 
 # The base rate is soon known from the data, so its prior is wide.
 _CONSTANT_VARIANCE = 4.0
@@ -50,6 +46,16 @@ class LogisticUCB(FeaturePolicy):
         approximation), so that time and memory per round stay bounded.
     matched
         False: of a `UserProfile`, use the flat matrix.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> from tensorucb.policies import LogisticUCB
+    >>> policy = LogisticUCB()
+    >>> policy.bind(Graph.from_edges([0, 0, 1], [1, 2, 2]), [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], rng=0)
+    >>> policy.update([1.0, 0.0], edges=[0, 1], outcomes=[1.0, 0.0])
+    >>> policy.score([1.0, 0.0]).shape
+    (3,)
     """
 
     name = "LogisticUCB"
@@ -69,77 +75,72 @@ class LogisticUCB(FeaturePolicy):
         self.prior_variance = check_number("prior_variance", prior_variance, strict=True)
         self.base_logit = check_number("base_logit", base_logit, low=-30.0, high=30.0)
         self.max_rows = check_count("max_rows", max_rows, 1)
-        self._take_matched(matched)
+        self.matched = check_flag("matched", matched)
 
-    def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
+    def _initial(self, dims: tuple[int, ...] | None) -> Arrays:
         """θ and its precision; μ and Λ, what is known apart from the log; and the log."""
         if dims is None:
             return {}
         mean = np.zeros(2 * (self.users.shape[1] + self._n_matched) + sum(dims) + 1)
         mean[-1] = self.base_logit
         precision = np.diag(np.append(np.full(mean.size - 1, 1.0 / self.prior_variance), 1.0 / _CONSTANT_VARIANCE))
-        nothing: I64 = np.empty(0, dtype=np.int64)
         return {
             "theta": mean,
             "precision": precision,
             "prior_mean": mean.copy(),
             "prior_precision": precision.copy(),
             "fitted_rows": np.zeros(1, dtype=np.int64),
-            "edges": nothing,
+            "edges": np.empty(0, dtype=np.int64),
             "outcomes": np.empty(0),
             "products": np.empty((0, sum(dims))),
-            "product_of": nothing.copy(),
+            "product_of": np.empty(0, dtype=np.int64),
         }
 
-    def _score(self, modes: tuple[F64, ...]) -> F64:
+    def _score(self, modes: Vectors) -> F64:
         arrays = self._arrays or self._initial(tuple(mode.size for mode in modes))
         with single_threaded_blas():
             covariance = covariance_of(arrays["precision"])
         context = np.append(np.concatenate(modes), 1.0)
-        logits, variance = _main_effects.moments(self.graph, self._nodes(modes), context, arrays["theta"], covariance)
+        logits, variance = main_effect_moments(self.graph, self._nodes(modes), context, arrays["theta"], covariance)
         return np.asarray(expit(logits + self.exploration * np.sqrt(variance)))
 
-    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
+    def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
         arrays = self._arrays
         with single_threaded_blas():
             rows = self._rows(modes, edges)
-            arrays["theta"], arrays["precision"] = fit(rows, outcomes, arrays["theta"], arrays["precision"])
+            arrays["theta"], arrays["precision"] = posterior_mode(rows, outcomes, arrays["theta"], arrays["precision"])
             self._keep(modes, edges, outcomes)
             if arrays["edges"].size >= _GROWTH * arrays["fitted_rows"][0]:
                 self._refit()
 
-    def _rows(self, modes: tuple[F64, ...], edges: I64) -> F64:
-        context = np.append(np.concatenate(modes), 1.0)
-        return _main_effects.edge_rows(self.graph, self._nodes(modes), context, edges)
+    def _rows(self, modes: Vectors, edges: I64) -> F64:
+        return main_effects(self.graph, self._nodes(modes), np.append(np.concatenate(modes), 1.0), edges)
 
-    def _keep(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
+    def _keep(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
         """Add a round to the log; a product is stored once."""
         arrays, product = self._arrays, np.concatenate(modes)
         known = np.flatnonzero((arrays["products"] == product).all(axis=1))
         if known.size == 0:
+            known = np.array([len(arrays["products"])])
             arrays["products"] = np.vstack([arrays["products"], product])
-        number = int(known[0]) if known.size else len(arrays["products"]) - 1
         arrays["edges"] = np.append(arrays["edges"], edges)
         arrays["outcomes"] = np.append(arrays["outcomes"], outcomes)
-        arrays["product_of"] = np.append(arrays["product_of"], np.full(edges.size, number))
+        arrays["product_of"] = np.append(arrays["product_of"], np.full(edges.size, known[0]))
 
-    def _logged(self) -> F64:
-        """X of every row of the log."""
+    def _refit(self) -> None:
+        """Fit all rows of the log again; of too many, the older half becomes part of the prior."""
         arrays, cuts = self._arrays, np.cumsum(self._dims or ())[:-1]
         rows = np.empty((arrays["edges"].size, arrays["theta"].size))
         for number, product in enumerate(arrays["products"]):
             here = np.flatnonzero(arrays["product_of"] == number)
             rows[here] = self._rows(tuple(np.split(product, cuts)), arrays["edges"][here])
-        return rows
-
-    def _refit(self) -> None:
-        arrays, rows = self._arrays, self._logged()
-        mean, precision, start = arrays["prior_mean"], arrays["prior_precision"], arrays["theta"]
-        theta, arrays["precision"] = fit(rows, arrays["outcomes"], mean, precision, start)
+        mean, precision = arrays["prior_mean"], arrays["prior_precision"]
+        theta, arrays["precision"] = posterior_mode(rows, arrays["outcomes"], mean, precision, arrays["theta"])
         arrays["theta"] = theta
         if len(rows) > self.max_rows:
             old = slice(0, len(rows) - self.max_rows // 2)
             slope, curvature = derivatives(rows[old], arrays["outcomes"][old], theta, mean, precision)
+            # One Newton step from θ: the maximum of the old rows' quadratic approximation.
             arrays["prior_mean"] = theta + covariance_of(curvature) @ slope
             arrays["prior_precision"] = curvature
             for name in ("edges", "outcomes", "product_of"):
@@ -148,17 +149,17 @@ class LogisticUCB(FeaturePolicy):
             arrays["products"] = arrays["products"][used]
         arrays["fitted_rows"][0] = arrays["edges"].size
 
-    def _load(self, key: int, dims: tuple[int, ...] | None, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def _load(self, dims: tuple[int, ...] | None, arrays: Mapping[str, NDArray[Any]]) -> None:
         expected = self._initial(dims)
-        sizes = {name: len(np.atleast_1d(arrays[name])) for name in ("edges", "products") if name in arrays}
-        for name in ("edges", "outcomes", "product_of"):
-            if name in expected:
-                expected[name] = np.resize(expected[name], sizes.get("edges", 0))
-        if "products" in expected:
-            expected["products"] = np.zeros((sizes.get("products", 0), expected["products"].shape[1]))
+        # The log may have any length.
+        rows, products = (len(np.atleast_1d(arrays.get(name, ()))) for name in ("edges", "products"))
+        for name in expected.keys() & {"edges", "outcomes", "product_of"}:
+            expected[name] = np.resize(expected[name], rows)
+        if expected:
+            expected["products"] = np.resize(expected["products"], (products, expected["products"].shape[1]))
         found = self._matching(expected, arrays)
-        for name, limit in (("edges", self.graph.n_edges), ("product_of", sizes.get("products", 0))):
-            if name in found and found[name].size and not 0 <= found[name].min() <= found[name].max() < limit:
+        for name, limit in (("edges", self.graph.n_edges), ("product_of", products)) if found else ():
+            if found[name].size and not 0 <= found[name].min() <= found[name].max() < limit:
                 raise InputError(f"the state of {self.name} is malformed: {name} must lie in 0..{limit - 1}.")
         self._arrays = found
 
@@ -170,7 +171,7 @@ def derivatives(rows: F64, outcomes: F64, theta: F64, mean: F64, precision: F64)
     return slope, precision + (rows.T * (p * (1.0 - p))) @ rows
 
 
-def fit(rows: F64, outcomes: F64, mean: F64, precision: F64, start: F64 | None = None) -> tuple[F64, F64]:
+def posterior_mode(rows: F64, outcomes: F64, mean: F64, precision: F64, start: F64 | None = None) -> tuple[F64, F64]:
     """The mode of the posterior under the prior N(mean, precision⁻¹), and the precision there."""
 
     def value(at: F64) -> float:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from tensorucb import learner
-from tensorucb.arrays import F64
+from tensorucb.arrays import F64, Vectors
 from tensorucb.checks import check_choice, check_count, check_number
 from tensorucb.learner import TensorSettings, TensorState
 from tensorucb.policies._tensor import TensorPolicy
-
-__all__ = ["OnlineTensorUCB"]
 
 _KINDS = ("ucb", "thompson", "greedy")
 _FLAT_SCALE = 0.1
@@ -28,10 +26,8 @@ class OnlineTensorUCB(TensorPolicy):
 
     Parameters
     ----------
-    rank
-        R, the number of CP components.
-    exploration
-        c, the factor of the confidence bonus (Eq. CB_ij).
+    rank, exploration
+        R, the number of CP components, and c, the factor of the confidence bonus (Eq. CB_ij).
     exploration_kind
         ``"ucb"``. ``"thompson"``: one W drawn from the posterior, again for each round told and each product.
         ``"greedy"``: no exploration.
@@ -96,11 +92,8 @@ class OnlineTensorUCB(TensorPolicy):
             w[0, -1] = self.base_logit if mode == 2 else 1.0
         return learner.init(model, means)
 
-    def _score(self, modes: tuple[F64, ...]) -> F64:
-        if self.exploration_kind == "ucb":
-            return self._edge_scores(modes, self.exploration, None)
+    def _score(self, modes: Vectors) -> F64:
         draw = None
         if self.exploration_kind == "thompson":
-            model = self._settled(modes)
-            draw = learner.sample(model, self._knowledge(model), self._generator("thompson", modes))
-        return self._edge_scores(modes, 0.0, draw)
+            draw = learner.sample(*self._knowledge(modes), self._generator("thompson", modes))
+        return self._edge_scores(modes, self.exploration if self.exploration_kind == "ucb" else 0.0, draw)

@@ -9,8 +9,6 @@ from tensorucb.checks import check_choice, check_count, check_number
 from tensorucb.learner import TensorSettings, TensorState
 from tensorucb.policies._tensor import TensorPolicy
 
-__all__ = ["PaperTensorUCB"]
-
 
 class PaperTensorUCB(TensorPolicy):
     """The paper's Algorithm 1: Gaussian, factorised, mean field, w̄ = ones and Σ = I at the start, UCB.
@@ -33,12 +31,8 @@ class PaperTensorUCB(TensorPolicy):
 
     Parameters
     ----------
-    rank
-        R, the number of CP components.
-    exploration
-        c, the factor of the confidence bonus (Eq. CB_ij).
-    noise_variance
-        σ².
+    rank, exploration, noise_variance
+        R, the number of CP components; c, the factor of the confidence bonus (Eq. CB_ij); σ².
     start
         ``"ones"`` or ``"paper"``, as above.
     projection

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.arrays import F64, I64
+from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_choice, check_count, check_number
 from tensorucb.errors import ShapeError
 from tensorucb.features import UserProfile, degree_features
@@ -19,8 +19,6 @@ from tensorucb.policies.beliefs import Beliefs
 from tensorucb.policies.paper_tensor_ucb import PaperTensorUCB
 from tensorucb.rng import RngLike
 from tensorucb.threads import single_threaded_blas
-
-__all__ = ["TensorUCB"]
 
 _KINDS = ("ucb", "thompson", "greedy")
 # exp of more would leave the range of numbers; the probability is 1 long before.
@@ -116,21 +114,19 @@ class TensorUCB(BasePolicy):
 
     def mean(self, product: Product) -> F64:
         """The believed probability of every edge, without exploration."""
-        modes = self._modes(product)
-        return self._scores(modes, deviations=False).probabilities
+        return self._probabilities(self._modes(product), mean=True, optimistic=False)[0]
 
     def beliefs(self, product: Product) -> Beliefs:
         """The believed probability of every edge without and with exploration, from one pass over the edges."""
-        modes = self._modes(product)
-        scores = self._scores(modes, deviations=self._explores)
-        return Beliefs(scores.probabilities, self._optimistic(modes, scores))
+        found = self._probabilities(self._modes(product), mean=True, optimistic=True)
+        return Beliefs(found[0], found[-1])
 
     # -- the model --
 
     def _model(self) -> response.ResponseSettings:
         return response.ResponseSettings(rank=self.rank, base_logit=self.base_logit, max_rows=self.max_rows)
 
-    def _modes(self, product: Product) -> tuple[F64, ...]:
+    def _modes(self, product: Product) -> Vectors:
         modes = super()._modes(product)
         if self._topics is not None and modes[0].size != self._topics:
             raise ShapeError(
@@ -139,46 +135,41 @@ class TensorUCB(BasePolicy):
             )
         return modes
 
-    def _knowledge(self, modes: tuple[F64, ...]) -> response.ResponseState:
+    def _knowledge(self, modes: Vectors) -> response.ResponseState:
         """What is known now; before the first round, the start for contexts like this one."""
         return response.start(self._model(), self._nodes, modes) if self._state is None else self._state
 
-    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
+    def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
         state = self._knowledge(modes)
         sources, targets = self.graph.sources[edges].astype(np.int64), self.graph.targets[edges]
         record = response.make_told(state.context.scaled(modes), sources, targets, outcomes)
         with single_threaded_blas():
             self._state = response.learn(self._model(), self._nodes, state, record)
 
-    def _scores(self, modes: tuple[F64, ...], *, deviations: bool) -> response.Scores:
-        state = self._knowledge(modes)
-        edges = self.graph.out_offsets, self.graph.targets
+    def _score(self, modes: Vectors) -> F64:
+        return self._probabilities(modes, mean=False, optimistic=True)[0]
+
+    def _probabilities(self, modes: Vectors, *, mean: bool, optimistic: bool) -> list[F64]:
+        """The probabilities without and with the bonus of each source, of these what is wanted; one without a bonus."""
+        state, graph = self._knowledge(modes), self.graph
+        explore = optimistic and self.exploration_kind != "greedy" and self.exploration > 0.0
         with single_threaded_blas():
-            return response.score(self._nodes, state, state.context.scaled(modes), *edges, deviations=deviations)
-
-    def _score(self, modes: tuple[F64, ...]) -> F64:
-        return self._optimistic(modes, self._scores(modes, deviations=self._explores))
-
-    @property
-    def _explores(self) -> bool:
-        return self.exploration_kind != "greedy" and self.exploration > 0.0
-
-    def _optimistic(self, modes: tuple[F64, ...], scores: response.Scores) -> F64:
-        """The probabilities with the bonus of each source."""
-        if scores.deviations is None:
-            return scores.probabilities
-        bonus = self.exploration * scores.deviations
-        if self.exploration_kind == "thompson":
-            bonus = bonus * self._generator("thompson", modes).normal(size=bonus.size)
-        bonus = np.clip(bonus, -_LARGEST_BONUS, _LARGEST_BONUS)
-        return response.raised(scores.probabilities, self.graph.out_offsets, bonus)
+            own = state.context.scaled(modes)
+            sources, targets, deviations = response.score(self._nodes, state, own, deviations=explore)
+        wanted = [sources] if mean or not explore else []
+        if deviations is not None:
+            bonus = self.exploration * deviations
+            if self.exploration_kind == "thompson":
+                bonus = bonus * self._generator("thompson", modes).normal(size=bonus.size)
+            wanted.append(sources + np.clip(bonus, -_LARGEST_BONUS, _LARGEST_BONUS))
+        return response.edge_probabilities(graph.out_offsets, graph.targets, wanted, targets)
 
     # -- state --
 
-    def _saved(self) -> Mapping[str, NDArray[Any]]:
+    def _saved(self) -> Arrays:
         return {} if self._state is None else response.state_to_arrays(self._state)
 
-    def _load(self, key: int, dims: tuple[int, ...] | None, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def _load(self, dims: tuple[int, ...] | None, arrays: Mapping[str, NDArray[Any]]) -> None:
         if dims is None or not arrays:
             self._state = None
             return

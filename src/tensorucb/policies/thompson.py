@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tensorucb.arrays import F64, I64
+from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_flag, check_number, check_share
 from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Grid
-
-__all__ = ["Thompson"]
 
 
 class Thompson(BasePolicy):
@@ -30,9 +27,16 @@ class Thompson(BasePolicy):
     by_cell
         Keep counts apart for each product cell (the product's dominant entry), as COIN does.
 
-    Notes
-    -----
+    Examples
+    --------
     The draw depends on the seed and the number of rounds told, so `score` repeats itself until the next `update`.
+
+    >>> from tensorucb import Graph
+    >>> from tensorucb.policies import Thompson
+    >>> policy = Thompson()
+    >>> policy.bind(Graph.from_edges([0, 0], [1, 2]), None, rng=0)
+    >>> bool((policy.score([1.0]) == policy.score([1.0])).all())
+    True
     """
 
     name = "Thompson"
@@ -43,36 +47,30 @@ class Thompson(BasePolicy):
     }
 
     def __init__(
-        self,
-        *,
-        exploration: float = 1.0,
-        base_rate: float = 0.03,
-        prior_trials: float = 4.0,
-        by_cell: bool = False,
+        self, *, exploration: float = 1.0, base_rate: float = 0.03, prior_trials: float = 4.0, by_cell: bool = False
     ) -> None:
         self.exploration = check_number("exploration", exploration, strict=True)
         self.base_rate = check_share("base_rate", base_rate, zero=False, one=False)
         self.prior_trials = check_number("prior_trials", prior_trials, strict=True)
         self.by_cell = self.uses_product = check_flag("by_cell", by_cell)
 
-    def _initial(self, dims: tuple[int, ...] | None) -> dict[str, NDArray[Any]]:
+    def _initial(self, dims: tuple[int, ...] | None) -> Arrays:
         if dims is None:
             return {}
         shape = (dims[0] if self.by_cell else 1, self.graph.n_edges)
         return {"successes": np.zeros(shape), "failures": np.zeros(shape)}
 
-    def _cell(self, modes: tuple[F64, ...]) -> int:
+    def _cell(self, modes: Vectors) -> int:
         return int(np.argmax(modes[0])) if self.by_cell else 0
 
-    def _score(self, modes: tuple[F64, ...]) -> F64:
-        cell, successes, failures = self._cell(modes), 0.0, 0.0
-        if self._arrays:
-            successes, failures = self._arrays["successes"][cell], self._arrays["failures"][cell]
+    def _score(self, modes: Vectors) -> F64:
+        arrays, cell = self._arrays or self._initial(tuple(mode.size for mode in modes)), self._cell(modes)
+        successes, failures = arrays["successes"][cell], arrays["failures"][cell]
         a = (self.base_rate * self.prior_trials + successes) / self.exploration
         b = ((1.0 - self.base_rate) * self.prior_trials + failures) / self.exploration
         return self._generator("score").beta(a, b, size=self.graph.n_edges)
 
-    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
+    def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
         cell = self._cell(modes)
         np.add.at(self._arrays["successes"][cell], edges, outcomes)
         np.add.at(self._arrays["failures"][cell], edges, 1.0 - outcomes)

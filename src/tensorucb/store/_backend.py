@@ -8,18 +8,25 @@ from typing import Any, Protocol
 import sqlalchemy as sa
 
 from tensorucb.errors import TensorUCBError
+from tensorucb.store._address import masked
 
 
 class Backend(Protocol):
-    """One kind of database at one address."""
+    """One kind of database at one address.
+
+    ``url`` opens the store again, with the password where there is one: not to be shown; ``shown`` is the same for
+    messages. ``unindexed`` comes after a table's name in a query: read the table itself, not its indexes. Connections
+    of a ``read_only`` one cannot write.
+    """
 
     url: str
-    """Opens the store again, with the password where there is one: not to be shown."""
     shown: str
-    """The same for messages."""
     timeout: float
-    unindexed: str
-    """After a table's name in a query: read the table itself, not its indexes."""
+    read_only: bool
+    unindexed: str = ""
+
+    def __init__(self, url: str, timeout: float, read_only: bool) -> None:
+        self.url, self.shown, self.timeout, self.read_only = url, masked(url), timeout, read_only
 
     def engine(self) -> sa.Engine:
         """A new pool of connections; nothing is connected yet."""
@@ -34,7 +41,7 @@ class Backend(Protocol):
         """Begin a transaction that no other writer of the store can join; waits for its turn."""
 
     def begin_read(self, connection: sa.Connection) -> None:
-        """Begin a transaction that sees one moment and blocks nobody."""
+        """Begin a transaction that sees one moment, now, and blocks nobody."""
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[Any]]) -> None:
         """Insert many rows, each in the order of the table's columns."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tensorucb.store._sql import SQLStore
 
 
-def open_store(url: str, *, create: bool = True, timeout: float = 60.0) -> SQLStore:
+def open_store(url: str, *, create: bool = True, read_only: bool = False, timeout: float = 60.0) -> SQLStore:
     """Open the store at ``url``, creating or upgrading its tables where needed.
 
     Parameters
@@ -25,6 +25,8 @@ def open_store(url: str, *, create: bool = True, timeout: float = 60.0) -> SQLSt
         ``url`` opens it again, with the password where there is one; messages show its ``masked_url``.
     create
         Whether a SQLite file that does not exist is made; if not, it is a :class:`~tensorucb.errors.StoreError`.
+    read_only
+        Open it with connections that cannot write, whatever is asked of them. Its tables must be up to date.
     timeout
         Seconds that a writer waits for its turn before it gives up; a PostgreSQL server that does not answer a
         statement for two seconds more than that is given up too.
@@ -36,23 +38,28 @@ def open_store(url: str, *, create: bool = True, timeout: float = 60.0) -> SQLSt
     1
     """
     # An address is never echoed as it came: it may hold a password.
-    scheme = scheme_of(url) if isinstance(url, str) and len(url) <= 4096 and not unstorable(url) else None
+    if not isinstance(url, str):
+        raise InputError(f"a storage URL is text, such as {SCHEMES}; got a {type(url).__name__}.")
+    scheme = scheme_of(url) if len(url) <= 4096 and not unstorable(url) else None
     if scheme is None:
         raise InputError(f"a storage URL looks like {SCHEMES}; got {masked(url)!r}.")
-    create, timeout = check_flag("create", create), check_number("timeout", timeout, strict=True, high=1e6)
+    create, read_only = check_flag("create", create), check_flag("read_only", read_only)
+    timeout = check_number("timeout", timeout, strict=True, high=1e6)
     rest = url.partition("://")[2]
     if scheme == "memory":
-        from tensorucb.store._memory import MemoryStore
+        from tensorucb.store._sql import MemoryStore
 
+        if read_only:
+            raise InputError("a store in memory cannot be opened with read_only=True; use a SQLite file or PostgreSQL.")
         return MemoryStore.named(rest, timeout)
     if scheme == "sqlite":
-        return _open_sqlite(f"sqlite://{rest}", create, timeout)
+        return _open_sqlite(f"sqlite://{rest}", create, read_only, timeout)
     if scheme in ("postgresql", "postgresql+psycopg"):
-        return _open_postgres(f"postgresql://{rest}", timeout)
+        return _open_postgres(f"postgresql://{rest}", read_only, timeout)
     raise InputError(f"unknown kind of store {scheme + '://'!r}; use {SCHEMES}.")
 
 
-def _open_sqlite(url: str, create: bool, timeout: float) -> SQLStore:
+def _open_sqlite(url: str, create: bool, read_only: bool, timeout: float) -> SQLStore:
     name = url.removeprefix("sqlite:///")
     if name == url or name in ("", ":memory:"):
         raise InputError(
@@ -65,15 +72,15 @@ def _open_sqlite(url: str, create: bool, timeout: float) -> SQLStore:
         raise StoreError(f"{shown_path(path)} is a directory; give the name of a file in it.")
     if not path.parent.is_dir():
         raise StoreError(f"the directory of {shown_path(path)} does not exist; create it, or use another file.")
-    if not create and not path.exists():
+    if (read_only or not create) and not path.exists():
         raise StoreError(f"there is no store at {shown_path(path)}; check the name, or create a campaign there first.")
     from tensorucb.store._sql import SQLStore
     from tensorucb.store._sqlite import SQLiteBackend
 
-    return SQLStore(SQLiteBackend(path, timeout))
+    return SQLStore(SQLiteBackend(path, timeout, read_only))
 
 
-def _open_postgres(url: str, timeout: float) -> SQLStore:
+def _open_postgres(url: str, read_only: bool, timeout: float) -> SQLStore:
     if not is_server(url):
         raise InputError(
             f"{masked(url)!r} is no PostgreSQL URL; write 'postgresql://user:password@host:port/database', and in the "
@@ -84,4 +91,4 @@ def _open_postgres(url: str, timeout: float) -> SQLStore:
     from tensorucb.store._postgres import PostgresBackend
     from tensorucb.store._sql import SQLStore
 
-    return SQLStore(PostgresBackend(url, timeout))
+    return SQLStore(PostgresBackend(url, timeout, read_only))

@@ -12,13 +12,12 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from tensorucb.errors import InputError, StoreError, TensorUCBError
-from tensorucb.store._address import masked, said
+from tensorucb.store._address import said
+from tensorucb.store._backend import Backend
 from tensorucb.store._tables import VERSION_TABLE, metadata
 
 # The store's number among the advisory locks of a database; the second half is the schema that holds the tables.
 _LOCK = 0x74756362
-
-
 # Seconds on top of the time-out: the server ends a statement that waits too long for a lock by itself, and says so.
 _GRACE = 2.0
 _PURGING = 3600.0
@@ -59,15 +58,11 @@ class _Connection(psycopg.Connection[Any]):
                 raise _SilentServerError
 
 
-class PostgresBackend:
-    """A PostgreSQL database."""
+class PostgresBackend(Backend):
+    """A PostgreSQL database, which looks after its indexes itself."""
 
-    unindexed = ""  # the server looks after its own
-
-    def __init__(self, url: str, timeout: float) -> None:
-        self.timeout = timeout
-        self.url = url
-        self.shown = masked(url)
+    def __init__(self, url: str, timeout: float, read_only: bool = False) -> None:
+        super().__init__(url, timeout, read_only)
         self._address = sa.make_url(url).set(drivername="postgresql+psycopg")
 
     def engine(self) -> sa.Engine:
@@ -81,12 +76,14 @@ class PostgresBackend:
     def _connect(
         self, dialect: object, record: object, positional: Sequence[Any], named: dict[str, Any]
     ) -> _Connection:
+        if self.read_only:
+            named["options"] = f"{named.get('options', '')} -c default_transaction_read_only=on"
         connection = _Connection.connect(*positional, **named)
         connection.patience = self.timeout + _GRACE
         return connection
 
     def prepare(self, connection: sa.Connection) -> None:
-        """Nothing: every setting goes with its transaction."""
+        """Nothing to do: every setting goes with its transaction."""
 
     def version(self, connection: sa.Connection) -> str | None:
         """The schema, looked for along the connection's search path."""
@@ -108,7 +105,6 @@ class PostgresBackend:
         connection.exec_driver_sql("SELECT 1")
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[Any]]) -> None:
-        """``COPY … FROM STDIN``."""
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
         names = ", ".join(column.name for column in table.columns)
@@ -118,7 +114,6 @@ class PostgresBackend:
                 copy.write_row(row)
 
     def among(self, column: sa.Column[Any], texts: Sequence[str]) -> sa.ColumnElement[bool]:
-        """``= ANY`` of an array."""
         return column == sa.any_(sa.literal(list(texts), postgresql.ARRAY(sa.Text)))
 
     def purge(self, engine: sa.Engine, timeout: float) -> None:
@@ -148,7 +143,6 @@ class PostgresBackend:
                     connection.exec_driver_sql("RESET lock_timeout")
 
     def explain(self, error: Exception) -> TensorUCBError | None:
-        """The server's error, in words."""
         original = error.orig if isinstance(error, sa.exc.DBAPIError) else error
         if isinstance(error, sa.exc.TimeoutError):
             return StoreError("all connections of this store are in use; end some reads and try again.")

@@ -15,28 +15,30 @@ from typing import Any
 import sqlalchemy as sa
 
 from tensorucb.errors import FileFormatError, InputError, StoreError, TensorUCBError
-from tensorucb.store._address import masked, shown_path
+from tensorucb.store._address import shown_path
+from tensorucb.store._backend import Backend
 from tensorucb.store._tables import VERSION_TABLE
 
 
-class SQLiteBackend:
+class SQLiteBackend(Backend):
     """A SQLite file at an absolute path."""
 
     unindexed = "NOT INDEXED"
     synchronous = "FULL"
 
-    def __init__(self, path: Path, timeout: float) -> None:
+    def __init__(self, path: Path, timeout: float, read_only: bool = False) -> None:
+        super().__init__(f"sqlite:///{path}", timeout, read_only)
         self.path = path
-        self.timeout = timeout
-        self.url = f"sqlite:///{path}"
-        self.shown = masked(self.url)
 
     def engine(self) -> sa.Engine:
-        """A pool without an upper limit: a connection is a file handle."""
+        # Without an upper limit: a connection is a file handle.
         return sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.QueuePool, max_overflow=-1)
 
     def _connect(self) -> sqlite3.Connection:
-        self._create_private()
+        # A new file is its owner's alone; the two beside it get its mode. Where it cannot be made, SQLite says why.
+        if not self.read_only:
+            with suppress(OSError):
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         address = f"{self.path.as_uri()}{self._options()}"
         connection = sqlite3.connect(
             address, uri=True, timeout=self.timeout, isolation_level=None, check_same_thread=False
@@ -49,12 +51,6 @@ class SQLiteBackend:
             raise
         return connection
 
-    def _create_private(self) -> None:
-        """A new file is its owner's alone; the two beside it get the same mode from SQLite."""
-        # Where it cannot be made, SQLite says why.
-        with suppress(OSError):
-            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-
     def _log(self) -> Path:
         return self.path.with_name(f"{self.path.name}-wal")
 
@@ -65,12 +61,15 @@ class SQLiteBackend:
         changes the file: a backup on a read-only disk. Where there is a log, somebody may be writing.
         """
         if os.access(self.path.parent, os.W_OK) or not self.path.exists():
-            return ""
+            return "?mode=ro" if self.read_only else ""
         return "?mode=ro" if self._log().exists() else "?mode=ro&immutable=1"
 
     def prepare(self, connection: sa.Connection) -> None:
         """Switch a new file to the write-ahead log."""
-        self._refuse_cut_file()
+        # SQLite fills a page that was cut with zeros, and takes less than a page for an empty file to write over.
+        log = self._log()
+        if self.path.stat().st_size % 512 and not (log.exists() and log.stat().st_size):
+            raise FileFormatError(f"{shown_path(self.path)} is damaged or not a tensorucb store; use another file.")
         if "mode=ro" in self._options():
             return
         if connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal":
@@ -87,18 +86,11 @@ class SQLiteBackend:
                     raise
                 time.sleep(0.01)
 
-    def _refuse_cut_file(self) -> None:
-        # SQLite fills a page that was cut with zeros, and takes less than a page for an empty file to write over.
-        log = self._log()
-        if self.path.stat().st_size % 512 and not (log.exists() and log.stat().st_size):
-            raise FileFormatError(f"{shown_path(self.path)} is damaged or not a tensorucb store; use another file.")
-
     def version(self, connection: sa.Connection) -> str | None:
         """The schema; a file with tables but without a schema is another program's."""
         tables = set(connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars())
         if VERSION_TABLE in tables:
-            query = f"SELECT version_num FROM {VERSION_TABLE}"
-            return connection.exec_driver_sql(query).scalar()
+            return connection.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").scalar()
         if tables:
             raise FileFormatError(
                 f"{shown_path(self.path)} is a SQLite file of another program (it holds {min(tables)!r}); "
@@ -126,19 +118,17 @@ class SQLiteBackend:
             cursor.execute(f"PRAGMA busy_timeout={round(self.timeout * 1000)}")
 
     def begin_read(self, connection: sa.Connection) -> None:
-        """A deferred transaction, whose moment is its first read: made at once."""
-        connection.exec_driver_sql("BEGIN")
+        connection.exec_driver_sql("BEGIN")  # its moment is its first read: made at once
         connection.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").all()
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[Any]]) -> None:
-        """The driver's ``executemany``, fed row by row."""
         names = ", ".join(column.name for column in table.columns)
         marks = ", ".join("?" for _ in table.columns)
         cursor = connection.connection.cursor()
         cursor.executemany(f"INSERT INTO {table.name} ({names}) VALUES ({marks})", rows)  # type: ignore[arg-type]
 
     def among(self, column: sa.Column[Any], texts: Sequence[str]) -> sa.ColumnElement[bool]:
-        """A JSON list, which SQLite opens into a table: no limit on the number of parameters."""
+        # A JSON list, which SQLite opens into a table: no limit on the number of parameters.
         values = sa.func.json_each(json.dumps(list(texts))).table_valued("value")
         return column.in_(sa.select(values.c.value))
 
@@ -162,7 +152,6 @@ class SQLiteBackend:
             )
 
     def explain(self, error: Exception) -> TensorUCBError | None:
-        """SQLite's error code, in words."""
         original = error.orig if isinstance(error, sa.exc.DBAPIError) else error
         if not isinstance(original, sqlite3.Error):
             return None

@@ -1,4 +1,4 @@
-"""What may be stored, checked the same way by every store: JSON, ids, event ids and columns."""
+"""What may be stored, and what was read: JSON, ids, event ids and columns, checked before use."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import I64
 from tensorucb.errors import FileFormatError, InputError, ShapeError
 from tensorucb.store._protocol import EdgeResponses, NodeEvents
 
-Known = dict[str, tuple[int, str, int, int | None, float | None, float | None]]
-"""What is stored under an event id: (round, "edge" or "node", source or user, target, outcome, time)."""
-
-Number = TypeVar("Number", np.int64, np.float64)
-
+_Number = TypeVar("_Number", np.int64, np.float64)
 _INT64 = np.iinfo(np.int64)
 
 
@@ -34,9 +31,9 @@ def load_json(text: str) -> dict[str, Any]:
     try:
         payload = json.loads(text)
     except (TypeError, ValueError) as error:
-        raise FileFormatError(f"the store is damaged: a payload is not JSON ({error}). Use another copy.") from error
+        raise damage(f"a payload is not JSON ({error})") from error
     if not isinstance(payload, dict):
-        raise FileFormatError("the store is damaged: a payload is not a mapping. Use another copy.")
+        raise damage("a payload is not a mapping")
     return payload
 
 
@@ -60,24 +57,15 @@ def check_id(value: object) -> int | str:
     raise InputError(f"a user's id must be a string or a 64-bit integer; got {value!r} ({type(value).__name__}).")
 
 
-def _check_columns(event_ids: Sequence[str | None], *columns: NDArray[Any]) -> None:
-    lengths = {len(event_ids), *(len(column) for column in columns)}
+def check_columns(rows: EdgeResponses | NodeEvents) -> None:
+    """Refuse columns of different lengths, event ids that cannot be stored, and the same event id twice."""
+    lengths = {len(column) for column in vars(rows).values()}
     if len(lengths) > 1:
         raise ShapeError(f"the columns of one batch must have one length; got {sorted(lengths)}.")
-    check_texts(event_ids, "an event id")
-    given = [text for text in event_ids if text is not None]
+    check_texts(rows.event_ids, "an event id")
+    given = [text for text in rows.event_ids if text is not None]
     if len(set(given)) != len(given):
         raise InputError("an event id appears twice in one batch; each may be stored once.")
-
-
-def check_edges(rows: EdgeResponses) -> None:
-    """Refuse columns of different lengths and text that cannot be stored."""
-    _check_columns(rows.event_ids, rows.sources, rows.targets, rows.outcomes, rows.times)
-
-
-def check_nodes(rows: NodeEvents) -> None:
-    """Refuse columns of different lengths and text that cannot be stored."""
-    _check_columns(rows.event_ids, rows.users, rows.times)
 
 
 @contextmanager
@@ -89,11 +77,11 @@ def damage_named(url: str) -> Iterator[None]:
         raise FileFormatError(f"{url} is damaged: it holds text that is none. Use another copy.") from error
 
 
-def as_ids(rows: Sequence[Sequence[Any]]) -> tuple[NDArray[np.int64], list[int | str]]:
+def as_ids(rows: Sequence[Sequence[Any]]) -> tuple[I64, list[int | str]]:
     """Keys and ids of users from rows of (key, id as an integer, id as a text)."""
     keys, ids = _column([row[0] for row in rows], np.int64), [row[2] if row[1] is None else row[1] for row in rows]
     if not all(isinstance(value, int | str) for value in ids):
-        raise FileFormatError("the store is damaged: a user has no id. Use another copy.")
+        raise damage("a user has no id")
     return keys, ids
 
 
@@ -114,17 +102,22 @@ def node_columns(rows: Iterable[Sequence[Any]]) -> NodeEvents:
     try:
         rows = sorted(rows, key=lambda row: (row[0], _none_first(row[1]), _none_first(row[2])))
     except TypeError as error:
-        raise FileFormatError(f"the store is damaged: {error}. Use another copy.") from error
+        raise damage(error) from error
     users, times = _column([row[0] for row in rows], np.int64), _column([row[1] for row in rows], np.float64)
     return NodeEvents(users, times, [row[2] for row in rows])
 
 
-def _column(values: Sequence[Any], kind: type[Number]) -> NDArray[Number]:
+def _column(values: Sequence[Any], kind: type[_Number]) -> NDArray[_Number]:
     try:
         return np.array(values, dtype=kind)
     except (TypeError, ValueError, OverflowError) as error:
-        raise FileFormatError(f"the store is damaged: {error}. Use another copy.") from error
+        raise damage(error) from error
 
 
 def _none_first(value: Any) -> tuple[Any, ...]:
     return () if value is None else (value,)
+
+
+def damage(what: object) -> FileFormatError:
+    """The error for rows that nobody can have written."""
+    return FileFormatError(f"the store is damaged: {what}. Use another copy.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tensorucb.truth._activations import Activations, activations
-from tensorucb.truth._fit import TopicAwareFit, fit_topic_aware_ic
-from tensorucb.truth._model import TopicAwareIC
+from tensorucb.truth._model import TopicAwareFit, TopicAwareIC, fit_topic_aware_ic
 
 __all__ = ["Activations", "TopicAwareFit", "TopicAwareIC", "activations", "fit_topic_aware_ic"]

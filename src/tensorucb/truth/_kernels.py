@@ -92,7 +92,7 @@ def expect_edges(  # type: ignore[no-untyped-def]
 
 @numba.njit(**KERNEL)
 def expect_groups(group_off, member, q, start, stop, r, s, fit):  # type: ignore[no-untyped-def]
-    """Weights ``r`` and ``s`` of the successes, a group of candidate causes at a time."""
+    """Weights ``r`` and ``s`` of the successes, group by group of candidate causes."""
     for g in range(start, stop):
         before = 0.0
         for a in range(group_off[g], group_off[g + 1]):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from tensorucb.experiments.offline._campaign import LoggedCampaign, LoggedRound
-from tensorucb.experiments.offline._estimate import Estimate, choices_of, estimate_value
-from tensorucb.experiments.offline._files import read_campaign, write_campaign
+from tensorucb.experiments.offline._bandit import bandit_feedback
+from tensorucb.experiments.offline._campaign import LoggedCampaign, LoggedRound, read_campaign, write_campaign
+from tensorucb.experiments.offline._estimate import Estimate, Replay, choices_of, estimate_value, replay
 from tensorucb.experiments.offline._logging import draw_contacts, log_campaign, mixed_propensities
 from tensorucb.experiments.offline._models import cross_fitted_model, train
-from tensorucb.experiments.offline._replay import Replay, replay
 
 __all__ = [
     "Estimate",
     "LoggedCampaign",
     "LoggedRound",
     "Replay",
+    "bandit_feedback",
     "choices_of",
     "cross_fitted_model",
     "draw_contacts",

@@ -1,32 +1,38 @@
-"""`estimate_value`: what other choices would have brought, from a log alone."""
+"""`estimate_value` and `replay`: what other choices, or a policy that learns, would have brought, from a log alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I64
+from tensorucb.checks import check_choice, check_rows
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.experiments.offline._campaign import LoggedCampaign
 from tensorucb.experiments.offline._models import Model, as_baseline
-from tensorucb.experiments.offline._rounds import Baseline, RoundSums, Rules, sums_by_round
+from tensorucb.experiments.offline._rounds import (
+    Baseline,
+    Count,
+    Estimator,
+    How,
+    IntervalKind,
+    MissingSupport,
+    RoundSums,
+    sums_by_round,
+)
 from tensorucb.policies import Oracle, Policy
+from tensorucb.policies.beliefs import expected_probabilities
 from tensorucb.rng import RngLike, as_generator
 
 Choices = Sequence[ArrayLike] | NDArray[np.integer[Any]]
-Estimator = Literal["ips", "snips", "dr"]
-Count = Literal["all", "distinct", "modelled"]
 
-_CHOICES = {
-    "estimator": ("ips", "snips", "dr"),
-    "count": ("all", "distinct", "modelled"),
-    "missing_support": ("refuse", "model"),
-    "interval": ("normal", "bootstrap"),
-}
+_ROWS = "Use graph.rows(ids)."
+# Below so many effective contacts intervals are too short.
 _FEW = 30.0
 _CHUNK = 64
 
@@ -37,10 +43,8 @@ class Estimate:
 
     Attributes
     ----------
-    estimator, count
-        How it was made; see `estimate_value`.
-    value
-        Estimated responses per round.
+    estimator, count, value
+        How it was made, see `estimate_value`; and the estimated responses per round.
     standard_error, low, high, level
         Clustered by round: the outcomes within a round may depend on each other in any way.
     rounds, chosen, matched
@@ -52,10 +56,21 @@ class Estimate:
     bias_bound
         Clipping, and the model in place of missing support, move the estimator's mean by at most this. 0: unbiased.
         The error of the model's overlap under ``count="modelled"`` is not in it.
-    unsupported
-        Choices with propensity 0, for which the model stood in.
-    by_round
-        The contribution of each round; their mean is ``value``.
+    unsupported, by_round
+        Choices with propensity 0, for which the model stood in; and the contribution of each round to ``value``.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings
+    >>> from tensorucb.experiments.offline import log_campaign, choices_of, estimate_value, train
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
+    >>> log = log_campaign(world, [0.1] * 60, rounds=10)
+    >>> from tensorucb.policies import LinUCB
+    >>> policy = train(log, LinUCB(), world.users)
+    >>> estimate = estimate_value(log, choices_of(log, policy, k=3), estimator="snips")
+    >>> estimate.rounds, estimate.low <= estimate.value <= estimate.high
+    (10, True)
     """
 
     estimator: str
@@ -90,25 +105,33 @@ class Estimate:
             reasons.append(f"clipping may move it by {self.bias_bound:.3g}, more than its standard error")
         return "; ".join(reasons)
 
-    def row(self) -> dict[str, Any]:
-        """Everything but ``by_round`` as JSON values."""
-        return {**{k: v for k, v in asdict(self).items() if k != "by_round"}, "caution": self.caution}
-
 
 def choices_of(campaign: LoggedCampaign, policy: Policy, k: int, *, oracle: Oracle | None = None) -> list[I64]:
     """What a policy, as it stands, would choose in each logged round; it must be bound to the log's graph.
 
     The oracle is the exact one of the direct objective by default.
-    """
-    if oracle is None:
-        from tensorucb.oracle import SeedOracle
 
-        oracle = SeedOracle(campaign.graph, objective="direct", rng=0)
-    found: dict[bytes, I64] = {}
-    for product in campaign.products:
-        if product.tobytes() not in found:
-            found[product.tobytes()] = np.asarray(policy.choose(product, k, oracle), dtype=np.int64)
-    return [found[product.tobytes()] for product in campaign.products]
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings
+    >>> from tensorucb.experiments.offline import log_campaign, choices_of, train
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
+    >>> log = log_campaign(world, [0.1] * 60, rounds=10)
+    >>> from tensorucb.policies import LinUCB
+    >>> policy = train(log, LinUCB(), world.users)
+    >>> [len(rows) for rows in choices_of(log, policy, k=3)][:4]
+    [3, 3, 3, 3]
+    """
+    from tensorucb.oracle import SeedOracle
+
+    chooser = oracle or SeedOracle(campaign.graph, objective="direct", rng=0)
+
+    @cache
+    def chosen(product: bytes) -> I64:
+        return np.asarray(policy.choose(np.frombuffer(product), k, chooser), dtype=np.int64)
+
+    return [chosen(product.tobytes()) for product in campaign.products]
 
 
 def estimate_value(
@@ -119,8 +142,8 @@ def estimate_value(
     model: Model | None = None,
     count: Count = "all",
     clip: float | None = None,
-    missing_support: Literal["refuse", "model"] = "refuse",
-    interval: Literal["normal", "bootstrap"] = "normal",
+    missing_support: MissingSupport = "refuse",
+    interval: IntervalKind = "normal",
     level: float = 0.9,
     resamples: int = 1000,
     rng: RngLike = 0,
@@ -160,6 +183,18 @@ def estimate_value(
         ``"normal"``: Student's, from the variance between rounds. ``"bootstrap"``: percentiles over resampled rounds.
     level, resamples, rng
         Of the interval.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment
+    >>> from tensorucb.experiments.offline import estimate_value, log_campaign
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 4, rng=0))
+    >>> log = log_campaign(world, np.full(60, 0.2), rounds=50)  # everybody with probability 0.2
+    >>> found = estimate_value(log, world.optimum(0).rows, estimator="ips")
+    >>> found.chosen, bool(found.low < found.value < found.high)
+    (500, True)
     """
     how = How(estimator, count, clip, missing_support, interval, level, resamples)
     how.check(campaign, has_model=model is not None)
@@ -167,70 +202,23 @@ def estimate_value(
     return summarise(campaign, _as_targets(campaign, target), baseline, how, rng)
 
 
-@dataclass(frozen=True)
-class How:
-    """The arguments of `estimate_value` that say how."""
-
-    estimator: Estimator
-    count: Count
-    clip: float | None = None
-    missing_support: Literal["refuse", "model"] = "refuse"
-    interval: Literal["normal", "bootstrap"] = "normal"
-    level: float = 0.9
-    resamples: int = 1000
-
-    @property
-    def needs_model(self) -> bool:
-        """Whether predictions enter."""
-        return self.estimator == "dr" or self.count == "modelled"
-
-    def check(self, campaign: LoggedCampaign, *, has_model: bool) -> None:
-        """Refuse what does not fit together."""
-        for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise InputError(f"{name} must be one of {', '.join(allowed)}; got {getattr(self, name)!r}.")
-        if self.needs_model and not has_model:
-            raise InputError(
-                f"estimator={self.estimator!r} with count={self.count!r} needs a model. "
-                "Pass model=cross_fitted_model(campaign, policy, users), or use estimator='ips' or 'snips'."
-            )
-        if self.missing_support == "model" and self.estimator != "dr":
-            raise InputError(f"missing_support='model' needs estimator='dr'; got {self.estimator!r}.")
-        if self.count == "distinct" and self.estimator == "snips":
-            raise InputError("count='distinct' has no self-normalised form. Use 'ips', 'dr' or count='modelled'.")
-        if self.count == "distinct" and campaign.sampling != "independent":
-            raise InputError(
-                "count='distinct' needs contacts drawn independently of each other; this log has "
-                f"sampling={campaign.sampling!r}. Use count='modelled' (with a model) or count='all'."
-            )
-        if self.clip is not None and not (np.isfinite(self.clip) and self.clip >= 1.0):
-            raise InputError(f"clip must be a finite number of at least 1, the smallest weight; got {self.clip!r}.")
-        if not 0.0 < self.level < 1.0:
-            raise InputError(f"level must lie between 0 and 1; got {self.level!r}.")
-        if self.resamples < 100:
-            raise InputError(f"resamples must be at least 100; got {self.resamples!r}.")
-
-
 def summarise(
     campaign: LoggedCampaign, targets: list[I64], baseline: Baseline | None, how: How, rng: RngLike
 ) -> Estimate:
     """The estimate, once the arguments are known to be in order."""
-    rules = Rules(
-        clip=np.inf if how.clip is None else float(how.clip),
-        # "ips" and "snips" weigh outcomes alone; the model may still tell their overlap.
-        weighted_model=how.estimator == "dr",
-        distinct=how.count == "distinct",
-        overlap=how.count == "modelled",
-        fill_with_model=how.missing_support == "model",
-    )
-    sums = sums_by_round(campaign, targets, baseline if how.needs_model else None, rules)
+    sums = sums_by_round(campaign, targets, baseline if how.needs_model else None, how)
     if how.estimator == "snips" and sums.weight.sum() <= 0.0:
         raise InputError("no choice of the target was ever contacted in the log: there is nothing to average.")
     by_round = _by_round(sums, how)
     T, value, w = campaign.n_rounds, float(by_round.mean()), sums.weights
     error = float(by_round.std(ddof=1) / np.sqrt(T)) if T > 1 else float("inf")
-    bootstrap = how.interval == "bootstrap"
-    low, high = _bootstrap(sums, how, rng) if bootstrap else _student(value, error, T, how.level)
+    if how.interval == "bootstrap":
+        low, high = _bootstrap(sums, how, rng)
+    else:
+        from scipy.special import stdtrit
+
+        half = float(stdtrit(T - 1, 0.5 + how.level / 2)) * error if T > 1 else error
+        low, high = value - half, value + half
     return Estimate(
         estimator=how.estimator,
         count=how.count,
@@ -245,7 +233,7 @@ def summarise(
         effective_sample_size=float(w.sum() ** 2 / (w**2).sum()) if w.size else 0.0,
         largest_weight=float(w.max(initial=0.0)),
         clipped=sums.clipped,
-        bias_bound=sums.ratio_bound if how.estimator == "snips" else float(sums.bias_bound.mean()),
+        bias_bound=sums.bias_bound,
         unsupported=sums.unsupported,
         by_round=by_round,
     )
@@ -253,21 +241,11 @@ def summarise(
 
 def _by_round(sums: RoundSums, how: How) -> F64:
     """Contributions whose mean is the estimate and whose variance is its (linearised) variance."""
-    extra = sums.overlap if how.count == "modelled" else 0.0
     if how.estimator != "snips":
-        return np.asarray(sums.value + extra)
+        return np.asarray(sums.value + sums.overlap)
     mean = sums.value.sum() / sums.weight.sum()
     scale = sums.chosen.mean() / sums.weight.mean()
-    return np.asarray(mean * sums.chosen + scale * (sums.value - mean * sums.weight) + extra)
-
-
-def _student(value: float, error: float, rounds: int, level: float) -> tuple[float, float]:
-    from scipy.special import stdtrit
-
-    if rounds < 2:
-        return -float("inf"), float("inf")
-    half = float(stdtrit(rounds - 1, 0.5 + level / 2)) * error
-    return value - half, value + half
+    return np.asarray(mean * sums.chosen + scale * (sums.value - mean * sums.weight) + sums.overlap)
 
 
 def _bootstrap(sums: RoundSums, how: How, rng: RngLike) -> tuple[float, float]:
@@ -283,9 +261,7 @@ def _bootstrap(sums: RoundSums, how: How, rng: RngLike) -> tuple[float, float]:
         # A resample without a single match says nothing.
         value, chosen, overlap, weight = (x[weight > 0.0] for x in (value, chosen, overlap, weight))
         value = chosen * value / weight
-    low, high = np.quantile(
-        value + (overlap if how.count == "modelled" else 0.0), [0.5 - how.level / 2, 0.5 + how.level / 2]
-    )
+    low, high = np.quantile(value + overlap, [0.5 - how.level / 2, 0.5 + how.level / 2])
     return float(low), float(high)
 
 
@@ -297,11 +273,108 @@ def _as_targets(campaign: LoggedCampaign, target: Choices) -> list[I64]:
     # The same array may stand for many rounds: look at each once, and keep it one array.
     checked: dict[int, I64] = {}
     for rows in {id(rows): rows for rows in sets}.values():
-        if rows.ndim != 1 or rows.size == 0 or rows.dtype.kind not in "iu":
-            raise InputError(f"a target is a flat array of at least one row; got {rows!r}. Use graph.rows(ids).")
-        if rows.min() < 0 or rows.max() >= campaign.graph.n_nodes or np.unique(rows).size != rows.size:
-            raise InputError(
-                f"a target's rows must be distinct and lie in 0..{campaign.graph.n_nodes - 1}; got {rows}."
-            )
-        checked[id(rows)] = rows.astype(np.int64)
+        checked[id(rows)] = check_rows("target", rows, campaign.graph.n_nodes, hint=_ROWS, distinct=True)
+        if rows.size == 0:
+            raise InputError(f"a target must name at least one row; got none. {_ROWS}")
     return [checked[id(rows)] for rows in sets]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A policy's way through a log: its value, the rows it chose, and how many of them had been contacted.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings
+    >>> from tensorucb.experiments.offline import log_campaign, replay
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
+    >>> log = log_campaign(world, [0.1] * 60, rounds=10)
+    >>> from tensorucb.policies import LinUCB
+    >>> story = replay(log, LinUCB(), 3, world.users)
+    >>> len(story.choices), 0.0 <= story.seen <= 1.0
+    (10, True)
+    """
+
+    estimate: Estimate
+    choices: tuple[I64, ...]
+    matched: I64
+
+    @property
+    def seen(self) -> float:
+        """Share of the chosen contacts whose responses the log could show; live it would be 1."""
+        return float(self.matched.sum() / sum(rows.size for rows in self.choices))
+
+
+def replay(
+    campaign: LoggedCampaign,
+    policy: Policy,
+    k: int,
+    users: ArrayLike | None,
+    *,
+    learn: Literal["matched", "logged"] = "matched",
+    estimator: Estimator = "snips",
+    count: Count = "all",
+    oracle: Oracle | None = None,
+    clip: float | None = None,
+    interval: IntervalKind = "normal",
+    level: float = 0.9,
+    rng: RngLike = 0,
+) -> Replay:
+    """Bind ``policy`` and play the log's rounds: it chooses, and learns from the chosen users who were contacted.
+
+    The replay estimator (Li, Chu, Langford, Wang 2011) at the level of sources: a match is a chosen user who had been
+    contacted, weighted by 1/π. A round's choice depends on earlier rounds alone, so the estimate is as unbiased as
+    `estimate_value`. What it estimates is the policy *under this feedback*: it sees the share ``seen`` of what it
+    would see live, and so learns later than it would.
+
+    Parameters
+    ----------
+    campaign, policy, k, users
+        The log; the policy, which starts again; seeds per round; and user features.
+    learn
+        ``"matched"``: from the edges of matched users only. ``"logged"``: from every logged edge, as if it watched the
+        logging policy; more data, but data that its own choices would not have brought.
+    estimator
+        ``"snips"`` (the classic average of matches, weighted), ``"ips"``, or ``"dr"`` with the policy's own beliefs
+        before each round as the model.
+    count, clip, interval, level
+        As in `estimate_value`; ``count="modelled"`` uses the policy's beliefs as well.
+    oracle, rng
+        By default the exact one of the direct objective; and the seed of the policy, this oracle and the bootstrap.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment
+    >>> from tensorucb.experiments.offline import log_campaign, replay
+    >>> from tensorucb.policies import HighDegree
+    >>> log = log_campaign(Environment.from_sandbox(make_sandbox(60, 400, 4, rng=0)), np.ones(60), rounds=5)
+    >>> replay(log, HighDegree(), 3, None).seen  # everybody was contacted, so the log shows everything
+    1.0
+    """
+    from tensorucb.oracle import SeedOracle
+
+    check_choice("learn", learn, ("matched", "logged"))
+    how = How(estimator, count, clip, "refuse", interval, level)
+    how.check(campaign, has_model=True)
+    generator = as_generator(rng)
+    chooser = oracle or SeedOracle(campaign.graph, objective="direct", rng=generator)
+    policy.bind(campaign.graph, users, generator)
+    choices: list[I64] = []
+    beliefs: list[F64] = []
+    matched = np.zeros(campaign.n_rounds, dtype=np.int64)
+    for t in range(campaign.n_rounds):
+        r = campaign.round(t)
+        rows = np.asarray(policy.choose(r.product, k, chooser), dtype=np.int64)
+        if how.needs_model:
+            beliefs.append(expected_probabilities(policy, r.product)[campaign.graph.out_edges(rows)])
+        both = np.intersect1d(rows, r.contacts)
+        shown = np.isin(campaign.graph.sources[r.edges], both) if learn == "matched" else slice(None)
+        policy.update(r.product, r.edges[shown], r.outcomes[shown])
+        choices.append(rows)
+        matched[t] = both.size
+    # The estimator asks for exactly the edges whose beliefs were kept.
+    baseline = (lambda t, edges: beliefs[t]) if how.needs_model else None
+    return Replay(summarise(campaign, choices, baseline, how, generator), tuple(choices), matched)

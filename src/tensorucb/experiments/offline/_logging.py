@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tensorucb.arrays import F64, I64
-from tensorucb.errors import InputError, ShapeError
+from tensorucb.checks import check_choice, check_share
+from tensorucb.errors import InputError
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._runner import product_sequence
-from tensorucb.experiments.offline._campaign import LoggedCampaign, LoggedRound, Sampling
+from tensorucb.experiments.offline._campaign import LoggedCampaign, LoggedRound, Sampling, check_propensities
 from tensorucb.policies import Policy
 
 _CONTACTS, _POLICY, _ORACLE = 21, 22, 23
@@ -22,12 +23,18 @@ def draw_contacts(propensities: ArrayLike, sampling: Sampling, rng: np.random.Ge
 
     ``"independent"`` tosses a coin for each user. ``"fixed_size"`` is systematic sampling in random order (Madow 1949);
     the propensities must then sum to a whole number, the size.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorucb.experiments.offline import draw_contacts
+    >>> draw_contacts([1.0, 0.0, 1.0], "independent", np.random.default_rng(0)).tolist()
+    [0, 2]
     """
+    check_choice("sampling", sampling, ("independent", "fixed_size"))
     p = np.asarray(propensities, dtype=np.float64)
     if sampling == "independent":
         return np.flatnonzero(rng.random(p.size) < p)
-    if sampling != "fixed_size":
-        raise InputError(f"sampling must be 'independent' or 'fixed_size' to draw from; got {sampling!r}.")
     size = round(float(p.sum()))
     if abs(float(p.sum()) - size) > 1e-6:
         raise InputError(
@@ -35,7 +42,8 @@ def draw_contacts(propensities: ArrayLike, sampling: Sampling, rng: np.random.Ge
             "Scale them, or use sampling='independent'."
         )
     order = rng.permutation(p.size)
-    # The last step is set to the size itself: rounding must not lose the last contact.
+    # Users lie one after the other on a line, each as long as its propensity, and a comb with teeth at distance 1 is
+    # laid on it: who is under a tooth is drawn. The end is set to the size itself: rounding must not lose a contact.
     steps = np.concatenate([np.cumsum(p[order])[:-1], [float(size)]])
     below = np.concatenate([[0.0], steps[:-1]])
     start = rng.random()
@@ -43,9 +51,15 @@ def draw_contacts(propensities: ArrayLike, sampling: Sampling, rng: np.random.Ge
 
 
 def mixed_propensities(rows: ArrayLike, n_nodes: int, *, epsilon: float) -> F64:
-    """Each of the k chosen rows with probability 1 − ε + εk/n, every other user with εk/n; they sum to k."""
-    if not 0.0 <= epsilon <= 1.0:
-        raise InputError(f"epsilon must lie in [0, 1]; got {epsilon!r}.")
+    """Each of the k chosen rows with probability 1 − ε + εk/n, every other user with εk/n; they sum to k.
+
+    Examples
+    --------
+    >>> from tensorucb.experiments.offline import mixed_propensities
+    >>> mixed_propensities([0], 4, epsilon=0.2).round(3).tolist()
+    [0.85, 0.05, 0.05, 0.05]
+    """
+    epsilon = check_share("epsilon", epsilon)
     chosen = np.asarray(rows, dtype=np.int64)
     result = np.full(n_nodes, epsilon * chosen.size / n_nodes)
     result[chosen] += 1.0 - epsilon
@@ -66,20 +80,24 @@ def log_campaign(
 
     Parameters
     ----------
-    environment
-        The world that answers. Products and coins are those of `run_policy` for the same ``(seed, run)``.
+    environment, run, seed
+        The world that answers. Everything random follows from ``(seed, run)``; products and coins are `run_policy`'s.
     logging
         (n,) inclusion probabilities; a function from the product's number to them; or a policy, which is bound again,
-        learns as it goes, and contacts by `mixed_propensities` of its choice.
+        learns as it goes, and contacts by `mixed_propensities` of its choice with ``epsilon``.
     sampling
         ``"independent"`` or ``"fixed_size"``; see `draw_contacts`.
-    epsilon
-        Share of exploration if ``logging`` is a policy.
-    run, seed
-        Everything random follows from them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment
+    >>> from tensorucb.experiments.offline import log_campaign
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 4, rng=0))
+    >>> log_campaign(world, np.full(60, 0.2), rounds=5, sampling="fixed_size").contacts.size  # 12 in each round
+    60
     """
-    if rounds < 1:
-        raise InputError(f"rounds must be positive; got {rounds!r}.")
     n, k = environment.graph.n_nodes, environment.settings.k
     policy = logging if isinstance(logging, Policy) else None
     if policy is not None:
@@ -92,19 +110,10 @@ def log_campaign(
         if policy is not None:
             p = mixed_propensities(policy.choose(product, k, oracle), n, epsilon=epsilon)
         else:
-            p = _checked(logging(number) if callable(logging) else logging, n)  # type: ignore[arg-type]
+            p = check_propensities(logging(number) if callable(logging) else logging, n)  # type: ignore[arg-type]
         contacts = draw_contacts(p, sampling, rng)
         edges, outcomes = environment.observe(number, contacts, seed=seed, run=run, round_number=t)
         if policy is not None:
             policy.update(product, edges, outcomes)
         logged.append(LoggedRound(product, contacts, edges, outcomes, p))
     return LoggedCampaign.from_rounds(environment.graph, logged, sampling=sampling)
-
-
-def _checked(values: ArrayLike, n: int) -> F64:
-    p = np.asarray(values, dtype=np.float64)
-    if p.shape != (n,):
-        raise ShapeError(f"propensities must have one entry per user, ({n},); got {p.shape}.")
-    if not ((p >= 0.0) & (p <= 1.0)).all():
-        raise InputError("propensities must lie in [0, 1]; got values outside it, or NaN.")
-    return p

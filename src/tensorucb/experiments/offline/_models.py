@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tensorucb.arrays import F64, I64
-from tensorucb.errors import InputError, ShapeError
+from tensorucb.arrays import F64
+from tensorucb.checks import check_array, check_count
 from tensorucb.experiments.offline._campaign import LoggedCampaign
 from tensorucb.experiments.offline._rounds import Baseline
 from tensorucb.policies import Policy
@@ -17,11 +18,24 @@ from tensorucb.policies.beliefs import expected_probabilities
 from tensorucb.rng import RngLike, as_generator
 
 Model = ArrayLike | Policy | Callable[[int], F64]
+# Predictions that are kept, of one product each: an array of all edges may be large.
 _HELD = 32
 
 
 def train(campaign: LoggedCampaign, policy: Policy, users: ArrayLike | None, *, rng: RngLike = 0) -> Policy:
-    """Bind ``policy`` and let it learn every logged round, in order; returns it."""
+    """Bind ``policy`` and let it learn every logged round, in order; returns it.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings
+    >>> from tensorucb.experiments.offline import log_campaign, train
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
+    >>> log = log_campaign(world, [0.1] * 60, rounds=10)
+    >>> from tensorucb.policies import LinUCB
+    >>> train(log, LinUCB(), world.users).name
+    'LinUCB'
+    """
     policy.bind(campaign.graph, users, as_generator(rng))
     for t in range(campaign.n_rounds):
         r = campaign.round(t)
@@ -32,31 +46,32 @@ def train(campaign: LoggedCampaign, policy: Policy, users: ArrayLike | None, *, 
 def cross_fitted_model(
     campaign: LoggedCampaign, policy: Policy, users: ArrayLike | None, *, folds: int = 2, rng: RngLike = 0
 ) -> Callable[[int], F64]:
-    """A model whose prediction of a round never saw that round's fold.
+    """A model ``model(t)``, the probability of every edge in round ``t``, that never saw that round's fold.
 
     A model fitted on the very rounds it corrects predicts their noise as well, which biases the doubly robust
     estimate; with folds it does not.
 
     Parameters
     ----------
-    campaign
-        The log.
     policy
         Its beliefs without exploration are the predictions. It is bound again, and afterwards belongs to the model.
     users
         (n, d) user features, or None.
-    folds
-        Number of parts; each is predicted from the others.
-    rng
-        Seed of the split and of the policy.
+    folds, rng
+        Number of parts, each of which is predicted from the others; seed of the split and of the policy.
 
-    Returns
-    -------
-    Callable
-        ``model(t)``: the probability of every edge in round ``t``.
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings
+    >>> from tensorucb.experiments.offline import log_campaign, cross_fitted_model
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
+    >>> log = log_campaign(world, [0.1] * 60, rounds=10)
+    >>> from tensorucb.policies import LinUCB
+    >>> cross_fitted_model(log, LinUCB(), world.users)(0).shape == (world.graph.n_edges,)
+    True
     """
-    if not 2 <= folds <= campaign.n_rounds:
-        raise InputError(f"folds must lie in 2..{campaign.n_rounds}, the number of rounds; got {folds!r}.")
+    folds = check_count("folds", folds, 2, campaign.n_rounds)
     generator = as_generator(rng)
     fold = generator.permutation(np.arange(campaign.n_rounds) % folds)
     seed = int(generator.integers(2**63))
@@ -64,51 +79,32 @@ def cross_fitted_model(
     for part in range(folds):
         train(campaign.take(np.flatnonzero(fold != part)), policy, users, rng=seed)
         states.append(policy.state())
-    held: dict[tuple[int, bytes], F64] = {}
 
-    def predict(t: int) -> F64:
-        product = campaign.products[t]
-        key = int(fold[t]), product.tobytes()
-        if key not in held:
-            policy.restore(states[key[0]])
-            if len(held) >= _HELD:
-                held.pop(next(iter(held)))
-            held[key] = expected_probabilities(policy, product)
-        return held[key]
+    @lru_cache(maxsize=_HELD)
+    def believed(part: int, product: bytes) -> F64:
+        policy.restore(states[part])
+        return expected_probabilities(policy, np.frombuffer(product))
 
-    return predict
+    return lambda t: believed(int(fold[t]), campaign.products[t].tobytes())
 
 
 def as_baseline(campaign: LoggedCampaign, model: Model) -> Baseline:
     """Any model as ``baseline(t, edges)``."""
+
+    def checked(values: Any) -> F64:
+        hint = "It needs one probability per edge; clip them first."
+        return check_array("the model's predictions", values, (campaign.graph.n_edges,), low=0.0, high=1.0, hint=hint)
+
     if isinstance(model, Policy):
-        return _of_policy(campaign, model)
+        policy = model
+
+        @lru_cache(maxsize=_HELD)
+        def believed(product: bytes) -> F64:
+            return expected_probabilities(policy, np.frombuffer(product))
+
+        return lambda t, edges: believed(campaign.products[t].tobytes())[edges]
     if callable(model):
         function = model
-        return lambda t, edges: _checked(campaign, function(t))[edges]
-    fixed = _checked(campaign, model)
+        return lambda t, edges: checked(function(t))[edges]
+    fixed = checked(model)
     return lambda t, edges: fixed[edges]
-
-
-def _of_policy(campaign: LoggedCampaign, policy: Policy) -> Baseline:
-    held: dict[bytes, F64] = {}
-
-    def predict(t: int, edges: I64) -> F64:
-        product = campaign.products[t]
-        key = product.tobytes()
-        if key not in held:
-            if len(held) >= _HELD:
-                held.pop(next(iter(held)))
-            held[key] = expected_probabilities(policy, product)
-        return held[key][edges]
-
-    return predict
-
-
-def _checked(campaign: LoggedCampaign, values: Any) -> F64:
-    p = np.asarray(values, dtype=np.float64)
-    if p.shape != (campaign.graph.n_edges,):
-        raise ShapeError(f"a model must predict one probability per edge, ({campaign.graph.n_edges},); got {p.shape}.")
-    if not ((p >= 0.0) & (p <= 1.0)).all():
-        raise InputError("a model's predictions must lie in [0, 1]; got values outside it, or NaN. Clip them first.")
-    return p

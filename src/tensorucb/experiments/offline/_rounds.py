@@ -8,18 +8,66 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
+from tensorucb.checks import check_choice, check_count, check_number, check_share
 from tensorucb.errors import InputError
 from tensorucb.experiments.offline._campaign import LoggedCampaign
 from tensorucb.graph import Graph
 
+Estimator = Literal["ips", "snips", "dr"]
+Count = Literal["all", "distinct", "modelled"]
+MissingSupport = Literal["refuse", "model"]
+IntervalKind = Literal["normal", "bootstrap"]
+
 Baseline = Callable[[int, I64], F64]
 """``baseline(t, edges)``: predicted probabilities of these edges in round ``t``."""
+
+
+@dataclass(frozen=True)
+class How:
+    """The arguments of `estimate_value` that say how."""
+
+    estimator: Estimator
+    count: Count
+    clip: float | None = None
+    missing_support: MissingSupport = "refuse"
+    interval: IntervalKind = "normal"
+    level: float = 0.9
+    resamples: int = 1000
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether predictions enter."""
+        return self.estimator == "dr" or self.count == "modelled"
+
+    def check(self, campaign: LoggedCampaign, *, has_model: bool) -> None:
+        """Refuse what does not fit together."""
+        check_choice("estimator", self.estimator, get_args(Estimator))
+        check_choice("count", self.count, get_args(Count))
+        check_choice("missing_support", self.missing_support, get_args(MissingSupport))
+        check_choice("interval", self.interval, get_args(IntervalKind))
+        if self.needs_model and not has_model:
+            raise InputError(
+                f"estimator={self.estimator!r} with count={self.count!r} needs a model. "
+                "Pass model=cross_fitted_model(campaign, policy, users), or use estimator='ips' or 'snips'."
+            )
+        if self.missing_support == "model" and self.estimator != "dr":
+            raise InputError(f"missing_support='model' needs estimator='dr'; got {self.estimator!r}.")
+        if self.count == "distinct" and self.estimator == "snips":
+            raise InputError("count='distinct' has no self-normalised form. Use 'ips', 'dr' or count='modelled'.")
+        if self.count == "distinct" and campaign.sampling != "independent":
+            raise InputError(
+                "count='distinct' needs contacts drawn independently of each other; this log has "
+                f"sampling={campaign.sampling!r}. Use count='modelled' (with a model) or count='all'."
+            )
+        if self.clip is not None:
+            check_number("clip", self.clip, low=1.0, hint="1 is the smallest weight.")
+        check_share("level", self.level, zero=False, one=False)
+        check_count("resamples", self.resamples, 100)
 
 
 @dataclass(frozen=True)
@@ -31,15 +79,13 @@ class RoundSums:
     value
         Σ q_e over the chosen sources' edges, or the distinct users among them.
     overlap
-        The model's distinct users minus its Σ m_e: never positive.
+        The model's distinct users minus its Σ m_e: never positive; 0 unless ``count="modelled"``.
     chosen, weight
         Number of chosen sources, and Σ w_i.
     weights
         The positive w_i of all rounds.
     bias_bound
-        Clipping, and the model in place of support, move the mean of ``value`` by at most this.
-    ratio_bound
-        The same for the self-normalised mean over all rounds.
+        Clipping, and the model in place of support, move the estimator's mean by at most this.
     clipped, unsupported
         Number of clipped contacts, and of choices with propensity 0.
     """
@@ -49,28 +95,20 @@ class RoundSums:
     chosen: F64
     weight: F64
     weights: F64
-    bias_bound: F64
-    ratio_bound: float
+    bias_bound: float
     clipped: int
     unsupported: int
 
 
-@dataclass(frozen=True)
 class _Audience:
     """The out-edges of a set of sources, and the users outside the set that they lead to."""
 
-    edges: I64
-    degree: NDArray[np.integer[Any]]
-    outside: NDArray[np.bool_]
-    place: NDArray[np.intp]
-    size: int
-
-    @classmethod
-    def of(cls, graph: Graph, rows: I64) -> _Audience:
-        edges = graph.out_edges(rows)
-        outside = ~np.isin(graph.targets[edges], rows)
-        users, place = np.unique(graph.targets[edges][outside], return_inverse=True)
-        return cls(edges, graph.out_degree[rows], outside, place, users.size)
+    def __init__(self, graph: Graph, rows: I64) -> None:
+        self.edges, self.degree = graph.out_edges(rows), graph.out_degree[rows]
+        targets = graph.targets[self.edges]
+        self.outside = ~np.isin(targets, rows)
+        users, self.place = np.unique(targets[self.outside], return_inverse=True)
+        self.size = users.size
 
     def distinct(self, q: F64) -> float:
         """Σ_{j∉S} (1 − Π_i (1 − q_ij)).
@@ -83,65 +121,51 @@ class _Audience:
         return float((1.0 - untouched).sum())
 
 
-@dataclass(frozen=True)
-class Rules:
-    """How a round is summed up.
-
-    ``weighted_model``: q_e is corrected by the model. ``distinct``: users instead of responses. ``overlap``: the
-    model's overlap is wanted. ``fill_with_model``: choices without support are left to the model.
-    """
-
-    clip: float
-    weighted_model: bool
-    distinct: bool
-    overlap: bool
-    fill_with_model: bool
-
-
-def sums_by_round(campaign: LoggedCampaign, targets: list[I64], baseline: Baseline | None, rules: Rules) -> RoundSums:
+def sums_by_round(campaign: LoggedCampaign, targets: list[I64], baseline: Baseline | None, how: How) -> RoundSums:
     """Go through the log once."""
     graph, T = campaign.graph, campaign.n_rounds
+    clip = np.inf if how.clip is None else float(how.clip)
     value, overlap, chosen, weight, bound = (np.zeros(T) for _ in range(5))
     weights, shares, degrees = [], [], []
     clipped = unsupported = 0
     told, here = np.zeros(graph.n_edges), np.zeros(graph.n_nodes, dtype=np.bool_)
     # Policies repeat themselves: the same array often stands for many rounds.
-    audiences = {id(rows): _Audience.of(graph, rows) for rows in {id(r): r for r in targets}.values()}
+    audiences = {id(rows): _Audience(graph, rows) for rows in {id(r): r for r in targets}.values()}
     for t, rows in enumerate(targets):
         r, audience = campaign.round(t), audiences[id(rows)]
         pi = r.propensities[rows]
         missing = pi <= 0.0
-        if missing.any() and not rules.fill_with_model:
+        if missing.any() and how.missing_support == "refuse":
             raise _no_support(campaign, t, rows[missing])
+        # Written into arrays of all edges and users, read, and wiped again: cheaper than a search.
         told[r.edges], here[r.contacts] = r.outcomes, True
         y, contacted = told[audience.edges], here[rows]
         told[r.edges], here[r.contacts] = 0.0, False
         inverse = 1.0 / np.where(missing, 1.0, pi)
-        w = np.where(contacted, np.minimum(inverse, rules.clip), 0.0)
+        w = np.where(contacted, np.minimum(inverse, clip), 0.0)
         m = np.zeros(y.size) if baseline is None else baseline(t, audience.edges)
-        base = m if rules.weighted_model else np.zeros(y.size)
+        # "ips" and "snips" weigh outcomes alone; the model may still tell their overlap.
+        base = m if how.estimator == "dr" else np.zeros(y.size)
         q = base + np.repeat(w, audience.degree) * (y - base)
-        value[t] = audience.distinct(q) if rules.distinct else q.sum()
-        if rules.overlap:
+        value[t] = audience.distinct(q) if how.count == "distinct" else q.sum()
+        if how.count == "modelled":
             overlap[t] = audience.distinct(m) - m.sum()
         # What is left of the mean weight, π·min(1/π, clip).
-        share = np.where(missing, 0.0, pi * np.minimum(inverse, rules.clip))
+        share = np.where(missing, 0.0, pi * np.minimum(inverse, clip))
         bound[t] = (np.repeat(1.0 - share, audience.degree) * np.maximum(base, 1.0 - base)).sum()
         chosen[t], weight[t] = rows.size, w.sum()
         weights.append(w[w > 0.0])
         shares.append(share)
         degrees.append(audience.degree)
-        clipped += int((contacted & (inverse > rules.clip)).sum())
+        clipped += int((contacted & (inverse > clip)).sum())
         unsupported += int(missing.sum())
-    ratio_bound = _ratio_bound(np.concatenate(shares), np.concatenate(degrees), T)
-    return RoundSums(value, overlap, chosen, weight, np.concatenate(weights), bound, ratio_bound, clipped, unsupported)
-
-
-def _ratio_bound(kept: F64, degree: NDArray[np.integer[Any]], rounds: int) -> float:
-    """How far clipping can move the self-normalised mean: (1/T) Σ |c_i·K/Σc − 1|·degree_i."""
-    if kept.sum() <= 0.0:
-        return float(degree.sum()) / rounds
-    return float((np.abs(kept * (kept.size / kept.sum()) - 1.0) * degree).sum()) / rounds
+    bias = float(bound.mean())
+    if how.estimator == "snips":
+        # How far clipping can move the self-normalised mean: (1/T) Σ |c_i·K/Σc − 1|·degree_i.
+        c, degree = np.concatenate(shares), np.concatenate(degrees)
+        moved = np.abs(c * (c.size / c.sum()) - 1.0) if c.sum() > 0.0 else 1.0
+        bias = float((moved * degree).sum()) / T
+    return RoundSums(value, overlap, chosen, weight, np.concatenate(weights), bias, clipped, unsupported)
 
 
 def _no_support(campaign: LoggedCampaign, t: int, rows: I64) -> InputError:

@@ -7,43 +7,29 @@
 ``_settings``  every constant of the model
 ``_state``     everything that is learned
 ``_log``       the rounds that are kept, and their likelihood
-``_fit``       how all parameters are fitted to the rounds kept, and how prior variances are learned
-``_learn``     what happens after each round
+``_learn``     what happens after each round: a refit with learned prior variances, or a quick step
 ``_score``     the probability of every edge, and how uncertain each source is
 
 Pure functions on frozen dataclasses.
 """
 
-from tensorucb.learner.response._arrays import state_from_arrays, state_to_arrays
-from tensorucb.learner.response._context import Context, context_of
-from tensorucb.learner.response._fit import fit
-from tensorucb.learner.response._learn import absorb, learn, quick_step
-from tensorucb.learner.response._log import Told, make_told, with_told
-from tensorucb.learner.response._nodes import NodeFeatures, node_features
-from tensorucb.learner.response._score import Scores, raised, score
+from tensorucb.learner.response._learn import learn
+from tensorucb.learner.response._log import make_told
+from tensorucb.learner.response._nodes import node_features
+from tensorucb.learner.response._score import NodeScores, edge_probabilities, score
 from tensorucb.learner.response._settings import ResponseSettings
-from tensorucb.learner.response._state import Point, Prior, ResponseState, start
+from tensorucb.learner.response._state import ResponseState, start, state_from_arrays, state_to_arrays
 
 __all__ = [
-    "Context",
-    "NodeFeatures",
-    "Point",
-    "Prior",
+    "NodeScores",
     "ResponseSettings",
     "ResponseState",
-    "Scores",
-    "Told",
-    "absorb",
-    "context_of",
-    "fit",
+    "edge_probabilities",
     "learn",
     "make_told",
     "node_features",
-    "quick_step",
-    "raised",
     "score",
     "start",
     "state_from_arrays",
     "state_to_arrays",
-    "with_told",
 ]

@@ -14,7 +14,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from tensorucb.arrays import F64
+from tensorucb.arrays import F64, Vectors
 
 # A context joins the basis if this share of its squared length lies outside of it.
 _NEW_DIRECTION = 1e-6
@@ -23,25 +23,13 @@ _SMALL, _LARGE = 0.1, 10.0
 
 
 @dataclass(frozen=True)
-class Context:
-    """How the vectors of a round's modes become features.
+class ContextFeatures:
+    """How the vectors of a round's modes become features."""
 
-    Attributes
-    ----------
-    scales
-        Factor on each mode's vector, set by the first round.
-    sizes
-        Length of each mode's vector.
-    rank
-        Largest number of features of an interaction.
-    landmarks
-        ``(m, k)``: the first contexts told, at most ``rank``, which span the basis of large interactions.
-    """
-
-    scales: tuple[float, ...]
-    sizes: tuple[int, ...]
-    rank: int
-    landmarks: F64
+    scales: tuple[float, ...]  # factor on each mode's vector, set by the first round
+    sizes: tuple[int, ...]  # length of each mode's vector
+    rank: int  # largest number of features of an interaction
+    landmarks: F64  # (m, k): the first contexts told, at most ``rank``, which span the basis of large interactions
 
     @property
     def k(self) -> int:
@@ -66,11 +54,16 @@ class Context:
         """Number of features of each interaction."""
         return tuple(min(self._entries(group), self.rank) for group in self.interactions)
 
+    @cached_property
+    def _large(self) -> list[tuple[int, ...]]:
+        """The interactions whose Kronecker product is never formed."""
+        return [group for group in self.interactions if self._entries(group) > self.rank]
+
     def _entries(self, group: tuple[int, ...]) -> int:
         """Entries of the Kronecker product of a group of modes."""
         return int(np.prod([self.sizes[mode] for mode in group], dtype=np.int64))
 
-    def scaled(self, vectors: tuple[F64, ...]) -> F64:
+    def scaled(self, vectors: Vectors) -> F64:
         """The vectors side by side, each by its mode's factor and at most of norm 10."""
         parts = []
         for scale, vector in zip(self.scales, vectors, strict=True):
@@ -82,10 +75,8 @@ class Context:
         """``(T, 1 + k + …)`` features of T rounds: a constant, the modes side by side, then each interaction."""
         columns = [np.ones((len(own), 1)), own]
         for group in self.interactions:
-            if self._entries(group) <= self.rank:
-                columns.append(reduce(_kronecker, (own[:, self.parts[mode]] for mode in group)))
-            else:
-                columns.append(self._coordinates(group, own))
+            vectors = (own[:, self.parts[mode]] for mode in group)
+            columns.append(self._coordinates(group, own) if group in self._large else reduce(_kronecker, vectors))
         return np.hstack(columns)
 
     def _coordinates(self, group: tuple[int, ...], own: F64) -> F64:
@@ -102,22 +93,18 @@ class Context:
     @cached_property
     def _roots(self) -> dict[tuple[int, ...], F64]:
         """Cholesky factors of the landmarks' inner products in each large interaction."""
-        found: dict[tuple[int, ...], F64] = {}
-        for group in self.interactions:
-            if self._entries(group) > self.rank:
-                gram = self._inner(group, self.landmarks, self.landmarks)
-                found[group] = np.asarray(np.linalg.cholesky(gram + 1e-10 * np.diag(np.diag(gram))), dtype=np.float64)
-        return found
+        grams = {group: self._inner(group, self.landmarks, self.landmarks) for group in self._large}
+        lifted = {group: gram + 1e-10 * np.diag(np.diag(gram)) for group, gram in grams.items()}
+        return {group: np.asarray(np.linalg.cholesky(gram), dtype=np.float64) for group, gram in lifted.items()}
 
     def _inner(self, group: tuple[int, ...], a: F64, b: F64) -> F64:
         return reduce(np.multiply, (a[:, self.parts[m]] @ b[:, self.parts[m]].T for m in group))
 
-    def with_landmark(self, own: F64) -> Context:
+    def with_landmark(self, own: F64) -> ContextFeatures:
         """The context whose basis holds this one as well, if there is room and it points in a new direction."""
-        large = [group for group in self.interactions if self._entries(group) > self.rank]
-        if not large or len(self.landmarks) == self.rank:
+        if not self._large or len(self.landmarks) == self.rank:
             return self
-        for group in large:
+        for group in self._large:
             length = float(self._inner(group, own[None], own[None])[0, 0])
             inside = self._coordinates(group, own[None])[0]
             if length - float(inside @ inside) <= _NEW_DIRECTION * length:
@@ -131,10 +118,10 @@ class Context:
         return np.where(total > 0.0, shares / np.where(total > 0.0, total, 1.0), 1.0 / self.sizes[0])
 
 
-def context_of(vectors: tuple[F64, ...], rank: int) -> Context:
+def context_of(vectors: Vectors, rank: int) -> ContextFeatures:
     """The context whose first round has these vectors."""
     sizes = tuple(vector.size for vector in vectors)
-    return Context(tuple(_scale(vector) for vector in vectors), sizes, rank, np.zeros((0, sum(sizes))))
+    return ContextFeatures(tuple(_scale(vector) for vector in vectors), sizes, rank, np.zeros((0, sum(sizes))))
 
 
 def _kronecker(a: F64, b: F64) -> F64:

@@ -1,23 +1,35 @@
-"""One more round: a refit from time to time, otherwise one Kalman step; and old rounds absorbed into the priors."""
+"""How a round changes the model: a refit from time to time, otherwise one Kalman step; old rounds join the priors.
+
+A refit takes Newton steps over three blocks (sources and contexts, targets, taste), then learns the prior variances.
+The log posterior is concave, so the blocks lead to its one maximum from anywhere; each step is exact given the other
+blocks and has a line search. Curvature is p(1 − p), the information of a Bernoulli outcome.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from tensorucb.learner.response._fit import fit, sums_at
-from tensorucb.learner.response._log import Told, load, with_told
+from tensorucb.arrays import F64
+from tensorucb.learner.response._log import Data, Sums, ToldContext, load, sums_at, with_gains, with_told
 from tensorucb.learner.response._nodes import NodeFeatures
 from tensorucb.learner.response._settings import ResponseSettings
-from tensorucb.learner.response._state import ResponseState, with_sources
+from tensorucb.learner.response._state import Point, Prior, ResponseState, weight_groups, with_sources
+
+Move = Callable[[float], Point]
 
 # A quick step moves a source's logit by at most this much.
 _LARGEST_STEP = 1.5
+_SIZES = (1.0, 0.5, 0.25, 0.125)
+# Few outcomes on contexts of very different size could let a variance grow without end.
+_LARGEST_VARIANCE = 25.0
 
 
-def learn(settings: ResponseSettings, nodes: NodeFeatures, state: ResponseState, record: Told) -> ResponseState:
+def learn(settings: ResponseSettings, nodes: NodeFeatures, state: ResponseState, record: ToldContext) -> ResponseState:
     """The state after one more round."""
     context = state.context.with_landmark(record.own)
     state = replace(state, context=context, log=with_told(state.log, record), rounds=state.rounds + 1)
@@ -29,22 +41,37 @@ def learn(settings: ResponseSettings, nodes: NodeFeatures, state: ResponseState,
     return absorb(nodes, state, settings.max_rows // 2) if full else state
 
 
-def quick_step(nodes: NodeFeatures, state: ResponseState, record: Told) -> ResponseState:
-    """θ stays; one Kalman step on d_i of the sources of a new round."""
+def quick_step(nodes: NodeFeatures, state: ResponseState, record: ToldContext) -> ResponseState:
+    """θ stays; one Kalman step on d_i of the sources of a new round, which is in the log by now."""
     state = with_sources(state, record.sources)
     data = load(nodes, state.context, state.seen, (record,))
     at, z, place = sums_at(data, state.point), data.Z[0], data.place
-    V, K = state.effect_covariances[place], state.gains[place]
+    V = state.effect_covariances[place]
     h = V @ z
     variance = h @ z
     gain = 1.0 / (1.0 + at.pull_curvature * variance)
     limit = _LARGEST_STEP / variance
-    effects, covariances, gains = state.point.effects.copy(), state.effect_covariances.copy(), state.gains.copy()
+    effects, covariances = state.point.effects.copy(), state.effect_covariances.copy()
     effects[place] += h * np.clip(at.pull_slope * gain, -limit, limit)[:, None]
     covariances[place] = V - h[:, :, None] * h[:, None, :] * (at.pull_curvature * gain)[:, None, None]
-    follow = at.pull_curvature[:, None] * (data.X - np.einsum("k,qkd->qd", z, K))
-    gains[place] = K + (h * gain[:, None])[:, :, None] * follow[:, None, :]
-    return replace(state, point=replace(state.point, effects=effects), effect_covariances=covariances, gains=gains)
+    point = replace(state.point, effects=effects)
+    log = _followed(state.log, record, z, h * (at.pull_curvature * gain)[:, None])
+    return replace(state, point=point, effect_covariances=covariances, log=log)
+
+
+def _followed(log: tuple[ToldContext, ...], record: ToldContext, z: F64, new: F64) -> tuple[ToldContext, ...]:
+    """The log with the gains of a Kalman step: K + new·(x − Kᵀz)ᵀ, spread over the pulls of the round's sources."""
+    changed = []
+    for told in log:
+        own = np.array_equal(told.own, record.own) and told.targets.size > 0
+        at = np.searchsorted(record.sources, told.sources).clip(max=record.sources.size - 1)
+        met = record.sources[at] == told.sources
+        if met.any():
+            gains, step = told.gains.copy(), new[at[met]]
+            gains[met] += step * (float(own) - gains[met] @ z)[:, None]
+            told = replace(told, gains=gains)
+        changed.append(told)
+    return tuple(changed)
 
 
 def absorb(nodes: NodeFeatures, state: ResponseState, keep_rows: int) -> ResponseState:
@@ -54,10 +81,13 @@ def absorb(nodes: NodeFeatures, state: ResponseState, keep_rows: int) -> Respons
     old, log = state.log[: sizes.size - kept], state.log[sizes.size - kept :]
     if not old:
         return state
+    # The gains of their pulls stay until the next refit.
+    log = (*(_without_rows(r) for r in old), *log)
     data, point, prior = load(nodes, state.context, state.seen, old), state.point, state.prior
     at, seen = sums_at(data, point), data.observed
     own = np.einsum("qk,qk->q", point.effects[data.place], data.Z)
     w, e = at.pull_curvature, at.pull_slope
+    # A Gaussian factor has the curvature as its precision, and its natural makes its slope at the point the data's.
     effect_precisions, effect_naturals = prior.effect_precisions.copy(), prior.effect_naturals.copy()
     np.add.at(effect_precisions, data.place, w[:, None, None] * data.Z[:, :, None] * data.Z[:, None, :])
     np.add.at(effect_naturals, data.place, (w * own + e)[:, None] * data.Z)
@@ -80,3 +110,182 @@ def absorb(nodes: NodeFeatures, state: ResponseState, keep_rows: int) -> Respons
         taste_natural=prior.taste_natural + at.taste_curvature * point.taste_weight + at.taste_slope,
     )
     return replace(state, log=log, prior=prior)
+
+
+def _without_rows(record: ToldContext) -> ToldContext:
+    none = {name: getattr(record, name)[:0] for name in ("targets", "outcomes", "trials")}
+    return replace(record, offsets=np.zeros_like(record.offsets), **none)
+
+
+def fit(settings: ResponseSettings, nodes: NodeFeatures, state: ResponseState) -> ResponseState:
+    """Refit all parameters to the rounds kept, from where they are."""
+    log = tuple(r for r in state.log if r.targets.size)
+    state = with_sources(replace(state, log=log), np.unique(np.concatenate([r.sources for r in log])))
+    data, prior, point = load(nodes, state.context, state.seen, log), state.prior, state.point
+    at, start = sums_at(data, point), prior_covariances(prior)
+    for _ in range(settings.sweeps_at(state.rounds)):
+        point, at = _climb(data, prior, point, at, source_step(data, prior, start, point, at)[0])
+        point, at = _climb(data, prior, point, at, target_step(data, prior, point, at))
+        if nodes.preference is not None:
+            point, at = _climb(data, prior, point, at, taste_step(prior, point, at))
+    move, posterior = source_step(data, prior, start, point, at)
+    point, at = _climb(data, prior, point, at, move)
+    defaults = weight_groups(settings, nodes, state.context)[1]
+    S, V, H = posterior
+    state = replace(state, point=point, weight_covariance=S, effect_covariances=V, log=with_gains(log, H))
+    return replace(state, prior=_learned_prior(settings, defaults, state, posterior, data, at))
+
+
+def log_posterior(prior: Prior, point: Point, at: Sums) -> float:
+    """The log posterior up to a constant."""
+    theta, d, gamma, b, g = point.weights, point.effects, point.target_weights, point.targets, point.taste_weight
+    total = at.value
+    total -= 0.5 * float(np.sum((theta - prior.means) ** 2 / prior.variances[prior.groups]))
+    total -= float(0.5 * theta @ prior.precision @ theta - prior.natural @ theta)
+    total -= 0.5 * float(np.sum(d**2 / prior.effect_variances))
+    total -= float(np.sum((0.5 * _times(prior.effect_precisions, d) - prior.effect_naturals) * d))
+    total -= 0.5 * float(gamma @ gamma / prior.target_variances[0] + b @ b / prior.target_variances[1])
+    total -= float(0.5 * gamma @ prior.target_precision @ gamma - prior.target_natural @ gamma)
+    total -= float(np.sum(0.5 * prior.offset_precisions * b**2 - prior.offset_naturals * b))
+    return total - 0.5 * prior.taste_precision * g**2 + prior.taste_natural * g
+
+
+def _climb(data: Data, prior: Prior, point: Point, at: Sums, move: Move) -> tuple[Point, Sums]:
+    """The longest of a few step sizes at which the log posterior does not fall; the old point if there is none."""
+    value = log_posterior(prior, point, at)
+    slack = 1e-9 + 1e-13 * abs(value)
+    for size in _SIZES:
+        new = move(size)
+        found = sums_at(data, new)
+        # A value that is not a number fails the comparison.
+        if log_posterior(prior, new, found) >= value - slack:
+            return new, found
+    return point, at
+
+
+class SourcePosterior(NamedTuple):
+    """Laplace approximation of θ and d_i: S and V as in `ResponseState`, and H of each pull."""
+
+    weight_covariance: F64
+    effect_covariances: F64
+    gains: F64
+
+
+def prior_covariances(prior: Prior) -> F64:
+    """The covariance of each d_i before the rounds kept; only absorbed ones need an inverse."""
+    V = np.empty_like(prior.effect_precisions)
+    V[:] = np.diag(prior.effect_variances)
+    told = prior.effect_precisions[:, 0, 0] != 0.0
+    V[told] = np.linalg.inv(prior.effect_precisions[told] + np.diag(1.0 / prior.effect_variances))
+    return 0.5 * (V + V.transpose(0, 2, 1))
+
+
+def source_step(data: Data, prior: Prior, start: F64, point: Point, at: Sums) -> tuple[Move, SourcePosterior]:
+    """θ and all d_i jointly; the d_i are eliminated first (Schur complement), source by source.
+
+    How d_i follows θ is K = Σ H_q x_qᵀ. It is never formed for all sources: of each it has (1 + k)·P numbers, and most
+    sources have been seen in a context or two. ``start``: `prior_covariances`.
+    """
+    from tensorucb.learner.response._kernels import learn_effects, without_effects
+
+    theta, d, w, e = point.weights, point.effects, at.pull_curvature, at.pull_slope
+    V, H, left = start.copy(), np.zeros(data.Z.shape), np.empty_like(data.X)
+    learn_effects(data.place, data.Z, w, V, H)
+    without_effects(data.order, data.begin, H, data.X, data.Z, left)
+    tight = 1.0 / prior.variances[prior.groups]
+    left *= w[:, None]
+    schur = data.X.T @ left + prior.precision + np.diag(tight)
+    S = np.linalg.inv(0.5 * (schur + schur.T))
+    S = 0.5 * (S + S.T)
+    own_slope = prior.effect_naturals - d / prior.effect_variances - _times(prior.effect_precisions, d)
+    own_slope += _by_source(data, e[:, None] * data.Z)
+    slope = prior.natural - prior.precision @ theta - tight * (theta - prior.means)
+    slope += (e - np.einsum("qk,qk->q", H, own_slope[data.place])) @ data.X
+    change = S @ slope
+    own_change = _times(V, own_slope) - _by_source(data, H * (data.X @ change)[:, None])
+
+    def move(size: float) -> Point:
+        return replace(point, weights=theta + size * change, effects=d + size * own_change)
+
+    return move, SourcePosterior(S, V, H)
+
+
+def _times(matrices: F64, vectors: F64) -> F64:
+    """The product of each source's matrix and vector."""
+    return np.asarray((matrices @ vectors[:, :, None])[:, :, 0])
+
+
+def _by_source(data: Data, values: F64) -> F64:
+    """The rows of all pulls summed by source."""
+    sources = data.begin.size - 1
+    return np.stack([np.bincount(data.place, column, sources) for column in values.T], axis=1)
+
+
+def target_step(data: Data, prior: Prior, point: Point, at: Sums) -> Move:
+    """γ and b_j of all observed targets jointly."""
+    T, seen, gamma, b = data.T, data.observed, point.target_weights, point.targets
+    own_prior = prior.offset_precisions[seen] + 1.0 / prior.target_variances[1]
+    own = at.target_curvature + own_prior
+    own_slope = at.target_slope + prior.offset_naturals[seen] - own_prior * b[seen]
+    share = at.target_curvature / own
+    precision = (T * (at.target_curvature * (1.0 - share))[:, None]).T @ T + prior.target_precision
+    precision += np.eye(gamma.size) / prior.target_variances[0]
+    slope = (at.target_slope - share * own_slope) @ T + prior.target_natural - prior.target_precision @ gamma
+    change = np.linalg.solve(precision, slope - gamma / prior.target_variances[0])
+    own_change = own_slope / own - share * (T @ change)
+
+    def move(size: float) -> Point:
+        targets = b.copy()
+        targets[seen] += size * own_change
+        return replace(point, target_weights=gamma + size * change, targets=targets)
+
+    return move
+
+
+def taste_step(prior: Prior, point: Point, at: Sums) -> Move:
+    """The weight of taste."""
+    slope = at.taste_slope + prior.taste_natural - prior.taste_precision * point.taste_weight
+    change = slope / (at.taste_curvature + prior.taste_precision)
+    return lambda size: replace(point, taste_weight=point.taste_weight + size * change)
+
+
+def _learned(squares: float, determined: float, default: float, weight: float) -> float:
+    """A variance: squares over the number of weights that the data determine, shrunk to the default.
+
+    One step of MacKay's fixed point. Expectation maximisation has the same goal, but hardly moves where each weight is
+    only weakly determined, as the effects of most sources are.
+    """
+    return min((squares + weight * default) / (max(determined, 0.0) + weight), _LARGEST_VARIANCE)
+
+
+def _learned_prior(
+    settings: ResponseSettings, defaults: F64, state: ResponseState, posterior: SourcePosterior, data: Data, at: Sums
+) -> Prior:
+    """The prior with the variances that the parameters of ``state`` speak for."""
+    from tensorucb.learner.response._kernels import gain_squares
+
+    point, prior, (S, V, H) = state.point, state.prior, posterior
+    # Of each group of θ.
+    squares = (point.weights - prior.means) ** 2
+    determined = 1.0 - np.diag(S) / prior.variances[prior.groups]
+    variances = np.empty(defaults.size)
+    for group, default in enumerate(defaults.tolist()):
+        of = prior.groups == group
+        sums = float(squares[of].sum()), float(determined[of].sum())
+        variances[group] = _learned(*sums, default, settings.variance_weight)
+    # τ² of d_i: one of the own effects, and one of the own responses to the features of each mode.
+    squares = np.einsum("ik,ik->k", point.effects, point.effects)
+    left = np.einsum("ikk->k", V)
+    gain_squares(data.order, data.begin, H, data.X, data.X @ S, left)
+    determined = len(point.effects) - left / prior.effect_variances
+    own, weight = np.empty(squares.size), settings.unit_weight
+    own[0] = _learned(squares[0], determined[0], settings.own_variance, weight)
+    for part in state.context.parts:
+        sums = float(squares[1:][part].sum()), float(determined[1:][part].sum())
+        own[1:][part] = _learned(*sums, settings.own_response_variance, weight)
+    # Of γ, which keeps its default, and of b_j.
+    b, (fixed, variance) = point.targets[data.observed], prior.target_variances
+    precisions = at.target_curvature + prior.offset_precisions[data.observed] + 1.0 / variance
+    settled = b.size - float(np.sum(1.0 / precisions)) / variance
+    offsets = _learned(float(b @ b), settled, settings.offset_variance, weight)
+    return replace(prior, variances=variances, effect_variances=own, target_variances=np.array([fixed, offsets]))

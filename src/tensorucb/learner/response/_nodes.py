@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,29 +18,15 @@ _MOST_CROSSINGS = 400
 
 @dataclass(frozen=True)
 class NodeFeatures:
-    """Features of nodes as sources s_i(z) and as targets t_j.
+    """Features of nodes as sources s_i(z) and as targets t_j."""
 
-    Attributes
-    ----------
-    as_source
-        ``(n, d_s)``: features, past influence, then zeros in the columns that depend on the product.
-    as_target
-        ``(n, d_t)``: features and past influence.
-    credit, exposure, influence
-        ``(n, k)`` past credit, ``(n, k)`` credit to be expected, ``(n,)`` the log of their ratio; or None.
-    preference
-        ``(n, k)``, so that m_j(z) = preference_j · z is the target's taste beyond its activity; or None.
-    axes
-        ``(d, d)`` principal axes of the features, the widest first.
-    """
-
-    as_source: F64
-    as_target: F64
-    credit: F64 | None
-    exposure: F64 | None
-    influence: F64 | None
-    preference: F64 | None
-    axes: F64
+    as_source: F64  # (n, d_s): features, past influence, then zeros in the columns that depend on the product
+    as_target: F64  # (n, d_t): features and past influence
+    credit: F64 | None  # (n, k): past credit
+    exposure: F64 | None  # (n, k): credit to be expected
+    influence: F64 | None  # (n,): the log of their ratio
+    preference: F64 | None  # (n, k): m_j(z) = preference_j · z is the target's taste beyond its activity
+    axes: F64  # (d, d): principal axes of the features, the widest first
 
     @property
     def slots(self) -> int:
@@ -51,52 +38,45 @@ class NodeFeatures:
         """Number of nodes."""
         return int(self.as_source.shape[0])
 
-    def crossed(self, k: int, rows: I64 | slice = slice(None)) -> F64:
-        """``(n, c)`` features that respond to each of k context features: all, or as many leading axes as can be."""
-        d, features = len(self.axes), self.as_target[rows]
+    def crossing(self, k: int) -> F64:
+        """``(d, c)`` axes of the features that respond to each of k context features: all, or as many as can be."""
+        d = len(self.axes)
         width = min(d, max(1, _MOST_CROSSINGS // k))
-        return features if width == d else features @ self.axes[:, :width]
+        return np.eye(d) if width == d else self.axes[:, :width]
 
-    def sources(self, mix: F64) -> F64:
-        """``(n, d_s)`` features of all sources for one product with mixture ``mix``."""
-        X = self.as_source.copy()
-        column = X.shape[1] - self.slots
-        if self.credit is not None and self.exposure is not None and self.influence is not None:
-            X[:, column] = log_ratio(self.credit @ mix, self.exposure @ mix) - self.influence
-            column += 1
-        if self.preference is not None:
-            X[:, column] = self.preference @ mix
-        return X
+    def crossed(self, k: int, rows: I64 | slice = slice(None)) -> F64:
+        """``(n, c)`` features of some sources along `crossing`."""
+        axes, features = self.crossing(k), self.as_target[rows]
+        return features if axes.shape[1] == len(axes) else features @ axes
+
+    def sources(self, mix: F64, rows: I64 | slice = slice(None)) -> F64:
+        """``(n, d_s)`` features of some sources for one product with mixture ``mix``."""
+        return self._for_product(rows, lambda past: past[rows] @ mix)
 
     def pulls(self, sources: I64, mixes: F64) -> F64:
         """``(q, d_s)`` features of some sources, each for its own mixture."""
-        X = self.as_source[sources]
+        return self._for_product(sources, lambda past: np.einsum("qk,qk->q", past[sources], mixes))
+
+    def _for_product(self, rows: I64 | slice, mixed: Callable[[F64], F64]) -> F64:
+        """Features of some sources; ``mixed`` weighs their past by topic with the product's mixture."""
+        X = self.as_source[rows]
+        if not self.slots:
+            return X
+        X = X.copy()
         column = X.shape[1] - self.slots
         if self.credit is not None and self.exposure is not None and self.influence is not None:
-            credit = np.einsum("qk,qk->q", self.credit[sources], mixes)
-            expected = np.einsum("qk,qk->q", self.exposure[sources], mixes)
-            X[:, column] = log_ratio(credit, expected) - self.influence[sources]
+            X[:, column] = log_ratio(mixed(self.credit), mixed(self.exposure)) - self.influence[rows]
             column += 1
         if self.preference is not None:
-            X[:, column] = np.einsum("qk,qk->q", self.preference[sources], mixes)
+            X[:, column] = mixed(self.preference)
         return X
-
-    def liking(self, mix: F64) -> F64:
-        """m_j(z) of all targets: their past taste for this product, beyond their activity."""
-        return np.zeros(self.n) if self.preference is None else self.preference @ mix
 
 
 def node_features(users: F64, taste: F64 | None, credit: F64 | None, exposure: F64 | None) -> NodeFeatures:
-    """Standardise user features; turn counts of past actions and past influence into logarithms.
+    """Standardise ``(n, d)`` user features; turn counts of past actions and past influence into logarithms.
 
-    Parameters
-    ----------
-    users
-        ``(n, d)`` features of any scale.
-    taste
-        ``(n, k)`` past actions by topic, or None.
-    credit, exposure
-        ``(n, k)`` responses credited to a user as a source, and chances to earn them, by topic; or both None.
+    The past is ``(n, k)`` by topic, or None: actions (``taste``), responses credited to a user as a source
+    (``credit``), and chances to earn them (``exposure``).
     """
     columns, influence, expected, preference = [users], None, None, None
     if taste is not None:
@@ -109,15 +89,8 @@ def node_features(users: F64, taste: F64 | None, credit: F64 | None, exposure: F
     X = _distinct(np.clip(standardised(np.hstack(columns)), -_LARGEST, _LARGEST))
     axes = np.linalg.eigh(X.T @ X)[1][:, ::-1]
     slots = np.zeros((len(users), (taste is not None) + (influence is not None)))
-    return NodeFeatures(
-        as_source=np.hstack([X, slots]),
-        as_target=X,
-        credit=None if influence is None else credit,
-        exposure=expected,
-        influence=influence,
-        preference=preference,
-        axes=axes,
-    )
+    earned = None if influence is None else credit
+    return NodeFeatures(np.hstack([X, slots]), X, earned, expected, influence, preference, axes)
 
 
 def _distinct(X: F64) -> F64:

@@ -1,85 +1,128 @@
-"""The probability of every edge, and how uncertain each source's response to a context is."""
+"""The probability of every edge, and how uncertain each source's response to a context is.
+
+Features are read once, block by block, and then edges once. The logit of an edge is a number of its source plus one of
+its target, so the exponentials are taken of nodes, and an edge costs a product and a division.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tensorucb.arrays import F64, I64
+from tensorucb.arrays import F32, F64, I32, I64
+from tensorucb.learner.response._log import pull_rows, pulls_of
 from tensorucb.learner.response._nodes import NodeFeatures
 from tensorucb.learner.response._state import ResponseState
 from tensorucb.threads import map_chunks, thread_count
 
-_CHUNK = 2048
+# Nodes of one block: their features stay in the cache. Fixed, so that rounding does not depend on the threads.
+_NODES, _SEEN = 4096, 1024
+_EDGES = 2**17
+# Beyond, a probability is 0 or 1 to rounding, and odds leave the range of numbers (32-bit ones, of a target).
+_LARGEST_SOURCE, _LARGEST_TARGET = 600.0, 80.0
 
 
-@dataclass(frozen=True)
-class Scores:
-    """Mean probability of every edge, and per source the standard deviation of its logits (None if not asked for)."""
+class NodeScores(NamedTuple):
+    """The two parts of every edge's logit, and per source the deviation of its part (None if not asked for)."""
 
-    probabilities: F64
+    sources: F64
+    targets: F64
     deviations: F64 | None
 
 
-def score(
-    nodes: NodeFeatures,
-    state: ResponseState,
-    own: F64,
-    out_offsets: I64,
-    targets: NDArray[np.int32],
-    *,
-    deviations: bool,
-) -> Scores:
-    """Score one context (its vectors side by side, scaled) on all edges.
-
-    The logit of an edge is a number of its source plus a number of its target, so an edge costs one exponential.
-    """
-    from tensorucb.learner.response._kernels import score_edges
-
+def score(nodes: NodeFeatures, state: ResponseState, own: F64, *, deviations: bool) -> NodeScores:
+    """Score one context (its vectors side by side, scaled) on all nodes."""
     context, point = state.context, state.point
-    mix = context.mixture(own)
-    X, crossed = nodes.sources(mix), nodes.crossed(context.k)
-    features, z = context.features(own[None])[0], np.append(1.0, own)
-    alpha, beta, M = np.split(point.weights, [X.shape[1], X.shape[1] + features.size])
-    a = X @ alpha + features @ beta + crossed @ (own @ M.reshape(own.size, crossed.shape[1]))
-    a[state.seen] += point.effects @ z
-    b = nodes.as_target @ point.target_weights + point.targets + point.taste_weight * nodes.liking(mix)
-    p = np.empty(targets.size)
+    mix, z, features = context.mixture(own), np.append(1.0, own), context.features(own[None])[0]
+    fold = _fold(nodes, state, own, features)
+    weights = fold.T @ point.weights
+    half = state.weight_covariance @ fold
+    square = fold.T @ half
+    unseen = float(z**2 @ state.prior.effect_variances)
+    a, b, variance = np.empty((3, nodes.n))
 
     def run(start: int, stop: int) -> None:
-        score_edges(out_offsets, targets, start, stop, a, b, p)
+        rows = slice(start, stop)
+        X = nodes.sources(mix, rows)
+        a[rows] = X @ weights[:-1] + weights[-1]
+        b[rows] = nodes.as_target[rows] @ point.target_weights + point.targets[rows]
+        if nodes.preference is not None:
+            b[rows] += point.taste_weight * X[:, -1]  # m_j(x) is the last column of a source, too
+        if deviations:
+            # The quadratic form of (X, 1) without forming it.
+            inner = X @ square[:-1, :-1] + 2.0 * square[-1, :-1]
+            variance[rows] = np.einsum("nd,nd->n", inner, X) + (square[-1, -1] + unseen)
 
-    map_chunks(run, [*range(0, nodes.n, _CHUNK), nodes.n], thread_count())
-    return Scores(p, _deviations(state, own, features, X, crossed) if deviations else None)
+    map_chunks(run, [*range(0, nodes.n, _NODES), nodes.n], thread_count())
+    a[state.seen] += point.effects @ z
+    if not deviations:
+        return NodeScores(a, b, None)
+    if state.log:
+        variance[state.seen] = _seen_variances(nodes, state, mix, z, fold)
+    return NodeScores(a, b, np.sqrt(np.maximum(variance, 0.0)))
 
 
-def _deviations(state: ResponseState, own: F64, features: F64, X: F64, crossed: F64) -> F64:
-    """The root of ``(x − Kᵀz)ᵀ S (x − Kᵀz) + zᵀVz`` of each source; K = 0 and V = diag(τ²) where it was never seen."""
-    S, seen, z = state.weight_covariance, state.seen, np.append(1.0, own)
-    n, d, c = len(X), X.shape[1], crossed.shape[1]
-    # For one context, x is this matrix times (source features, 1, crossed features).
-    fold = np.zeros((S.shape[0], d + 1 + c))
+def _fold(nodes: NodeFeatures, state: ResponseState, own: F64, features: F64) -> F64:
+    """The matrix that makes x, what multiplies θ in this context, of a source's (features, 1)."""
+    d, axes = nodes.as_source.shape[1], nodes.crossing(own.size)
+    fold = np.zeros((state.point.weights.size, d + 1))
     fold[:d, :d] = np.eye(d)
     fold[d : d + features.size, d] = features
-    fold[d + features.size :, d + 1 :] = np.kron(own[:, None], np.eye(c))
-    short = np.hstack([X, np.ones((n, 1)), crossed])
-    half = S @ fold
-    variance = np.einsum("nd,nd->n", short @ (fold.T @ half), short) + float(z**2 @ state.prior.effect_variances)
-    for a in range(0, seen.size, _CHUNK):
-        rows = slice(a, a + _CHUNK)
-        at = seen[rows]
-        x = short[at] @ fold.T - np.einsum("k,ikd->id", z, state.gains[rows])
-        variance[at] = (state.effect_covariances[rows] @ z) @ z + np.einsum("nd,nd->n", x @ S, x)
-    deviations: F64 = np.sqrt(np.maximum(variance, 0.0))
-    return deviations
+    fold[d + features.size :, : len(axes)] = np.kron(own[:, None], axes.T)
+    return fold
 
 
-def raised(probabilities: F64, out_offsets: I64, bonus: F64) -> F64:
-    """Probabilities with each source's bonus added to the logits of its out-edges."""
-    from tensorucb.learner.response._kernels import raise_logits
+def _seen_variances(nodes: NodeFeatures, state: ResponseState, mix: F64, z: F64, fold: F64) -> F64:
+    """``(x − Kᵀz)ᵀ S (x − Kᵀz) + zᵀVz`` of each source seen; K = 0 and V = diag(τ²) of all others."""
+    from tensorucb.learner.response._kernels import add_rows
 
-    p = probabilities.copy()
-    raise_logits(out_offsets, 0, bonus.size, bonus, p)
-    return p
+    context, S, seen, pulls = state.context, state.weight_covariance, state.seen, pulls_of(state.log)
+    own = np.array([r.own for r in state.log])
+    features = context.features(own)
+    order = np.argsort(pulls.sources, kind="stable")
+    found, begin = np.empty(seen.size), np.searchsorted(pulls.sources[order], seen)
+
+    def run(start: int, stop: int) -> None:
+        rows = slice(start, stop)
+        x = nodes.sources(mix, seen[rows]) @ fold[:, :-1].T + fold[:, -1]
+        of = order[begin[start] : begin[stop] if stop < seen.size else None]
+        t, sources = pulls.round[of], pulls.sources[of]
+        X = pull_rows(nodes, context, own[t], features[t], sources)
+        add_rows(np.searchsorted(seen[rows], sources), -(pulls.gains[of] @ z), X, x)
+        found[rows] = (state.effect_covariances[rows] @ z) @ z + np.einsum("nd,nd->n", x @ S, x)
+
+    map_chunks(run, [*range(0, seen.size, _SEEN), seen.size], thread_count())
+    return found
+
+
+def source_odds(part: F64) -> F64:
+    """The source's factor of the odds of its edges, from its part of their logits."""
+    return np.exp(np.clip(part, -_LARGEST_SOURCE, _LARGEST_SOURCE))
+
+
+def target_odds(part: F64) -> F32:
+    """The target's factor."""
+    return np.exp(np.clip(part, -_LARGEST_TARGET, _LARGEST_TARGET)).astype(np.float32)
+
+
+def edge_probabilities(out_offsets: I64, targets: I32, sources: Sequence[F64], target_part: F64) -> list[F64]:
+    """The probability of every edge for one or two source parts of the logits, in one pass over the edges.
+
+    Odds of targets are kept in 32 bits, half of what has to come from memory: the relative error is below 1e-7.
+    """
+    from tensorucb.learner.response import _kernels
+
+    odds, factor = tuple(map(source_odds, sources)), target_odds(target_part)
+    found = tuple(np.empty(targets.size) for _ in odds)
+
+    def run(start: int, stop: int) -> None:
+        if len(odds) == 1:
+            _kernels.probabilities_of_odds(out_offsets, targets, start, stop, odds[0], factor, found[0])
+        else:
+            _kernels.probabilities_of_two_odds(out_offsets, targets, start, stop, odds, factor, found)
+
+    ends = np.searchsorted(out_offsets, np.arange(_EDGES, targets.size, _EDGES))
+    map_chunks(run, [0, *ends.tolist(), out_offsets.size - 1], thread_count())
+    return list(found)

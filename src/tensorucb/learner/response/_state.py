@@ -1,131 +1,84 @@
-"""Everything the response model knows: frozen arrays, how they begin, and how new sources join."""
+"""Everything the response model knows: frozen arrays, how they begin, how new sources join, and a file's arrays."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tensorucb.arrays import F64, I64
-from tensorucb.learner.response._context import Context, context_of
-from tensorucb.learner.response._log import Told
+from tensorucb.arrays import F64, I64, Arrays, Vectors
+from tensorucb.errors import InputError, ShapeError
+from tensorucb.learner.response._context import ContextFeatures, context_of
+from tensorucb.learner.response._log import ToldContext
 from tensorucb.learner.response._nodes import NodeFeatures
 from tensorucb.learner.response._settings import ResponseSettings
 
 
 @dataclass(frozen=True)
 class Point:
-    """The parameters.
+    """The parameters."""
 
-    Attributes
-    ----------
-    weights
-        ``(P,)``: θ = (α, β, M), weights of source features, of context features, and of source features times the
-        features of each mode, ``(k, c)`` flat.
-    effects
-        ``(sources seen, 1 + k)``: d_i, each source's own effect and own response to each mode's features.
-    target_weights, targets
-        ``(d_t,)`` and ``(n,)``: γ and b_j.
-    taste_weight
-        g, the weight of a target's liking m_j(x).
-    """
-
-    weights: F64
-    effects: F64
-    target_weights: F64
-    targets: F64
-    taste_weight: float
+    weights: F64  # (P,): θ = (α, β, M), weights of source features, context features and their products, (k, c) flat
+    effects: F64  # (sources seen, 1 + k): d_i, each source's own effect and own response to each mode's features
+    target_weights: F64  # (d_t,): γ
+    targets: F64  # (n,): b_j
+    taste_weight: float  # g, the weight of a target's liking m_j(x)
 
 
 @dataclass(frozen=True)
 class Prior:
-    """Gaussian priors. The variances are learned; absorbed rounds add precisions and naturals (precision times mean).
+    """Gaussian priors. Variances are learned; absorbed rounds add precisions and naturals (precision times mean)."""
 
-    Attributes
-    ----------
-    means, groups, variances
-        Of θ: prior means, the group of each weight, and each group's variance.
-    precision, natural
-        ``(P, P)`` and ``(P,)`` of θ, from absorbed rounds.
-    effect_variances
-        ``(1 + k,)``: τ² of d_i.
-    effect_precisions, effect_naturals
-        Of each d_i, from absorbed rounds.
-    target_variances
-        Of γ and of b_j.
-    target_precision, target_natural
-        ``(d_t, d_t)`` and ``(d_t,)`` of γ, from absorbed rounds.
-    offset_precisions, offset_naturals
-        ``(n,)`` of b_j, from absorbed rounds.
-    taste_precision, taste_natural
-        Of g, absorbed rounds included.
-    """
-
-    means: F64
-    groups: I64
-    variances: F64
-    precision: F64
-    natural: F64
-    effect_variances: F64
-    effect_precisions: F64
+    means: F64  # of θ
+    groups: I64  # the group of each weight of θ
+    variances: F64  # of each group
+    precision: F64  # (P, P), of θ
+    natural: F64  # (P,)
+    effect_variances: F64  # (1 + k,): τ² of d_i
+    effect_precisions: F64  # of each d_i
     effect_naturals: F64
-    target_variances: F64
-    target_precision: F64
+    target_variances: F64  # of γ and of b_j
+    target_precision: F64  # (d_t, d_t), of γ
     target_natural: F64
-    offset_precisions: F64
+    offset_precisions: F64  # (n,), of b_j
     offset_naturals: F64
-    taste_precision: float
+    taste_precision: float  # of g, the settings' included
     taste_natural: float
 
 
 @dataclass(frozen=True)
 class ResponseState:
-    """Parameters, priors, uncertainty and the rounds kept.
+    """Parameters, priors, uncertainty and the rounds kept."""
 
-    Attributes
-    ----------
-    seen
-        Sources with an effect of their own, ascending.
-    weight_covariance
-        ``(P, P)``: S, of θ with all d_i integrated out.
-    effect_covariances, gains
-        Of each source seen: V, the covariance of d_i given θ, and K, how d_i follows θ: ``(1 + k, P)``.
-    log
-        What is kept for refits, one `Told` per distinct context.
-    rounds, next_fit
-        Rounds learned, and the round of the next refit.
-    """
-
-    context: Context
+    context: ContextFeatures
     point: Point
     prior: Prior
-    seen: I64
-    weight_covariance: F64
-    effect_covariances: F64
-    gains: F64
-    log: tuple[Told, ...] = ()
+    seen: I64  # sources with an effect of their own, ascending
+    weight_covariance: F64  # (P, P): S, of θ with all d_i integrated out
+    effect_covariances: F64  # V of each source seen: the covariance of d_i given θ
+    log: tuple[ToldContext, ...] = ()  # what is kept for refits, one for each distinct context
     rounds: int = 0
-    next_fit: int = 1
+    next_fit: int = 1  # the round of the next refit
 
 
-def weight_groups(settings: ResponseSettings, nodes: NodeFeatures, context: Context) -> tuple[I64, F64]:
-    """The group of each weight of θ, and the variance from which each group starts.
-
-    The groups: the base rate; source features; each mode; each interaction of modes; source features times each mode.
-    """
+def weight_groups(settings: ResponseSettings, nodes: NodeFeatures, context: ContextFeatures) -> tuple[I64, F64]:
+    """The group of each weight of θ, and the variance from which each group starts."""
     c = nodes.crossed(context.k, slice(0)).shape[1]
     groups = [
+        (nodes.as_source.shape[1], settings.source_variance),
         (1, settings.base_variance),
         *((size, settings.context_variance) for size in context.sizes),
         *((width, settings.joint_variance) for width in context.widths),
+        *((size * c, settings.response_variance) for size in context.sizes),
     ]
-    groups.insert(0, (nodes.as_source.shape[1], settings.source_variance))
-    groups += [(size * c, settings.response_variance) for size in context.sizes]
     sizes, variances = zip(*groups, strict=True)
     return np.repeat(np.arange(len(sizes)), sizes), np.array(variances)
 
 
-def start(settings: ResponseSettings, nodes: NodeFeatures, vectors: tuple[F64, ...]) -> ResponseState:
+def start(settings: ResponseSettings, nodes: NodeFeatures, vectors: Vectors) -> ResponseState:
     """The state before the first round; ``vectors``: the first context, whose sizes and scale it takes."""
     context = context_of(vectors, settings.rank)
     groups, variances = weight_groups(settings, nodes, context)
@@ -133,10 +86,10 @@ def start(settings: ResponseSettings, nodes: NodeFeatures, vectors: tuple[F64, .
     means = np.zeros(P)
     means[d] = settings.base_logit
     if nodes.influence is not None:
+        # Past influence stands before the columns about the product, and is standardised.
         column = d - nodes.slots
         means[column - 1] = settings.trust * nodes.influence.std()
         means[column] = settings.trust
-    own = np.append(settings.own_variance, np.full(k, settings.own_response_variance))
     d_t = nodes.as_target.shape[1]
     prior = Prior(
         means=means,
@@ -144,7 +97,7 @@ def start(settings: ResponseSettings, nodes: NodeFeatures, vectors: tuple[F64, .
         variances=variances,
         precision=np.zeros((P, P)),
         natural=np.zeros(P),
-        effect_variances=own,
+        effect_variances=np.append(settings.own_variance, np.full(k, settings.own_response_variance)),
         effect_precisions=np.zeros((0, 1 + k, 1 + k)),
         effect_naturals=np.zeros((0, 1 + k)),
         target_variances=np.array([settings.target_variance, settings.offset_variance]),
@@ -162,7 +115,6 @@ def start(settings: ResponseSettings, nodes: NodeFeatures, vectors: tuple[F64, .
         seen=np.zeros(0, dtype=np.int64),
         weight_covariance=np.diag(variances[groups]),
         effect_covariances=np.zeros((0, 1 + k, 1 + k)),
-        gains=np.zeros((0, 1 + k, P)),
     )
 
 
@@ -171,7 +123,7 @@ def with_sources(state: ResponseState, sources: I64) -> ResponseState:
     seen = np.union1d(state.seen, sources)
     if seen.size == state.seen.size:
         return state
-    place = np.searchsorted(seen, state.seen)
+    place, prior = np.searchsorted(seen, state.seen), state.prior
 
     def grown(old: F64, fill: F64 | float = 0.0) -> F64:
         new = np.empty((seen.size, *old.shape[1:]))
@@ -179,16 +131,112 @@ def with_sources(state: ResponseState, sources: I64) -> ResponseState:
         new[place] = old
         return new
 
-    prior = replace(
-        state.prior,
-        effect_precisions=grown(state.prior.effect_precisions),
-        effect_naturals=grown(state.prior.effect_naturals),
-    )
+    precisions, naturals = grown(prior.effect_precisions), grown(prior.effect_naturals)
     return replace(
         state,
         seen=seen,
         point=replace(state.point, effects=grown(state.point.effects)),
-        prior=prior,
-        effect_covariances=grown(state.effect_covariances, np.diag(state.prior.effect_variances)),
-        gains=grown(state.gains),
+        prior=replace(prior, effect_precisions=precisions, effect_naturals=naturals),
+        effect_covariances=grown(state.effect_covariances, np.diag(prior.effect_variances)),
     )
+
+
+# -- the state as named plain arrays, and back --
+
+_FIXED = ("means", "groups")  # parts of the prior that follow from the settings
+_UNCERTAINTY = ("seen", "weight_covariance", "effect_covariances")
+# Arrays whose first axis grows as rounds are told, and by what; and those of any length.
+_GROWING = {
+    **dict.fromkeys(("point_effects", "prior_effect_precisions", "prior_effect_naturals"), "seen"),
+    "effect_covariances": "seen",
+    "log_counts": "log_sources",
+    "log_gains": "log_sources",
+    "log_outcomes": "log_targets",
+    "log_trials": "log_targets",
+}
+_FREE = ("seen", "landmarks", "log_own", "log_pulls", "log_sources", "log_targets")
+
+
+def state_to_arrays(state: ResponseState) -> Arrays:
+    """The state as arrays; rounds kept are flat, with offsets."""
+    log = state.log
+
+    def joined(parts: Sequence[NDArray[Any]], dtype: Any) -> NDArray[Any]:
+        return np.concatenate(parts).astype(dtype) if parts else np.empty(0, dtype=dtype)
+
+    point = {f"point_{field.name}": np.asarray(getattr(state.point, field.name)) for field in fields(Point)}
+    learned = [field.name for field in fields(Prior) if field.name not in _FIXED]
+    return {
+        **point,
+        **{f"prior_{name}": np.asarray(getattr(state.prior, name)) for name in learned},
+        **{name: getattr(state, name) for name in _UNCERTAINTY},
+        "landmarks": state.context.landmarks,
+        "scales": np.array(state.context.scales, dtype=np.float64),
+        "counters": np.array([state.rounds, state.next_fit], dtype=np.int64),
+        "log_own": np.array([r.own for r in log]).reshape(len(log), state.context.k),
+        "log_pulls": _offsets([r.sources.size for r in log]),
+        "log_sources": joined([r.sources for r in log], np.int64),
+        "log_counts": joined([np.diff(r.offsets) for r in log], np.int64),
+        "log_gains": joined([r.gains for r in log], np.float64).reshape(-1, 1 + state.context.k),
+        "log_targets": joined([r.targets for r in log], np.int32),
+        "log_outcomes": joined([r.outcomes for r in log], np.float64),
+        "log_trials": joined([r.trials for r in log], np.float64),
+    }
+
+
+def _offsets(sizes: Sequence[int] | I64) -> I64:
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
+
+
+def state_from_arrays(fresh: ResponseState, arrays: Mapping[str, NDArray[Any]]) -> ResponseState:
+    """The state of :func:`state_to_arrays`, which must fit ``fresh``, a start with the same settings and nodes."""
+    if "gains" in arrays and "log_gains" not in arrays:
+        # States of earlier versions kept K whole. Zero until the next refit, which learns it from the log.
+        own, pulls = fresh.prior.effect_variances.size, len(arrays.get("log_sources", ()))
+        arrays = {name: array for name, array in arrays.items() if name != "gains"}
+        arrays["log_gains"] = np.zeros((pulls, own))
+    _check(state_to_arrays(fresh), arrays)
+    # Copies, so that the caller may go on with its arrays.
+    a = {name: np.array(array, order="C") for name, array in arrays.items()}
+
+    def part(prefix: str, like: Any) -> dict[str, Any]:
+        found = {name.removeprefix(prefix): array for name, array in a.items() if name.startswith(prefix)}
+        return {name: float(v) if isinstance(getattr(like, name), float) else v for name, v in found.items()}
+
+    return replace(
+        fresh,
+        context=replace(fresh.context, scales=tuple(a["scales"].tolist()), landmarks=a["landmarks"]),
+        point=Point(**part("point_", fresh.point)),
+        prior=replace(fresh.prior, **part("prior_", fresh.prior)),
+        log=_log_from_arrays(a),
+        rounds=int(a["counters"][0]),
+        next_fit=int(a["counters"][1]),
+        **{name: a[name] for name in _UNCERTAINTY},
+    )
+
+
+def _log_from_arrays(a: Arrays) -> tuple[ToldContext, ...]:
+    pulls, begins = a["log_pulls"], _offsets(a["log_counts"])
+    if pulls.size != len(a["log_own"]) + 1 or pulls[-1] != begins.size - 1 or begins[-1] != a["log_targets"].size:
+        raise ShapeError("the rounds kept in the state do not fit each other: sizes of log_… arrays differ.")
+    log = []
+    for own, first, last in zip(a["log_own"], pulls[:-1], pulls[1:], strict=True):
+        span = slice(begins[first], begins[last])
+        rows = {name: a[f"log_{name}"][span] for name in ("targets", "outcomes", "trials")}
+        of_pulls = {name: a[f"log_{name}"][first:last] for name in ("sources", "gains")}
+        log.append(ToldContext(own=own, offsets=begins[first : last + 1] - begins[first], **rows, **of_pulls))
+    return tuple(log)
+
+
+def _check(expected: Arrays, arrays: Mapping[str, NDArray[Any]]) -> None:
+    if set(expected) != set(arrays):
+        raise InputError(f"the state must hold arrays {sorted(expected)}; got {sorted(arrays)}.")
+    for name, array in expected.items():
+        shape, given = array.shape, arrays[name]
+        if name in _GROWING:
+            shape = (len(arrays[_GROWING[name]]), *shape[1:])
+        elif name in _FREE:
+            shape = (*given.shape[:1], *shape[1:])
+        if given.shape != shape or given.dtype != array.dtype:
+            got = f"{given.dtype} {given.shape}"
+            raise ShapeError(f"array {name!r} of the state must be {array.dtype} {shape}; got {got}.")

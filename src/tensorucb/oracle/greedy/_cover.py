@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import I64
 from tensorucb.oracle._constraints import SeedProblem
-from tensorucb.oracle.greedy._kernels import (
-    direct_take,
-    frequent_nodes,
-    invert,
-    pick,
-    pick_dense,
-    pick_priced,
-    reduce_sets,
-)
+from tensorucb.oracle.greedy._index import Index
+from tensorucb.oracle.greedy._kernels import choose, choose_priced, direct_take, frequent_nodes, pick, pick_priced
 from tensorucb.oracle.rr import Collection
+
+_NO_ROWS = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -28,8 +25,8 @@ class Cover:
     not made because they are lost in noise; ``bound`` is at least what any admissible choice covers.
     """
 
-    rows: NDArray[np.int64]
-    gains: NDArray[np.int64]
+    rows: I64
+    gains: I64
     covered: int
     left: float
     bound: int
@@ -37,37 +34,25 @@ class Cover:
 
 @dataclass(frozen=True)
 class _Reduced:
-    nodes: NDArray[np.int64]
-    floor: int
-    offsets: NDArray[np.int64]
-    members: NDArray[np.int32]
-    rows: int
-    starts: NDArray[np.int64]
-    sets: NDArray[np.int32]
-    marginal: NDArray[np.int64]
+    """A collection seen by its most frequent nodes alone: candidates, an ``index`` of their sets, and marginals."""
 
-    @property
-    def index(self) -> tuple[NDArray[np.int64], NDArray[np.int32], int, NDArray[np.int64], NDArray[np.int32]]:
-        return self.offsets, self.members, self.rows, self.starts, self.sets
+    nodes: I64
+    floor: int
+    index: Index
+    marginal: I64
 
 
 def _reduce(collection: Collection, allowed: NDArray[np.uint8], wanted: int) -> _Reduced:
-    """The collection seen by its most frequent nodes alone."""
     number = collection.sampler.numbers
     nodes, floor = frequent_nodes(collection.touched, collection.counts, allowed, wanted, number)
     marginal = collection.counts[nodes].astype(np.int64)
-    members = np.empty(int(marginal.sum()) + 1, dtype=np.int32)
-    offsets = np.zeros(sum(x.size for x in collection.lengths) + 1, dtype=np.int64)
-    row = at = 0
-    for part, lengths in zip(collection.members, collection.lengths, strict=True):
-        row, at = reduce_sets(part, lengths, number, offsets, members, row, at)
+    index = collection.index(nodes, marginal)
     number[nodes] = -1
-    starts, sets = invert(offsets, members, row, marginal)
-    return _Reduced(nodes, int(floor), offsets, members, row, starts, sets, marginal)
+    return _Reduced(nodes, int(floor), index, marginal)
 
 
 def greedy_cover(
-    collection: Collection, problem: SeedProblem, sentinels: NDArray[np.int64], *, noisy: bool = False
+    collection: Collection, problem: SeedProblem, sentinels: I64 = _NO_ROWS, *, noisy: bool = False
 ) -> Cover:
     """Greedy on the stored sets; marked nodes (forced ones, ``sentinels``) cover ``collection.base`` sets already.
 
@@ -89,69 +74,72 @@ def _unpriced(collection: Collection, problem: SeedProblem, rest: SeedProblem, n
         direct_take(row, graph.out_offsets, graph.targets, p, left_worth)
     while True:
         view = _reduce(collection, rest.allowed, wanted)
-        group, room = np.empty((0, 0), dtype=np.int64), np.empty(0, dtype=np.int64)
-        if problem.groups is not None:
-            group = np.ascontiguousarray(problem.groups[:, view.nodes])
-            room = rest.room.copy()
-        marginal, worth = view.marginal.copy(), left_worth.copy()
-        chosen, gains, left, bound, exact = pick(
-            view.index, marginal, view.floor, rest.picks, problem.picks, group, room, noisy,
-            view.nodes, (graph.out_offsets, graph.targets, p), worth,
+        marginal = view.marginal.copy()
+        run = _new_run(marginal, rest.picks, problem.picks)
+        view.index.run(
+            (pick, choose), marginal, view.floor, (rest.groups_of(view.nodes), rest.room.copy()), noisy,
+            view.nodes, (graph.out_offsets, graph.targets, p), left_worth.copy(), run,
         )  # fmt: skip
+        chosen, gains, tally, left = run[0], run[1], run[-2], float(run[-1][0])
+        found, bound, exact = int(tally[0]), int(tally[2]), bool(tally[3])
+        chosen, gains = chosen[:found], gains[:found]
         if exact or view.floor == 0:
             break
-        wanted *= 8
+        wanted *= 8  # a node that was left out might have been the better pick
     if problem.groups is not None:
         return _bounded(collection, problem, view, marginal, chosen, gains, left)
     covered = collection.base + int(gains.sum())
-    return Cover(view.nodes[chosen], gains, covered, left, min(collection.sets, collection.base + int(bound)))
+    return Cover(view.nodes[chosen], gains, covered, left, min(collection.sets, collection.base + bound))
+
+
+def _new_run(marginal: I64, picks: int, bound_picks: int) -> tuple[NDArray[Any], ...]:
+    """What a run of `choose` knows: picks and their gains, direct gains and when each was computed, and scratch.
+
+    Last two: the number of picks, the sets that these cover, the least bound so far, and whether every pick was made in
+    view of the best of all nodes, not only of the candidates; and what the picks left out might cover.
+    """
+    n, most = marginal.size, np.iinfo(np.int64).max
+    whole = [np.empty(size, dtype=np.int64) for size in (picks, picks, n, n, bound_picks)]
+    chosen, gains, age, tied, heap = whole
+    age.fill(-1)
+    return chosen, gains, np.full(n, np.inf), age, tied, heap, np.array([0, 0, most, 1]), np.zeros(1)
 
 
 def _priced(collection: Collection, problem: SeedProblem, rest: SeedProblem) -> Cover:
+    """The best of several runs: by value for money, or with quotas by gain over several least densities."""
+    assert rest.costs is not None
     view = _reduce(collection, rest.allowed, problem.n)
-    runs = _by_weight(view, rest) if problem.groups is None else _by_density(view, rest)
+    cost, weight, group = rest.costs[view.nodes], rest.weights[view.nodes], rest.groups_of(view.nodes)
+    if problem.groups is None:
+        affordable = np.flatnonzero(cost <= rest.budget)
+        # From nothing, and from the best single node.
+        singles = [int(affordable[np.argmax(view.marginal[affordable])])] if affordable.size else []
+        starts = [(0.0, first) for first in (-1, *singles)]
+    else:
+        starts = [(density, -1) for density in rest.thresholds(view.nodes, view.marginal)]
+    runs = []
+    for start in starts:
+        density, first = start
+        marginal, tally = view.marginal.copy(), np.zeros(1, dtype=np.int64)
+        picked, gained = np.empty(rest.picks, dtype=np.int64), np.empty(rest.picks, dtype=np.int64)
+        run = (picked, gained, tally, np.array([rest.budget, density, density / 64.0]))
+        quotas = (group, rest.room.copy())
+        view.index.run((pick_priced, choose_priced), marginal, cost, weight, quotas, first, run)
+        runs.append((picked[: tally[0]], gained[: tally[0]], marginal))
     chosen, gains, marginal = max(runs, key=lambda run: int(run[1].sum()))
     return _bounded(collection, problem, view, marginal, chosen, gains)
 
 
-_Run = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
-
-
-def _by_weight(view: _Reduced, problem: SeedProblem) -> list[_Run]:
-    """Chosen candidates, their gains and all marginals afterwards: from nothing, and from the best single one."""
-    assert problem.costs is not None
-    cost, weight = problem.costs[view.nodes], problem.weights[view.nodes]
-    runs = []
-    affordable = np.flatnonzero(cost <= problem.budget)
-    starts = [-1] if affordable.size == 0 else [-1, int(affordable[np.argmax(view.marginal[affordable])])]
-    for first in starts:
-        marginal = view.marginal.copy()
-        runs.append((*pick_priced(view.index, marginal, cost, weight, problem.budget, problem.picks, first), marginal))
-    return runs
-
-
-def _by_density(view: _Reduced, problem: SeedProblem) -> list[_Run]:
-    """The same for a budget with quotas: once for each least density."""
-    assert problem.costs is not None
-    assert problem.groups is not None
-    cost, group = problem.costs[view.nodes], np.ascontiguousarray(problem.groups[:, view.nodes])
-    runs = []
-    for density in problem.thresholds(view.nodes, view.marginal):
-        marginal, room = view.marginal.copy(), problem.room.copy()
-        picked = pick_dense(view.index, marginal, cost, problem.budget, problem.picks, group, room, density)
-        runs.append((*picked, marginal))
-    return runs
-
-
-def _bounded(  # the least of the bounds before the first and after the last pick
+def _bounded(
     collection: Collection,
     problem: SeedProblem,
     view: _Reduced,
-    marginal: NDArray[np.int64],
-    chosen: NDArray[np.int64],
-    gains: NDArray[np.int64],
+    marginal: I64,
+    chosen: I64,
+    gains: I64,
     left: float = 0.0,
 ) -> Cover:
+    """The choice with the lesser of the bounds before its first and after its last pick."""
     covered = collection.base + int(gains.sum())
     before = collection.base + problem.best_sum(view.nodes, view.marginal)
     after = covered + problem.best_sum(view.nodes, marginal)

@@ -7,7 +7,8 @@ Glossary
                  each candidate, both in compressed rows
     marginal[c]  the sets that c would newly cover
     floor        an upper bound of the marginal of every node that is no candidate
-    group, room  ``group[level, c]``: a group of c on each level; ``room``: how many more each group may have
+    quotas       ``(group, room)``: ``group[level, c]`` is a group of c on each level, ``room[g]`` is how many more
+                 candidates group g may have
     network      ``(out_offsets, targets, p)``
     worth[j]     the value of node j times the probability that no seed activates it directly
 
@@ -195,158 +196,155 @@ def _fits(c, group, room):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(**KERNEL)
-def pick(  # type: ignore[no-untyped-def]
-    index, marginal, floor, picks, bound_picks, group, room, noisy, nodes, network, worth
-):
-    """Greedy: ``picks`` candidates within the ``room`` (consumed) of all ``group[:, c]`` (if any), and their gains.
+def choose(marginal, floor, quotas, noisy, nodes, network, worth, run):  # type: ignore[no-untyped-def]
+    """The next candidate within the ``room`` (consumed) of all ``group[:, c]`` (if any), -1 when there is none.
 
     Candidates whose marginals are equal, or with ``noisy`` within the sampling noise of the largest, go by their direct
-    gain. With ``noisy`` it ends when the largest marginal is itself within the noise of none. Further returns: an
-    estimate of the most that the picks then left out would cover; the least prefix bound, for ``bound_picks`` nodes
-    more than a prefix; whether every pick was made in view of the best of all nodes, not only of the candidates.
+    gain. With ``noisy`` it ends when the largest marginal is itself within the noise of none. ``run`` (see `Run`) keeps
+    what the run knows. The caller takes the candidate's sets out of ``marginal``, wherever these sets are.
     """
-    offsets, reduced, rows, starts, sets = index
+    group, room = quotas
     out_offsets, targets, p = network
-    covered = np.zeros(rows, np.uint8)
-    chosen = np.empty(picks, np.int64)
-    gains = np.zeros(picks, np.int64)
-    heap = np.empty(bound_picks, np.int64)
-    tied = np.empty(marginal.size, np.int64)
-    gain = np.full(marginal.size, np.inf)
-    age = np.full(marginal.size, -1)
-    bound = top_sum(marginal, floor, bound_picks, heap)
-    stride = 1 + picks // 32
+    chosen, gains, gain, age, tied, heap, tally, left = run
+    picks, found = chosen.size, tally[0]
+    if found % (1 + picks // 32) == 0 or found == picks:
+        tally[2] = min(tally[2], tally[1] + top_sum(marginal, floor, heap.size, heap))
+    if found == picks:
+        return -1
     grouped = group.shape[0] > 0
-    total = found = 0
-    left = 0.0
-    exact = True
-    while found < picks:
-        best = 0
-        if grouped:
-            for c in range(marginal.size):
-                if marginal[c] > best and _fits(c, group, room):
-                    best = marginal[c]
-        else:
-            for c in range(marginal.size):
-                best = max(best, marginal[c])
-        exact = exact and best >= floor
-        if best <= (NOISE if noisy else 0):
-            # The luckiest of many: half of the way back to what it would have without luck.
-            left = (picks - found) * max(0.0, best - 2.0 * math.sqrt(best))
-            break
-        least = best - max(NOISE, math.sqrt(best)) if noisy else best
-        count = 0
+    best = 0
+    if grouped:
         for c in range(marginal.size):
-            if marginal[c] >= least and (not grouped or _fits(c, group, room)):
-                tied[count] = c
-                count += 1
-        c = _settle(tied[:count], nodes, out_offsets, targets, p, worth, gain, age, found)
-        chosen[found] = c
-        gains[found] = marginal[c]
-        total += marginal[c]
-        found += 1
-        for level in range(group.shape[0]):
-            room[group[level, c]] -= 1
+            if marginal[c] > best and _fits(c, group, room):
+                best = marginal[c]
+    else:
+        for c in range(marginal.size):
+            best = max(best, marginal[c])
+    if best < floor:
+        tally[3] = 0
+    if best <= (NOISE if noisy else 0):
+        # The luckiest of many: half of the way back to what it would have without luck.
+        left[0] = (picks - found) * max(0.0, best - 2.0 * math.sqrt(best))
+        tally[2] = min(tally[2], tally[1] + top_sum(marginal, floor, heap.size, heap))
+        return -1
+    least = best - max(NOISE, math.sqrt(best)) if noisy else best
+    count = 0
+    for c in range(marginal.size):
+        if marginal[c] >= least and (not grouped or _fits(c, group, room)):
+            tied[count] = c
+            count += 1
+    c = _settle(tied[:count], nodes, out_offsets, targets, p, worth, gain, age, found)
+    chosen[found] = c
+    gains[found] = marginal[c]
+    tally[0] += 1
+    tally[1] += marginal[c]
+    for level in range(group.shape[0]):
+        room[group[level, c]] -= 1
+    direct_take(nodes[c], out_offsets, targets, p, worth)
+    return c
+
+
+@numba.njit(**KERNEL)
+def pick(index, covered, marginal, floor, quotas, noisy, nodes, network, worth, run):  # type: ignore[no-untyped-def]
+    """`choose` to the end, on sets that are here."""
+    offsets, reduced, _, starts, sets = index
+    c = choose(marginal, floor, quotas, noisy, nodes, network, worth, run)
+    while c >= 0:
         _take(c, starts, sets, offsets, reduced, covered, marginal)
-        direct_take(nodes[c], out_offsets, targets, p, worth)
-        if found % stride == 0:
-            bound = min(bound, total + top_sum(marginal, floor, bound_picks, heap))
-    bound = min(bound, total + top_sum(marginal, floor, bound_picks, heap))
-    return chosen[:found], gains[:found], left, bound, exact
+        c = choose(marginal, floor, quotas, noisy, nodes, network, worth, run)
 
 
 @numba.njit(**KERNEL)
-def pick_priced(index, marginal, cost, weight, budget, picks, first):  # type: ignore[no-untyped-def]
-    """Greedy by marginal per weight among what the budget still buys, after the candidate ``first`` (none if -1)."""
-    offsets, reduced, rows, starts, sets = index
-    covered = np.zeros(rows, np.uint8)
-    chosen = np.empty(picks, np.int64)
-    gains = np.zeros(picks, np.int64)
-    found = 0
-    while found < picks:
-        best = first if found == 0 else -1
-        if best < 0:
-            for c in range(marginal.size):
-                if marginal[c] == 0 or cost[c] > budget:
-                    continue
-                if best < 0 or marginal[c] * weight[best] > marginal[best] * weight[c]:
-                    best = c
-        if best < 0:
-            break
-        chosen[found] = best
-        gains[found] = marginal[best]
-        budget -= cost[best]
-        found += 1
-        _take(best, starts, sets, offsets, reduced, covered, marginal)
-    return chosen[:found], gains[:found]
-
-
-@numba.njit(inline="always", cache=True)
-def _lower(density, last):  # type: ignore[no-untyped-def]
-    """The least density to go on with when nothing of this one is left: a quarter of it, after ``last`` 0."""
-    return density / 4.0 if density > last else 0.0
+def cover_sets(index, covered, c, marginal):  # type: ignore[no-untyped-def]
+    """Cover the sets of candidate ``c``, and take them out of ``marginal``."""
+    offsets, reduced, _, starts, sets = index
+    _take(c, starts, sets, offsets, reduced, covered, marginal)
 
 
 @numba.njit(**KERNEL)
-def _best_dense(gain, cost, budget, density, group, room):  # type: ignore[no-untyped-def]
-    """The largest gain among what budget, room and density allow, of equal ones the cheaper; -1 if there is none."""
+def _best_value(marginal, cost, weight, budget):  # type: ignore[no-untyped-def]
+    """The candidate of the largest marginal per weight that the budget buys; -1 if there is none."""
     best = -1
-    for c in range(gain.size):
-        if gain[c] <= 0 or (best >= 0 and gain[c] < gain[best]):
+    for c in range(marginal.size):
+        if marginal[c] == 0 or cost[c] > budget:
             continue
-        if best >= 0 and gain[c] == gain[best] and cost[c] >= cost[best]:
-            continue
-        if cost[c] <= budget and gain[c] >= density * cost[c] and _fits(c, group, room):
+        if best < 0 or marginal[c] * weight[best] > marginal[best] * weight[c]:
             best = c
     return best
 
 
 @numba.njit(**KERNEL)
-def pick_dense(index, marginal, cost, budget, picks, group, room, density):  # type: ignore[no-untyped-def]
-    """Greedy by marginal among what budget and room allow and what covers at least ``density`` sets for its cost.
+def _best_dense(gain, cost, budget, density, least, group, room):  # type: ignore[no-untyped-def]
+    """The largest gain among what budget and room allow and what gains at least ``density`` for its cost.
 
-    When none is left the density falls, to a 64th and then to 0. Of equal candidates the cheaper one. ``room`` is
-    consumed.
+    When none is left the density falls by quarters, below ``least`` to 0. Of equal candidates the cheaper one; -1 if
+    there is none at all. Returns the density too.
     """
-    offsets, reduced, rows, starts, sets = index
-    covered = np.zeros(rows, np.uint8)
-    chosen = np.empty(picks, np.int64)
-    gains = np.zeros(picks, np.int64)
-    found = 0
-    last = density / 64.0
-    while found < picks:
-        best = _best_dense(marginal, cost, budget, density, group, room)
-        if best < 0:
-            if density == 0.0:
-                break
-            density = _lower(density, last)
-            continue
+    while True:
+        best = -1
+        for c in range(gain.size):
+            if gain[c] <= 0 or (best >= 0 and gain[c] < gain[best]):
+                continue
+            if best >= 0 and gain[c] == gain[best] and cost[c] >= cost[best]:
+                continue
+            if cost[c] <= budget and gain[c] >= density * cost[c] and _fits(c, group, room):
+                best = c
+        if best >= 0 or density == 0.0:
+            return best, density
+        density = density / 4.0 if density > least else 0.0
+
+
+@numba.njit(**KERNEL)
+def choose_priced(marginal, cost, weight, quotas, first, run):  # type: ignore[no-untyped-def]
+    """The next candidate among what the budget still buys, beginning with ``first`` (none if -1); -1 at the end.
+
+    By marginal per weight; with quotas by marginal, within the ``room`` (consumed), from the least density on. ``run``
+    is ``(chosen, gains, tally, money)``: ``tally`` counts picks, ``money`` is the budget left, the density, and the
+    least one.
+    """
+    group, room = quotas
+    chosen, gains, tally, money = run
+    found = tally[0]
+    if found == chosen.size:
+        return -1
+    best = first if found == 0 else -1
+    if best < 0 and group.shape[0] == 0:
+        best = _best_value(marginal, cost, weight, money[0])
+    elif best < 0:
+        best, money[1] = _best_dense(marginal, cost, money[0], money[1], money[2], group, room)
+    if best >= 0:
         chosen[found] = best
         gains[found] = marginal[best]
-        budget -= cost[best]
-        found += 1
+        money[0] -= cost[best]
+        tally[0] += 1
         for level in range(group.shape[0]):
             room[group[level, best]] -= 1
-        _take(best, starts, sets, offsets, reduced, covered, marginal)
-    return chosen[:found], gains[:found]
+    return best
+
+
+@numba.njit(**KERNEL)
+def pick_priced(index, covered, marginal, cost, weight, quotas, first, run):  # type: ignore[no-untyped-def]
+    """`choose_priced` to the end, on sets that are here."""
+    offsets, reduced, _, starts, sets = index
+    c = choose_priced(marginal, cost, weight, quotas, first, run)
+    while c >= 0:
+        _take(c, starts, sets, offsets, reduced, covered, marginal)
+        c = choose_priced(marginal, cost, weight, quotas, first, run)
 
 
 @numba.njit(**KERNEL)
 def direct_dense(nodes, gain, cost, budget, picks, group, room, density, network, worth):  # type: ignore[no-untyped-def]
-    """:func:`pick_dense` for direct gains: an old ``gain[c]`` is an upper bound, so only the best one is renewed."""
+    """The same with quotas for direct gains: an old ``gain[c]`` is an upper bound, so only the best one is renewed."""
     out_offsets, targets, p = network
     chosen = np.empty(picks, np.int64)
     gains = np.zeros(picks)
     age = np.zeros(nodes.size, np.int64)
     found = 0
-    last = density / 64.0
+    least = density / 64.0
     while found < picks:
-        best = _best_dense(gain, cost, budget, density, group, room)
+        best, density = _best_dense(gain, cost, budget, density, least, group, room)
         if best < 0:
-            if density == 0.0:
-                break
-            density = _lower(density, last)
-            continue
+            break
         if age[best] < found:
             gain[best] = direct_gain(nodes[best], out_offsets, targets, p, worth)
             age[best] = found

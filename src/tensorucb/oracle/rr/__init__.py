@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tensorucb.oracle.rr._collection import Collection
-from tensorucb.oracle.rr._sampler import Sampler
+from tensorucb.oracle.rr._sampler import Batch, Collection, Sampler
 
-__all__ = ["Collection", "Sampler"]
+__all__ = ["Batch", "Collection", "Sampler"]

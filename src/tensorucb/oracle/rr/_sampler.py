@@ -1,17 +1,20 @@
-"""`Sampler`: one round's probabilities, ready for sampling RR sets on any number of threads."""
+"""`Sampler` draws the RR sets of one round's probabilities on any number of threads; `Collection` keeps them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I32, I64
 from tensorucb.checks import check_array
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
+from tensorucb.memory import check_memory, selecting
 from tensorucb.oracle.rr._kernels import (
+    count_members,
     gather_probabilities,
     mark_nodes,
     peak_tables,
@@ -21,34 +24,43 @@ from tensorucb.oracle.rr._kernels import (
 )
 from tensorucb.threads import map_chunks
 
-_NONE = np.empty(0, dtype=np.float64)
+if TYPE_CHECKING:
+    from tensorucb.oracle.greedy._index import Index
+
+_NO_VALUES = np.empty(0, dtype=np.float64)
 _NO_EDGES = np.empty(0, dtype=np.int64)
 _NO_EDGES.flags.writeable = False
 # Up to so many edges, probabilities are copied into in-edge order: the copy stays in the cache.
 _GATHERED = 1_000_000
 _CHUNKS_PER_THREAD = 4
+_UNITS = 2**32
 
 
-@dataclass(frozen=True)
+@dataclass
 class Batch:
-    """Sampled sets: members and lengths of the stored ones by chunk, hits by marked node, how many were done."""
+    """Sampled sets: hits by marked node, members and lengths of the stored ones by chunk, and some numbers.
 
-    members: list[NDArray[np.int32]]
-    lengths: list[NDArray[np.int32]]
-    hits: NDArray[np.int64]
-    done: int
-    work: int
+    ``stored`` counts members, ``done`` sets, and ``work`` nodes whose in-edges were decided.
+    """
+
+    hits: I64
+    members: list[I32] = field(default_factory=list)
+    lengths: list[I32] = field(default_factory=list)
+    stored: int = 0
+    done: int = 0
+    work: int = 0
 
 
-def check_probabilities(graph: Graph, probabilities: object) -> NDArray[np.float64]:
+def check_probabilities(graph: Graph, probabilities: object) -> F64:
     """Probabilities as a contiguous float64 array of the graph's length; their range is checked while scanning."""
     hint = "One number per edge, in the graph's edge order (graph.sources, graph.targets)."
+    check_memory(f"choosing seeds in a network of {graph.n_edges:,} edges", selecting(graph.n_nodes, graph.n_edges))
     p = check_array("probabilities", probabilities, (graph.n_edges,), hint=hint, ranged=False).view()
     p.flags.writeable = False  # one array type, one compiled kernel
     return p
 
 
-def bad_probability(graph: Graph, p: NDArray[np.float64]) -> InputError:
+def bad_probability(graph: Graph, p: F64) -> InputError:
     """The error that names the first edge whose probability is not in [0, 1]."""
     edge = int(np.flatnonzero(~((p >= 0.0) & (p <= 1.0)))[0])
     source, target = graph.ids[graph.sources[edge]], graph.ids[graph.targets[edge]]
@@ -62,7 +74,7 @@ class Sampler:
     """RR sets of one graph: :meth:`load` a round's probabilities, then :meth:`sample`.
 
     Set ``i`` under a key is the same whatever the number of threads: each set has a random stream of its own.
-    Loading copies the probabilities into in-edge order on a small graph. On a large one that costs a cache miss an
+    Loading copies the probabilities into in-edge order on a small graph. On a large one that costs a cache miss per
     edge, more than a whole selection, so loading is one pass over the edges in their own order and probabilities are
     then read in place.
     """
@@ -79,40 +91,35 @@ class Sampler:
         # Scratch of the greedy choice: which candidate a node is, -1 for none.
         self.numbers = np.full(n, -1, dtype=np.int32)
         self._marked = np.empty(0, dtype=np.int64)
-        self._p: NDArray[np.floating] = _NONE
-        self.probabilities = _NONE
+        self._p: NDArray[np.floating] = _NO_VALUES
+        self.probabilities = _NO_VALUES
         self._order = _NO_EDGES
-        self._scratch = np.empty(0, dtype=np.float32)
-        self._cumulative = _NONE
+        self._ordered = np.empty(graph.n_edges if graph.n_edges <= _GATHERED else 0, dtype=np.float32)
+        self._cumulative = _NO_VALUES
         self.total = float(n)
 
-    def load(self, p: NDArray[np.float64], values: NDArray[np.float64] | None = None) -> None:
+    def load(self, p: F64, values: F64 | None = None) -> None:
         """Take the probabilities of a round, and the nodes' values if roots are to be drawn in proportion to them."""
         graph = self.graph
         self.probabilities = p
-        self._cumulative = _NONE if values is None else np.cumsum(values)
+        self._cumulative = _NO_VALUES if values is None else np.cumsum(values)
         self.total = float(graph.n_nodes) if values is None else float(self._cumulative[-1])
-        if graph.n_edges <= _GATHERED:
-            self._gather(p)
-        else:
-            self._scan(p)
+        if not (self._gather(p) if graph.n_edges <= _GATHERED else self._scan(p)):
+            raise bad_probability(graph, p)
 
-    def _gather(self, p: NDArray[np.float64]) -> None:
-        graph = self.graph
-        ordered = self._scratch
-        if ordered.size < graph.n_edges:
-            ordered = self._scratch = np.empty(graph.n_edges, dtype=np.float32)
+    def _gather(self, p: F64) -> bool:
+        """Copy the probabilities into in-edge order; false if one is invalid."""
+        graph, ordered, peak = self.graph, self._ordered, self._peaks[0]
         bits = ordered.view(np.int32)
 
         def gather(first: int, last: int) -> int:
-            peak = self._peaks[0]
             return int(gather_probabilities(graph.in_offsets, graph.in_edges, p, first, last, ordered, bits, peak))
 
-        if any(map_chunks(gather, self._bounds(graph.n_nodes, self.threads), self.threads)):
-            raise bad_probability(graph, p)
         self._p, self._order = ordered, _NO_EDGES
+        return not any(map_chunks(gather, _bounds(graph.n_nodes, self.threads), self.threads))
 
-    def _scan(self, p: NDArray[np.float64]) -> None:
+    def _scan(self, p: F64) -> bool:
+        """Note the largest probability into each node; false if one is invalid."""
         graph = self.graph
         self._peaks.fill(0)
         free = list(self._peaks)
@@ -121,14 +128,12 @@ class Sampler:
         def scan(first: int, last: int) -> bool:
             return bool(scan_probabilities(graph.targets, bits, first, last, free.pop()))
 
-        if not all(map_chunks(scan, self._bounds(graph.n_edges, self.threads), self.threads)):
-            raise bad_probability(graph, p)
-        peak = self._peaks[0]
-        for other in self._peaks[1:]:
-            np.maximum(peak, other, out=peak)
         self._p, self._order = p, graph.in_edges
+        valid = all(map_chunks(scan, _bounds(graph.n_edges, self.threads), self.threads))
+        self._peaks[0] = self._peaks.max(axis=0)
+        return valid
 
-    def mark(self, rows: NDArray[np.int64]) -> None:
+    def mark(self, rows: I64) -> None:
         """Let walks stop at these nodes; ``hits[i]`` of a batch then counts the stops at ``rows[i]``."""
         graph = self.graph
         for state in self._states:
@@ -137,6 +142,10 @@ class Sampler:
         self._credit[rows] = np.arange(rows.size, dtype=np.int32)
         self._marked = rows
 
+    def collect(self, key: np.uint64, limit: int) -> Collection:
+        """An empty collection of the sets under this key, whose walks stop at the nodes marked now."""
+        return Collection(self, key, limit)
+
     def sample(
         self, key: np.uint64, first: int, count: int, *, store: bool, limit: int, horizon: int | None = None
     ) -> Batch:
@@ -144,44 +153,121 @@ class Sampler:
         free = list(self._states)
         graph, reach = self.graph, self.graph.n_nodes if horizon is None else horizon
         network = (graph.in_offsets, self._order, graph.in_sources, self._p, self._peaks[0])
+        marked = max(1, self._marked.size)
 
-        def run(start: int, stop: int, room: int = limit) -> tuple[int, int, NDArray[np.int64], tuple[object, ...]]:
-            state = free.pop()
-            hits = np.zeros(max(1, self._marked.size), dtype=np.int64)
+        def run(start: int, stop: int, room: int = limit) -> tuple[int, Any, Any, int, int, I64]:
+            state, hits, number = free.pop(), np.zeros(marked, dtype=np.int64), stop - start
+            marks = (state, self._chance, self._credit, hits)
             try:
-                marks = (state, self._chance, self._credit, hits)
-                count = stop - start
-                out = sample_sets(network, self._tables, marks, self._cumulative, key, start, count, store, room, reach)
+                out = sample_sets(
+                    network, self._tables, marks, self._cumulative, key, start, number, store, room, reach
+                )
             finally:
                 free.append(state)
-            return start, stop, hits, out
+            return number, *out, hits
 
         chunks = 1 if self.threads == 1 or count < 64 else self.threads * _CHUNKS_PER_THREAD
-        bounds = [first + b for b in self._bounds(count, chunks)]
-        return _merge(map_chunks(run, bounds, self.threads), run, limit, max(1, self._marked.size))
+        bounds = [first + b for b in _bounds(count, chunks)]
+        batch = Batch(np.zeros(marked, dtype=np.int64))
+        for number, members, lengths, done, work, hits in map_chunks(run, bounds, self.threads):
+            # Each chunk was cut at the limit by itself; together they end at the same set for any chunking.
+            if batch.stored + members.size > limit or done < number:
+                start = first + batch.done
+                _, members, lengths, done, work, hits = run(start, start + number, limit - batch.stored)
+            batch.members.append(members)
+            batch.lengths.append(lengths)
+            batch.hits += hits
+            batch.stored += members.size
+            batch.done += done
+            batch.work += work
+            if done < number:
+                break
+        return batch
 
-    @staticmethod
-    def _bounds(count: int, chunks: int) -> Sequence[int]:
-        return [count * i // chunks for i in range(chunks + 1)]
+
+def covered_units(members: I32, lengths: I32, odds: F64, picks: int) -> int:
+    """`Collection.mean_cover` of some sets, in whole units: their sum is the same in any order."""
+    starts = np.cumsum(lengths) - lengths
+    inside = np.add.reduceat(odds[members], starts) if starts.size else np.empty(0)
+    share = 1.0 - (1.0 - np.minimum(inside, 1.0)) ** picks
+    return int(np.rint(share * _UNITS).astype(np.int64).sum())
 
 
-def _merge(results, run, limit: int, marks: int) -> Batch:  # type: ignore[no-untyped-def]
-    """Chunks in order, cut where the stored members would pass the limit: the same cut for any chunking."""
-    members: list[NDArray[np.int32]] = []
-    lengths: list[NDArray[np.int32]] = []
-    hits = np.zeros(marks, dtype=np.int64)
-    stored = done = work = 0
-    for start, stop, chunk_hits, out in results:
-        full = out[2] < stop - start
-        if stored + out[0].size > limit or full:
-            _, _, chunk_hits, out = run(start, stop, limit - stored)
-            full = True
-        members.append(out[0])
-        lengths.append(out[1])
-        hits += chunk_hits
-        stored += out[0].size
-        done += out[2]
-        work += out[3]
-        if full and out[2] < stop - start:
-            break
-    return Batch(members, lengths, hits, done, work)
+def _bounds(count: int, chunks: int) -> list[int]:
+    return [count * i // chunks for i in range(chunks + 1)]
+
+
+class Collection:
+    """RR sets ``0 .. sets`` under one key: stored members, how often each node occurs, and hits of marked nodes.
+
+    The sampler comes loaded with the round's probabilities, its marks set. At most ``limit`` members are stored: an
+    extension that would pass it is undone, so that the number of sets never depends on what they hold.
+    """
+
+    def __init__(self, sampler: Sampler, key: np.uint64, limit: int) -> None:
+        self.sampler, self.key, self.limit = sampler, key, limit
+        self.sets = self.stored = self.work = 0
+        self.full = False
+        self.members: list[I32] = []
+        self.lengths: list[I32] = []
+        self.counts = np.zeros(sampler.graph.n_nodes, dtype=np.int32)
+        self._touched = np.empty(sampler.graph.n_nodes, dtype=np.int32)
+        self._seen = 0
+        self.hits = np.zeros(1, dtype=np.int64)
+
+    def extend(self, sets: int, horizon: int | None = None) -> bool:
+        """Grow to ``sets`` sets; false, and nothing changed, if they do not fit the limit."""
+        pieces = []
+        at, stored, work = self.sets, self.stored, self.work
+        while at < sets:
+            # Small steps while sets are large, so that several threads together stay near the limit too.
+            mean = (stored + 1) / at if at else float(self.sampler.graph.n_nodes)
+            step = min(sets - at, max(16, int(self.limit / (8.0 * mean))))
+            batch = self._sample(at, step, self.limit - stored, horizon)
+            if batch.done < step:
+                self.full = True
+                return False
+            pieces.append(batch)
+            at += step
+            stored += batch.stored
+            work += batch.work
+        for batch in pieces:
+            self.hits = self.hits + batch.hits
+            self._keep(batch)
+        self.sets, self.stored, self.work = sets, stored, work
+        return True
+
+    def _sample(self, first: int, count: int, limit: int, horizon: int | None) -> Batch:
+        return self.sampler.sample(self.key, first, count, store=True, limit=limit, horizon=horizon)
+
+    def _keep(self, batch: Batch) -> None:
+        self.members += batch.members
+        self.lengths += batch.lengths
+        for members in batch.members:
+            self._seen = count_members(members, self.counts, self._touched, self._seen)
+
+    def index(self, nodes: I64, marginal: I64) -> Index:
+        """The sets of these candidates, which are numbered in the sampler's ``numbers`` and in so many sets each."""
+        from tensorucb.oracle.greedy._index import LocalIndex  # the greedy choice builds on this room
+
+        return LocalIndex(self.members, self.lengths, self.sampler.numbers, marginal)
+
+    def mean_cover(self, odds: F64, picks: int) -> float:
+        """Stored sets that ``picks`` draws of one node each, with these odds, cover on average."""
+        parts = zip(self.members, self.lengths, strict=True)
+        return sum(covered_units(members, lengths, odds, picks) for members, lengths in parts) / _UNITS
+
+    def likely_fits(self, sets: int) -> bool:
+        """Whether ``sets`` sets will stay within the limit, by a wide margin."""
+        mean = self.stored / self.sets if self.sets >= 64 else float(self.sampler.graph.n_nodes)
+        return 4.0 * mean * sets < self.limit
+
+    @property
+    def touched(self) -> I32:
+        """The nodes that are in any stored set."""
+        return self._touched[: self._seen]
+
+    @property
+    def base(self) -> int:
+        """Sets that a marked node covers."""
+        return int(self.hits.sum())

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from tensorucb.store._tables import VERSION_TABLE, metadata
+from tensorucb.store._tables import VERSION_TABLE
 
-context.configure(
-    connection=context.config.attributes["connection"], target_metadata=metadata, version_table=VERSION_TABLE
-)
+context.configure(connection=context.config.attributes["connection"], version_table=VERSION_TABLE)
 context.run_migrations()

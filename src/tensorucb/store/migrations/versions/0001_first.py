@@ -14,6 +14,7 @@ def _campaign() -> sa.Column[int]:
 
 
 def _once(name: str, table: str, column: str) -> None:
+    """A unique index over rows that have a value in the column."""
     present = sa.text(f"{column} IS NOT NULL")
     op.create_index(name, table, ["campaign", column], unique=True, sqlite_where=present, postgresql_where=present)
 
@@ -22,13 +23,14 @@ def upgrade() -> None:
     """Create the tables."""
     op.create_table(
         "tensorucb_campaign",
+        # SQLite counts up only what is called INTEGER.
         sa.Column("campaign", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("name", sa.Text, nullable=False),
         sa.Column("settings", sa.Text, nullable=False),
         sa.Column("created", sa.Double, nullable=False),
         sa.PrimaryKeyConstraint("campaign"),
         sa.UniqueConstraint("name", name="tensorucb_campaign_name"),
-        sqlite_autoincrement=True,
+        sqlite_autoincrement=True,  # the number of a deleted campaign is never given again
     )
     op.create_table(
         "tensorucb_blob",

@@ -8,8 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from tensorucb.store import _checksum as checksum
-from tensorucb.store._protocol import CampaignRecord
+from tensorucb.store._checksum import Checksum, edge_hashes, node_hashes, row_hash, total, user_hashes
 from tensorucb.store._values import as_ids, edge_columns, node_columns
 
 revision = "0002"
@@ -40,30 +39,29 @@ def _select(query: str, **values: int) -> Sequence[Any]:
     return op.get_bind().execute(sa.text(query), values).all()
 
 
-def _checksums() -> Iterator[tuple[int, str, int, checksum.Checksum]]:
+def _checksums() -> Iterator[tuple[int, str, int, Checksum]]:
     campaigns = _select("SELECT campaign, name, settings, created FROM tensorucb_campaign")
     if not campaigns:
         return
-    hashes = [checksum.campaign_hash(CampaignRecord(n, name, {}, at), text) for n, name, text, at in campaigns]
-    yield 0, "campaign", 0, checksum.total(hashes)
+    yield 0, "campaign", 0, total([row_hash(*row) for row in campaigns])
     for number, *_ in campaigns:
         yield from ((number, *found) for found in _of_campaign(number))
 
 
-def _of_campaign(c: int) -> Iterator[tuple[str, int, checksum.Checksum]]:
+def _of_campaign(c: int) -> Iterator[tuple[str, int, Checksum]]:
     names = _select("SELECT name FROM tensorucb_blob WHERE campaign = :c", c=c)
-    yield "blob", 0, checksum.total([checksum.name_hash(name) for (name,) in names])
+    yield "blob", 0, total([row_hash(*row) for row in names])
     users = _select("SELECT user_key, id_integer, id_text FROM tensorucb_user WHERE campaign = :c", c=c)
-    yield "user", 0, checksum.total(checksum.user_hashes(*as_ids(users)))
+    yield "user", 0, total(user_hashes(*as_ids(users)))
     for row in _select("SELECT seq, kind, round, payload, created FROM tensorucb_event WHERE campaign = :c", c=c):
-        yield "event", row[0], checksum.total([checksum.event_hash(*row)])
+        yield "event", row[0], total([row_hash(*row)])
     columns = "number, id, status, opened, deadline, closed, revision, request_id, payload"
     for row in _select(f"SELECT {columns} FROM tensorucb_round WHERE campaign = :c", c=c):
-        yield "round", row[0], checksum.total([checksum.round_hash(row)])
+        yield "round", row[0], total([row_hash(*row)])
     edges, nodes = "tensorucb_edge_response WHERE campaign = :c", "tensorucb_node_event WHERE campaign = :c"
     for (r,) in _select(f"SELECT DISTINCT round FROM {edges}", c=c):
         rows = _select(f"SELECT source, target, outcome, time, event_id FROM {edges} AND round = :r", c=c, r=r)
-        yield "edge", r, checksum.total(checksum.edge_hashes(edge_columns(rows)))
+        yield "edge", r, total(edge_hashes(edge_columns(rows)))
     for (r,) in _select(f"SELECT DISTINCT round FROM {nodes}", c=c):
         rows = _select(f"SELECT user_key, time, event_id FROM {nodes} AND round = :r", c=c, r=r)
-        yield "node", r, checksum.total(checksum.node_hashes(node_columns(rows)))
+        yield "node", r, total(node_hashes(node_columns(rows)))

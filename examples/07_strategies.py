@@ -1,0 +1,48 @@
+"""
+Which offer for which user
+==========================
+
+By mail or by visit, with or without a discount: which strategy suits which user is learned along with everything else.
+"""
+
+import altair as alt
+import numpy as np
+
+from tensorucb import TensorUCB
+from tensorucb.data import make_sandbox
+from tensorucb.experiments import Environment, StrategyPolicy, WorldSettings, run_policy
+
+# %%
+# A generated network on which four strategies differ, for everybody, by user and by product.
+
+sandbox = make_sandbox(300, 6000, 20, n_strategies=4, strategy_effect=1.0, rng=0)
+world = Environment.from_sandbox(sandbox, settings=WorldSettings(k=5))
+
+# %%
+# Two ways to choose: the best strategy for each user; or the strategies in turn, and the model is not told of them.
+
+ways = {
+    "one for each user": StrategyPolicy(TensorUCB()),
+    "in turn, not told": StrategyPolicy(TensorUCB(), "turn"),
+}
+rows = []
+for label, policy in ways.items():
+    regret = np.mean([run_policy(world, policy, rounds=60, run=run).regret for run in range(2)], axis=0)
+    print(f"{label:18} mean regret per round {regret.mean():5.1f}, over the last 20 rounds {regret[-20:].mean():5.1f}")
+    average = np.cumsum(regret) / np.arange(1, len(regret) + 1)
+    rows += [{"round": i + 1, "regret": float(value), "way": label} for i, value in enumerate(average)]
+
+# %%
+# Regret is what the best users with the best strategy for each would have brought more.
+
+regrets = (
+    alt.Chart(alt.Data(values=rows))
+    .mark_line(strokeWidth=3)
+    .encode(
+        x=alt.X("round:Q", title="Round"),
+        y=alt.Y("regret:Q", title="Average regret so far"),
+        color=alt.Color("way:N", title=None),
+    )
+    .properties(width=600, height=280, title="Learning which offer suits whom")
+)
+regrets

@@ -1,0 +1,375 @@
+"""A campaign's parts from the files that a team has: the network, features of users and products, costs, groups."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorucb.arrays import F64
+from tensorucb.campaign._columns import UserFeatures
+from tensorucb.campaign._tables import (
+    Columns,
+    Files,
+    Rows,
+    check_columns,
+    check_kinds,
+    costs_of,
+    groups_of,
+    user_rows,
+)
+from tensorucb.checks import check_report
+from tensorucb.errors import FileFormatError
+from tensorucb.features import ProductFeatures, TableFeatures, TopicModel, UserProfile, degree_features, user_profile
+from tensorucb.features import laplacian_eigenmap as eigenmap_of
+from tensorucb.graph import Graph
+from tensorucb.moments import Duration, duration
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tensorucb.data import ActionLog
+
+Progress = Callable[[int, int, str], None]
+"""Called as ``progress(done, total, what)`` before each step."""
+
+_TOPICS, _FEWEST_ACTIONS, _DIM = 10, 100, 10
+# Up to so many products of which nothing is known are told apart, each as a kind of its own.
+_KINDS = 50
+_STEPS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class CampaignData:
+    """The parts of a campaign, made from files by :func:`read_campaign_data`; ``create_campaign(data=…)`` takes it.
+
+    Attributes
+    ----------
+    graph, users
+        The network, and what is known of its users.
+    products
+        Features by product id.
+    product_features
+        How products that come later get their features from their columns; None if products have neither columns nor
+        a log.
+    user_features
+        How users that come later get their features; ``user_table`` is what it knows of columns, None without.
+    strategies, strategy_costs, costs, groups, window
+        As ``create_campaign`` takes them.
+    columns
+        The names of columns that the caller gave; the campaign keeps them for files that come later.
+    new
+        Ids of products that nobody has bought yet.
+    report
+        What was used and what was left out, a line each.
+
+    Examples
+    --------
+    >>> from tensorucb.campaign import read_campaign_data
+    >>> from tensorucb.data import make_shop
+    >>> paths = make_shop(100, 800, 20, rng=0).write("shop")
+    >>> data = read_campaign_data("shop")
+    >>> data.graph.n_nodes, len(data.products)
+    (100, 20)
+    """
+
+    graph: Graph
+    users: Any
+    products: Mapping[int | str, Any] = field(default_factory=dict)
+    product_features: ProductFeatures | None = None
+    user_features: UserFeatures | None = None
+    strategies: Mapping[int | str, Any] = field(default_factory=dict)
+    strategy_costs: Mapping[int | str, float] = field(default_factory=dict)
+    costs: Any = None
+    groups: Any = None
+    window: float | None = None
+    columns: Columns = field(default_factory=dict)
+    new: tuple[int | str, ...] = ()
+    report: tuple[str, ...] = ()
+
+    @property
+    def user_table(self) -> TableFeatures | None:
+        """How the columns of users become features."""
+        return None if self.user_features is None else self.user_features.table
+
+    def __repr__(self) -> str:
+        return (
+            f"CampaignData({self.graph.n_nodes:,} users, {self.graph.n_edges:,} edges, {len(self.products):,} products)"
+        )
+
+
+def read_campaign_data(
+    directory: str | os.PathLike[str] | None = None,
+    *,
+    edges: str | os.PathLike[str] | None = None,
+    actions: str | os.PathLike[str] | None = None,
+    products: str | os.PathLike[str] | None = None,
+    users: str | os.PathLike[str] | None = None,
+    strategies: str | os.PathLike[str] | None = None,
+    columns: Columns | None = None,
+    kinds: Mapping[str, Mapping[str, str]] | None = None,
+    id_type: str = "auto",
+    window: Duration | None = None,
+    progress: Progress | None = None,
+) -> CampaignData:
+    r"""Read what a team has (followers, purchases, products …) and make the parts of a campaign of it.
+
+    From the log of actions come topics of products (who buys them), and each user's past: what they bought, and how
+    often their followers bought after them. From tables come features of products and users.
+
+    Parameters
+    ----------
+    directory
+        Holds ``edges`` (or ``followers``) and, as far as there are any, ``actions`` (or ``purchases``), ``products``,
+        ``users`` and ``strategies``, each as ``.csv``, ``.tsv`` (also ``.gz``), ``.ndjson`` or ``.parquet``. The
+        original files of Digg 2009 and Flixster do as well, see :func:`~tensorucb.data.read_dataset`.
+    edges, actions, products, users, strategies
+        Files one by one, instead of those of the directory or beside them. An edge goes from the one who influences to
+        the one influenced.
+    columns
+        Names of columns by table and meaning, where they are not called what they mean:
+        ``{"actions": {"user": "buyer", "item": "sku", "time": "bought_at"}}``.
+    kinds
+        What columns of ``products`` and ``users`` hold, where the guess is wrong, such as
+        ``{"products": {"size": "category"}}``; see :meth:`TableFeatures.fit <tensorucb.features.TableFeatures.fit>`.
+    id_type
+        What ids of users are: ``"auto"`` (whole numbers if all of them are), ``"int"`` or ``"str"``.
+    window
+        How long after the contact an action counts: ``"7d"``, seconds or a timedelta.
+    progress
+        Called as ``progress(done, total, what)`` once the files are read, if there are actions to learn from.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "edges.csv").write_text("source,target\nann,bob\nann,cid\nbob,cid\ncid,ann\n")
+    ...     _ = Path(folder, "products.csv").write_text("product,kind\ntea,food\njam,food\nsoap,home\n")
+    ...     data = read_campaign_data(folder)
+    >>> data
+    CampaignData(3 users, 4 edges, 3 products)
+    >>> print(data.report[-2])
+      Columns used: kind (category).
+    """
+    named = {"edges": edges, "actions": actions, "products": products, "users": users, "strategies": strategies}
+    lasts = None if window is None else duration("window", window)
+    told = check_kinds(kinds)
+    check_report("progress", progress)
+    files, lines = Files(directory, named, columns, id_type), list[str]()
+    dataset = files.dataset()
+    graph, log = dataset.graph, dataset.log
+    step = _steps(progress if log.n_actions else None)
+    lines += [f"Network: {graph.n_nodes:,} users, {graph.n_edges:,} edges.", *str(dataset.report).split("\n")]
+    catalogue, people = files.rows("products"), files.rows("users", text_ids=graph.ids.dtype.kind == "U")
+    offered, prices = _offered(files, lines)
+    _refuse_kinds(told, {"products": catalogue, "users": people})
+    step("topics of products, by who bought them")
+    topics = _topics(log, graph.n_nodes, lines)
+    step("features of products")
+    described = _described(catalogue, log, topics, told.get("products"), lines)
+    step("features and past of users")
+    placed = _placed(graph, people, files.name("users"), lines)
+    profile, user_features = _profile(graph, log, described.items, placed, told.get("users"), lines)
+    step("done")
+    bought = set(map(str, log.item_ids.tolist()))
+    return CampaignData(
+        graph,
+        profile,
+        described.catalogue,
+        described.features,
+        user_features,
+        offered,
+        prices,
+        None if placed is None or placed.cost is None else costs_of(files.name("users"), placed.cost),
+        None if placed is None or placed.group is None else groups_of(placed.group),
+        lasts,
+        check_columns(columns),
+        tuple(product for product in described.catalogue if str(product) not in bought),
+        tuple(lines),
+    )
+
+
+def default_profile(graph: Graph) -> tuple[UserProfile, UserFeatures]:
+    """What is known of users by the network alone: degrees, and a place in it."""
+    return _profile(graph, None, None, None, None, [])
+
+
+def _steps(progress: Progress | None) -> Callable[[str], None]:
+    done = 0
+
+    def step(what: str) -> None:
+        nonlocal done
+        if progress is not None:
+            progress(done, _STEPS, what)
+        done += 1
+
+    return step
+
+
+def _refuse_kinds(kinds: Mapping[str, Mapping[str, str]], tables: Mapping[str, Rows | None]) -> None:
+    for table in kinds:
+        if tables[table] is None:
+            raise FileFormatError(f"kinds names columns of {table}, but there is no file of {table}.")
+
+
+def _offered(files: Files, lines: list[str]) -> tuple[dict[int | str, F64], dict[int | str, float]]:
+    """Strategies by id with features and costs; without columns of numbers each strategy is a kind of its own."""
+    rows, file = files.rows("strategies"), files.name("strategies")
+    if rows is None:
+        return {}, {}
+    numeric = [name for name in rows.table.columns if rows.table[name].dtype.is_numeric()]
+    features = rows.table.select(numeric).to_numpy().astype(np.float64) if numeric else np.eye(len(rows.ids))
+    if not np.isfinite(features).all():
+        raise FileFormatError(f"{file} has empty cells among its numbers. Fill them: they are a strategy's features.")
+    lines.append(f"Strategies: {len(rows.ids):,} from {file}{'' if numeric else ', each of a kind of its own'}.")
+    left = [name for name in rows.table.columns if name not in numeric]
+    if left:
+        lines.append(f"  Left out: {', '.join(left)}, since features of strategies are numbers.")
+    prices = {} if rows.cost is None else dict(zip(rows.ids, costs_of(file, rows.cost).tolist(), strict=True))
+    return dict(zip(rows.ids, features, strict=True)), prices
+
+
+def _topics(log: ActionLog, n_nodes: int, lines: list[str]) -> F64 | None:
+    """Topics of the log's items by who acted on them."""
+    if not log.n_actions:
+        return None
+    if log.n_actions < _FEWEST_ACTIONS or log.n_items < 2:
+        lines.append(f"  Too few for topics of products: {log.n_actions} actions on {log.n_items} items.")
+        return None
+    count = min(_TOPICS, log.n_items)
+    return TopicModel.fit(log, n_topics=count, n_nodes=n_nodes).transform(log)
+
+
+@dataclass(frozen=True, eq=False)
+class _Described:
+    """Features of the catalogue's products, and in the same way of the log's items."""
+
+    catalogue: Mapping[int | str, F64]
+    items: F64 | None = None
+    features: ProductFeatures | None = None
+
+
+def _described(
+    catalogue: Rows | None, log: ActionLog, topics: F64 | None, kinds: Mapping[str, str] | None, lines: list[str]
+) -> _Described:
+    """Features of products by columns and topics; without a table, the catalogue is what the log holds."""
+    items: list[int | str] = log.item_ids.tolist()
+    ids = items if catalogue is None else catalogue.ids
+    # The log and the table may disagree on whether ids are numbers, so they are compared as text.
+    known = set(map(str, ids))
+    if catalogue is not None and topics is None and kinds is None and _are_vectors(catalogue.table):
+        lines += [f"Products: {len(ids):,}.", f"  Features: the numbers of {', '.join(catalogue.table.columns)}."]
+        return _Described(dict(zip(ids, catalogue.table.to_numpy().astype(np.float64), strict=True)))
+    everything = [*map(str, ids), *(str(item) for item in items if str(item) not in known)]
+    table = None if catalogue is None or not catalogue.table.width else _padded(catalogue.table, len(everything))
+    at = {item: row for row, item in enumerate(everything)}
+    own = [at[str(item)] for item in items]
+    shares = None
+    if topics is not None:
+        shares = np.full((len(everything), topics.shape[1]), np.nan)
+        shares[own] = topics
+    features = None if table is None and shares is None else ProductFeatures.fit(table, shares, kinds=kinds)
+    if ids:
+        lines.append(f"Products: {len(ids):,}{' from the actions' if catalogue is None else ''}.")
+    if features is not None:
+        lines += _columns_used(features.table)
+    if features is None or not features.labels:
+        rows = np.eye(len(ids)) if 1 < len(ids) <= _KINDS else np.ones((len(ids), 1))
+        if ids:
+            lines.append(
+                f"  Nothing describes them: {'each is a kind of its own' if rows.shape[1] > 1 else 'all alike'}."
+            )
+        return _Described(dict(zip(ids, rows, strict=True)))
+    if topics is not None:
+        fresh, lost = len(known - set(map(str, items))), len(everything) - len(ids)
+        lines.append(
+            f"  Topics from who bought what: {topics.shape[1]}. Nobody has bought {fresh:,} of the products yet."
+        )
+        if lost:
+            lines.append(
+                f"  Not in the product table: {lost:,} items of the log; they count for the users' past alone."
+            )
+    described = features.describe(table, shares)
+    return _Described(dict(zip(ids, described[: len(ids)], strict=True)), described[own] if items else None, features)
+
+
+def _are_vectors(table: pl.DataFrame) -> bool:
+    """Whether rows are vectors of features already, such as shares or an embedding: numbers from -1 to 1, all there."""
+    if not table.width or not all(dtype.is_numeric() for dtype in table.dtypes):
+        return False
+    return bool((np.abs(table.to_numpy().astype(np.float64)) <= 1.0).all())
+
+
+def _padded(table: pl.DataFrame, height: int) -> pl.DataFrame:
+    """The table with empty rows at its end."""
+    return table.clear(height - table.height) if not table.height else table.vstack(table.clear(height - table.height))
+
+
+def _columns_used(table: TableFeatures | None) -> list[str]:
+    if table is None:
+        return []
+    used = ", ".join(f"{column.name} ({column.kind})" for column in table.columns)
+    return [
+        *([f"  Columns used: {used}."] if used else []),
+        *(f"  Left out: column {name}, since {reason}." for name, reason in table.left_out.items()),
+    ]
+
+
+def _placed(graph: Graph, people: Rows | None, file: str, lines: list[str]) -> Rows | None:
+    """The table of users in the order of the graph; users without a row get empty cells."""
+    import polars as pl
+
+    lines.append(f"Users: {graph.n_nodes:,}.")
+    if people is None:
+        return None
+    rows = user_rows(graph, people.ids)
+    there = rows >= 0
+    missing = graph.n_nodes - int(there.sum())
+    if not there.all():
+        lines.append(
+            f"  Left out: {int((~there).sum()):,} of the {rows.size:,} rows of {file}, of users without an edge."
+        )
+    if missing:
+        lines.append(f"  {missing:,} of them have no row in {file}; they count as average ones.")
+    lines += [f"  What contacting costs: column {people.cost.name}."] if people.cost is not None else []
+    lines += [f"  Groups: column {people.group.name}."] if people.group is not None else []
+    at = np.full(graph.n_nodes, -1, dtype=np.int64)
+    at[rows[there]] = np.flatnonzero(there)
+    places = pl.Series(at).replace(-1, None)
+    return Rows(
+        graph.ids.tolist(),
+        people.table.select(pl.all().gather(places)),
+        None if people.cost is None else people.cost.gather(places),
+        None if people.group is None else people.group.gather(places),
+    )
+
+
+def _profile(
+    graph: Graph,
+    log: ActionLog | None,
+    items: F64 | None,
+    people: Rows | None,
+    kinds: Mapping[str, str] | None,
+    lines: list[str],
+) -> tuple[UserProfile, UserFeatures]:
+    """What is known of users: their place, their past, and the columns of their table (the last features)."""
+    parts: dict[str, F64] = {}
+    features = 0.5 * degree_features(graph)
+    if log is not None and items is not None:
+        past = user_profile(graph, log, np.arange(log.n_items), items, kinds=("degree",))
+        parts = {name: array for name, array in past.parts().items() if name != "features"}
+        features = past.features
+    if graph.n_nodes > 3:
+        parts["coordinates"] = eigenmap_of(graph, dim=min(_DIM, graph.n_nodes - 2))
+    own, table = features.shape[1], None
+    if people is not None and people.table.width:
+        table = TableFeatures.fit(people.table, kinds=kinds)
+        lines += _columns_used(table)
+        features = np.hstack([features, table.transform(people.table)])
+    if "taste" in parts:
+        lines.append("  Past used: what users bought, and how often followers bought after them.")
+    return UserProfile(features, **parts), UserFeatures(own, table)

@@ -1,0 +1,293 @@
+"""The campaign's network: its edges by user keys, features, costs, groups.
+
+A user's *key* stays theirs for the life of the campaign; their graph row is the rank of the key among the users who
+are still there. Ids live in the store's table of users alone, so that these blobs name nobody. In stores, blobs and
+events call the network "world", the name that it had in the first release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorucb.arrays import F64, I64
+from tensorucb.checks import LARGEST, check_array, shown
+from tensorucb.errors import FileFormatError, InputError, ShapeError, UnknownIdError
+from tensorucb.features import UserProfile
+from tensorucb.files import pack_state, unpack_state
+from tensorucb.graph import Graph
+from tensorucb.graph._ids import WHOLE, IdIndex, id_column, kind_of
+from tensorucb.memory import check_memory
+
+Users = F64 | UserProfile
+
+_DIGEST = 32
+# A plain matrix is stored under this name alone, as it was before there were profiles; a part of one as "users_taste".
+_NAME, _PART = "users", "users_"
+
+
+def seal(kind: str, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """A blob that begins with the SHA-256 of the rest, so that no change of a bit goes unnoticed."""
+    data = pack_state(kind, settings, arrays)
+    return hashlib.sha256(data).digest() + data
+
+
+def unseal(data: bytes, kind: str, origin: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Settings and arrays of :func:`seal`'s bytes; one clear error if they are damaged."""
+    if len(data) < _DIGEST or hashlib.sha256(data[_DIGEST:]).digest() != data[:_DIGEST]:
+        raise FileFormatError(f"{origin} is damaged: its checksum does not match its content.")
+    return unpack_state(data[_DIGEST:], kind, origin)
+
+
+@dataclass(frozen=True)
+class Network:
+    """Everything about users that a campaign knows; arrays have one entry for each graph row.
+
+    ``revision`` grows with every change, ``next_key`` is the key of the next new user, and ``keys`` ascend. ``users``
+    are features, one row each, or a profile whose parts policies may use. ``born`` holds for each edge the number of
+    the first round that could see it: earlier rounds never learn from its silence.
+    """
+
+    revision: int
+    next_key: int
+    keys: I64
+    graph: Graph
+    users: Users | None
+    costs: F64 | None
+    groups: NDArray[Any] | None
+    born: I64
+
+    @property
+    def strings(self) -> bool:
+        """Whether ids are strings."""
+        return self.graph.ids.dtype.kind == "U"
+
+    @cached_property
+    def _index(self) -> IdIndex:
+        return IdIndex(self.graph.ids)
+
+    def find(self, column: Any, rows: I64, name: str, *, text: bool = False) -> I64:
+        """Graph rows of a column of ids, -1 for those who are no users.
+
+        ``rows`` say where they stood in what the caller sent. With ``text`` they come from a file of text, where a
+        single guest among whole numbers makes a column text.
+        """
+        if rows.size == 0:
+            return np.empty(0, dtype=np.int64)
+        if kind_of(column) == self._index.kind:
+            return self._index.rows(column).astype(np.int64)
+        if not text or self.strings:
+            raise UnknownIdError(
+                f"{name} in row {rows[0]} is {column[0]!r}, but ids of users are {self._index.kind}. Convert them."
+            )
+        numbers, found = column.str.contains(WHOLE), np.full(rows.size, -1, dtype=np.int64)
+        found[numbers.to_numpy()] = self._index.rows(column.filter(numbers).cast(int).to_numpy())
+        return found
+
+    def rows(self, keys: ArrayLike) -> I64:
+        """Graph rows of keys; those of users who are gone are left out."""
+        wanted = np.asarray(keys, dtype=np.int64)
+        rows = np.minimum(np.searchsorted(self.keys, wanted), max(self.keys.size - 1, 0))
+        return rows[self.keys[rows] == wanted] if self.keys.size else rows[:0]
+
+    def edges_in_round(self, rows: I64, number: int, told: I64 | None = None) -> I64:
+        """Out-edges of users that were there in a round, or of which it was ``told`` something; ascending."""
+        edges = self.graph.out_edges(np.sort(rows))
+        there = self.born[edges] <= number
+        return edges[there if told is None else there | np.isin(edges, told)]
+
+    def ids(self, keys: ArrayLike) -> list[int | str]:
+        """The caller's ids of keys."""
+        return list(self.graph.ids[self.rows(keys)].tolist())
+
+
+def as_id_array(ids: Any, name: str) -> NDArray[Any]:
+    """Ids as an int64 or a string array."""
+    column = id_column(ids, name)
+    return column if isinstance(column, np.ndarray) else np.array(column.to_list(), dtype=np.str_)
+
+
+def _groups(values: ArrayLike | None, n: int) -> NDArray[Any] | None:
+    array = None if values is None else as_id_array(values, "groups")
+    if array is not None and array.shape != (n,):
+        raise ShapeError(f"groups must hold one value for each of the {n} users; got shape {array.shape}.")
+    return array
+
+
+def _costs(values: ArrayLike | None, n: int) -> F64 | None:
+    hint = f"One number for each of the {n} users."
+    return None if values is None else check_array("costs", values, (n,), low=0.0, hint=hint)
+
+
+def make_network(graph: Graph, users: ArrayLike | None, costs: ArrayLike | None, groups: ArrayLike | None) -> Network:
+    """The network at the start: keys are graph rows."""
+    n, born = graph.n_nodes, np.zeros(graph.n_edges, dtype=np.int64)
+    plain = Graph(n, graph.sources, graph.targets, graph.ids)
+    keys = np.arange(n, dtype=np.int64)
+    return Network(1, n, keys, plain, _as_users(users, n), _costs(costs, n), _groups(groups, n), born)
+
+
+def network_to_blob(network: Network) -> bytes:
+    """The network as bytes, without ids."""
+    graph, users = network.graph, network.users
+    features: Mapping[str, F64 | None] = {_NAME: users}  # type: ignore[dict-item]
+    if isinstance(users, UserProfile):
+        features = {_PART + part: array for part, array in users.parts().items()}
+    arrays: dict[str, NDArray[Any] | None] = {
+        "keys": network.keys,
+        "sources": graph.sources,
+        "targets": graph.targets,
+        "born": network.born,
+        **features,
+        "costs": network.costs,
+        "groups": network.groups,
+    }
+    held = {name: array for name, array in arrays.items() if array is not None}
+    return seal("world", {"revision": network.revision, "next_key": network.next_key}, held)
+
+
+def network_from_blob(data: bytes, keys: I64, ids: Sequence[int | str]) -> Network:
+    """The network of :func:`network_to_blob`'s bytes and the table of users."""
+    check_memory("loading the campaign's network", 4.0 * len(data) + 250.0 * keys.size)
+    settings, arrays = unseal(data, "world", "the campaign's network")
+    if not np.array_equal(arrays["keys"], keys):
+        raise FileFormatError("the campaign's network and its table of users do not fit each other. Use a backup.")
+    # An explicit dtype: a list of ids could be empty, and strings must never become numbers.
+    named = np.array(ids, dtype=np.str_ if ids and isinstance(ids[0], str) else np.int64)
+    graph = Graph(int(keys.size), arrays["sources"], arrays["targets"], named)
+    # An earlier version took features of any size; today's policies refuse them, but the campaign must go on.
+    held = {name: np.clip(array, -LARGEST, LARGEST) for name, array in arrays.items() if name.startswith(_NAME)}
+    parts = {name.removeprefix(_PART): array for name, array in held.items() if name.startswith(_PART)}
+    users = UserProfile(**parts) if parts else held.get(_NAME)
+    revision, next_key = int(settings["revision"]), int(settings["next_key"])
+    return Network(revision, next_key, keys, graph, users, arrays.get("costs"), arrays.get("groups"), arrays["born"])
+
+
+def grown_network(
+    network: Network,
+    fresh: NDArray[Any],
+    features: ArrayLike | None,
+    edges: tuple[Any, Any],
+    costs: ArrayLike | None,
+    groups: ArrayLike | None,
+    born: int,
+) -> Network:
+    """The network with new users (possibly none) of the ids ``fresh``, and new edges between any users."""
+    _check_fresh(network, fresh)
+    n, m = network.keys.size + fresh.size, fresh.size
+    everyone = np.concatenate([network.graph.ids, fresh]) if m else network.graph.ids
+    held = Graph(n, network.graph.sources, network.graph.targets, everyone)
+    s, t = (held.rows(ids) for ids in edges)
+    if s.size != t.size:
+        raise ShapeError(f"sources and targets must be of one length; got {s.size} and {t.size}.")
+    loops = np.flatnonzero(s == t)
+    if loops.size:
+        raise InputError(f"edge {loops[0]} leads from {everyone[s[loops[0]]].item()!r} to itself. Leave it out.")
+    # An edge as one number, source · n + target: sorted, these are in graph order.
+    old = network.graph.sources.astype(np.int64) * n + network.graph.targets
+    new = np.setdiff1d(s * n + t, old)
+    codes = np.concatenate([old, new])
+    order = np.argsort(codes, kind="stable")
+    codes = codes[order]
+    return Network(
+        network.revision + 1,
+        network.next_key + m,
+        np.concatenate([network.keys, np.arange(network.next_key, network.next_key + m, dtype=np.int64)]),
+        Graph(n, (codes // n).astype(np.int32), (codes % n).astype(np.int32), everyone),
+        _grown_users(network.users, _as_users(features, m), m),
+        _joined("costs", network.costs, _costs(costs, m), m),
+        _joined("groups", network.groups, _groups(groups, m), m),
+        np.concatenate([network.born, np.full(new.size, born, dtype=np.int64)])[order],
+    )
+
+
+def _check_fresh(network: Network, fresh: NDArray[Any]) -> None:
+    if fresh.size and (fresh.dtype.kind == "U") != network.strings:
+        raise InputError(f"ids of new users are {kind_of(id_column(fresh, 'ids'))}, unlike those of the campaign.")
+    names, counts = np.unique(fresh, return_counts=True)
+    repeated = names[counts > 1]
+    known = np.intersect1d(names, network.graph.ids)
+    if repeated.size or known.size:
+        first = repeated[0] if repeated.size else known[0]
+        why = "comes twice" if repeated.size else "is in the campaign already"
+        raise InputError(f"new user {shown(first.item())} {why}. Name each new user once.")
+
+
+def _as_users(values: ArrayLike | UserProfile | None, n: int) -> Users | None:
+    """What was given of ``n`` users, checked; a profile stays one."""
+    if isinstance(values, UserProfile):
+        if values.n != n:
+            raise ShapeError(f"the user profile must have one row for each of the {n} users; got {values.n}.")
+        return values
+    hint = f"One row for each of the {n} users."
+    return None if values is None else check_array("user features", values, (n, "d"), hint=hint)
+
+
+def _grown_users(old: Users | None, new: Users | None, m: int) -> Users | None:
+    """The users with ``m`` new ones; parts of a profile that do not come are zero: no past that we know of."""
+    if isinstance(new, UserProfile) and not isinstance(old, UserProfile):
+        if old is not None and m and len(new.parts()) > 1:
+            raise InputError(
+                "the campaign was created with a plain matrix of user features, so new users cannot have a profile. "
+                f"Pass an (m, {old.shape[1]}) array."
+            )
+        new = new.features
+    if not isinstance(old, UserProfile):
+        return _joined(_NAME, old, new, m)  # type: ignore[arg-type]
+    if m == 0:
+        return old
+    if new is None:
+        raise InputError("the campaign has users' features, so new users need them; got none.")
+    held, came = old.parts(), (new if isinstance(new, UserProfile) else UserProfile(new)).parts()
+    unknown = [name for name in came if name not in held]
+    if unknown:
+        raise InputError(
+            f"the campaign's user profile has no {' and no '.join(unknown)}, so new users cannot have any. "
+            f"Leave it out; the campaign knows {', '.join(held)}."
+        )
+    for name, part in came.items():
+        if part.shape[1] != held[name].shape[1]:
+            raise ShapeError(f"{name} of new users must have {held[name].shape[1]} columns; got {part.shape[1]}.")
+    fresh = {name: came.get(name, np.zeros((m, part.shape[1]))) for name, part in held.items()}
+    return UserProfile(**{name: np.concatenate([part, fresh[name]]) for name, part in held.items()})
+
+
+def _joined(name: str, old: NDArray[Any] | None, new: NDArray[Any] | None, m: int) -> NDArray[Any] | None:
+    """A column or matrix by user with the rows of ``m`` new ones."""
+    if old is None:
+        if new is not None and m:
+            raise InputError(f"the campaign has no {name}, so new users cannot have them.")
+        return None
+    if m == 0:
+        return old
+    if new is None:
+        raise InputError(f"the campaign has {name}, so new users need them; got none.")
+    if new.ndim == 2 and new.shape[1] != old.shape[1]:
+        raise ShapeError(f"new users must have {old.shape[1]} features; got {new.shape[1]}.")
+    return np.concatenate([old, new])
+
+
+def drop_user(network: Network, row: int) -> Network:
+    """The network without this user and all edges that touch them."""
+    keep = np.ones(network.keys.size, dtype=np.bool_)
+    keep[row] = False
+    if not keep.any():
+        raise InputError("this is the last user of the campaign. Delete the campaign instead (delete_campaign).")
+    graph, users, costs, groups = network.graph, network.users, network.costs, network.groups
+    edges, shift = keep[graph.sources] & keep[graph.targets], (np.cumsum(keep) - 1).astype(np.int32)
+    return replace(
+        network,
+        revision=network.revision + 1,
+        keys=network.keys[keep],
+        graph=Graph(int(keep.sum()), shift[graph.sources[edges]], shift[graph.targets[edges]], graph.ids[keep]),
+        users=users.select(keep) if isinstance(users, UserProfile) else None if users is None else users[keep],
+        costs=None if costs is None else costs[keep],
+        groups=None if groups is None else groups[keep],
+        born=network.born[edges],
+    )

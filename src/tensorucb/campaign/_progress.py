@@ -1,0 +1,251 @@
+"""How a campaign is going: what was expected of each round, what came, and what that says about the forecasts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tensorucb.campaign._handle import Handle, View
+from tensorucb.campaign._lift import Lift, lift_of
+from tensorucb.campaign._notebook import expectation, html_table
+from tensorucb.campaign._tally import GroupProgress, RoundProgress, Tally
+from tensorucb.errors import StateError
+
+_LEVEL = 0.9
+_MOST_CONTACTED = 20  # users that are listed
+_HTML_ROUNDS = 20  # rounds that a notebook shows
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over rounds, without imported history.
+
+    Attributes
+    ----------
+    rounds
+        How many.
+    contacts
+        Users contacted, counted once per round.
+    expected
+        Sum of what was expected of the rounds that have an expectation; None if none has one.
+    foretold
+        Responders of these rounds, to be compared with ``expected``.
+    responders
+        Responders of all rounds, counted once per round.
+
+    Examples
+    --------
+    >>> import tensorucb as tu
+    >>> graph = tu.Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
+    >>> campaign = tu.create_campaign("spring", graph=graph, storage="memory://")
+    >>> ask = campaign.ask(k=1, candidates=["ann"])
+    >>> report = campaign.tell(ask.id, [{"source": "ann", "target": "bob", "outcome": 1}])
+    >>> closed = campaign.close(ask.id)
+    >>> sums = campaign.progress().closed
+    >>> sums.rounds, sums.contacts, sums.responders
+    (1, 1, 1)
+    """
+
+    rounds: int
+    contacts: int
+    expected: float | None
+    foretold: int
+    responders: int
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How often the intervals held the number of responders, in closed rounds.
+
+    Attributes
+    ----------
+    rounds, held
+        Closed rounds with an interval, and how many of these intervals held.
+    share
+        ``held / rounds``.
+    low, high
+        The shares that so many rounds do not contradict: the exact (Clopper-Pearson) binomial interval at 90 %.
+    promised
+        The share that should hold.
+
+    Examples
+    --------
+    >>> import tensorucb as tu
+    >>> graph = tu.Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
+    >>> campaign = tu.create_campaign("spring", graph=graph, storage="memory://")
+    >>> ask = campaign.ask(k=1, candidates=["ann"])
+    >>> report = campaign.tell(ask.id, [{"source": "ann", "target": "bob", "outcome": 1}])
+    >>> closed = campaign.close(ask.id)
+    >>> campaign.progress().calibration.rounds
+    1
+    """
+
+    rounds: int
+    held: int
+    share: float
+    low: float
+    high: float
+    promised: float = _LEVEL
+
+
+@dataclass(frozen=True)
+class CampaignProgress:
+    """How a campaign is going.
+
+    Attributes
+    ----------
+    name
+        The campaign's.
+    rounds
+        All rounds by number, see `RoundProgress`.
+    closed, open
+        Sums over closed and over open rounds, see `Totals`.
+    contacted, reached
+        How many different users were contacted in any round, and responded to any.
+    spend
+        What all contacts cost; None if nothing has a cost.
+    calibration
+        How often the intervals held; None before the first closed round with one.
+    lift
+        Followers of contacted against held-out users; None as long as it cannot be measured (see ``lift_missing``).
+    lift_missing
+        What :meth:`Campaign.lift` lacks; None if it can be measured.
+    behind
+        Of how many closed rounds the next ask would not have learned the newest responses.
+    products, strategies
+        Each with believed and observed rates, the ones with most contacts first, see `GroupProgress`.
+    users
+        The users who were contacted most, at most 20.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph, create_campaign
+    >>> from tensorucb.policies import HighDegree
+    >>> graph = Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
+    >>> campaign = create_campaign("spring", graph=graph, policy=HighDegree(), storage="memory://")
+    >>> ask = campaign.ask([1.0], k=1)
+    >>> report = campaign.tell(ask.id, [{"source": "ann", "target": "bob", "outcome": 1}])
+    >>> progress = campaign.progress()
+    >>> progress.rounds[0].responders, progress.open.rounds, progress.contacted, progress.reached
+    (1, 1, 1, 1)
+    """
+
+    name: str
+    rounds: tuple[RoundProgress, ...]
+    closed: Totals
+    open: Totals
+    contacted: int
+    reached: int
+    spend: float | None
+    calibration: Calibration | None
+    lift: Lift | None
+    lift_missing: str | None
+    behind: int
+    products: tuple[GroupProgress, ...]
+    strategies: tuple[GroupProgress, ...]
+    users: tuple[GroupProgress, ...]
+
+    def __repr__(self) -> str:
+        parts = [f"{self.closed.rounds} round{'' if self.closed.rounds == 1 else 's'} closed, {self.open.rounds} open"]
+        if self.closed.expected is not None:
+            parts.append(f"{self.closed.foretold:,} responders where {self.closed.expected:,.1f} were expected")
+        else:
+            parts.append(f"{self.closed.responders:,} responders")
+        if self.calibration is not None:
+            parts.append(f"interval held in {self.calibration.held} of {self.calibration.rounds}")
+        return f"CampaignProgress({self.name!r}, {', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                entry.number,
+                entry.status,
+                "" if entry.product is None else entry.product,
+                entry.contacted,
+                expectation(entry.expected),
+                entry.responders,
+            )
+            for entry in self.rounds[-_HTML_ROUNDS:]
+        ]
+        columns = ("Round", "Status", "Product", "Contacted", "Expected", "Responded")
+        return html_table(columns, rows, repr(self))
+
+
+def progress(handle: Handle) -> CampaignProgress:
+    """How the campaign is going, from one read session and without learning anything."""
+    with handle.read() as view:
+        tally, rounds = _counted(handle, view)
+        lift, missing = _lift(view, int(handle.record.settings["seed"]))
+        return CampaignProgress(
+            name=handle.record.name,
+            rounds=rounds,
+            closed=_totals(rounds, "closed"),
+            open=_totals(rounds, "open"),
+            contacted=int(np.count_nonzero(tally.contacted)),
+            reached=int(np.count_nonzero(tally.reached)),
+            spend=_sum(entry.spend for entry in rounds),
+            calibration=calibration([entry.within for entry in rounds if entry.within is not None]),
+            lift=lift,
+            lift_missing=missing,
+            behind=handle.model.lag(view),
+            products=tally.products(),
+            strategies=tally.strategies(),
+            users=tally.users(_MOST_CONTACTED),
+        )
+
+
+def _counted(handle: Handle, view: View) -> tuple[Tally, tuple[RoundProgress, ...]]:
+    """All rounds, counted in their order; the ones up to the first that was open at the last call are counted once."""
+    records = view.rounds()
+    marks = [(record.number, record.revision, view.ledger.told_tag(record.number)) for record in records]
+    ended = next((i for i, record in enumerate(records) if record.status == "open"), len(records))
+    tally, rounds = Tally(view.network), list[RoundProgress]()
+    if handle.counted is not None:
+        network, before, kept, found = handle.counted
+        if network is view.network and before == marks[: len(before)]:
+            tally, rounds = kept.copy(), list(found)
+    for i in range(len(rounds), len(records) + 1):
+        if i == ended:
+            handle.counted = view.network, marks[:i], tally.copy(), tuple(rounds)
+        if i < len(records):
+            rounds.append(tally.add(records[i], view.told(records[i].number)))
+    return tally, tuple(rounds)
+
+
+def _lift(view: View, seed: int) -> tuple[Lift | None, str | None]:
+    try:
+        return lift_of(view, seed), None
+    except StateError as error:
+        return None, str(error)
+
+
+def calibration(held: Sequence[bool]) -> Calibration | None:
+    """The share of intervals that held, and its exact binomial interval."""
+    from scipy.special import betaincinv
+
+    n, hits = len(held), sum(held)
+    if n == 0:
+        return None
+    tail = (1.0 - _LEVEL) / 2.0
+    low = 0.0 if hits == 0 else float(betaincinv(hits, n - hits + 1, tail))
+    high = 1.0 if hits == n else float(betaincinv(hits + 1, n - hits, 1.0 - tail))
+    return Calibration(n, hits, hits / n, low, high)
+
+
+def _totals(rounds: Sequence[RoundProgress], status: str) -> Totals:
+    chosen = [entry for entry in rounds if entry.status == status and entry.kind != "history"]
+    foretold = [entry for entry in chosen if entry.expected is not None]
+    return Totals(
+        rounds=len(chosen),
+        contacts=sum(entry.contacted for entry in chosen),
+        expected=_sum(entry.expected.mean for entry in chosen if entry.expected is not None),
+        foretold=sum(entry.responders for entry in foretold),
+        responders=sum(entry.responders for entry in chosen),
+    )
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(sum(known)) if known else None

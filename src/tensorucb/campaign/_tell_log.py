@@ -1,0 +1,210 @@
+"""A log of several rounds: which of its rows belong to which round."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.arrays import I64
+from tensorucb.campaign._handle import Handle, View
+from tensorucb.campaign._network import Network
+from tensorucb.campaign._resolve import UNKNOWN, Resolved, resolve
+from tensorucb.campaign._responses import Batch, read_responses, text_places, written
+from tensorucb.campaign._tell import TellReport, check_contacted, store
+from tensorucb.checks import check_choice
+from tensorucb.errors import InputError
+from tensorucb.store._protocol import RoundRecord
+
+_log = logging.getLogger("tensorucb.campaign")
+_NO_NAME, _NO_ROUND = -1, -2
+"""A row that names no round, and one that names none of this campaign's that take responses."""
+
+
+@dataclass(frozen=True, repr=False)
+class TellLogReport(TellReport):
+    """What became of the rows of a log, summed over its rounds; a row that belongs to several counts in each.
+
+    Attributes
+    ----------
+    other
+        Rows that belong to no round.
+    rounds
+        A report for each round to which rows belong, by its id.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph, create_campaign
+    >>> from tensorucb.policies import HighDegree
+    >>> graph = Graph.from_edges(["ann", "ann"], ["bob", "cid"])
+    >>> products = {"tea": [1.0, 0.0], "soap": [0.0, 1.0]}
+    >>> campaign = create_campaign(
+    ...     "spring", graph=graph, policy=HighDegree(), products=products, storage="memory://"
+    ... )
+    >>> ask = campaign.ask("tea", k=1)
+    >>> log = {"user": ["bob", "cid"], "item": ["tea", "soap"], "time": [ask.opened + 60] * 2}
+    >>> report = campaign.tell_log(log)
+    >>> report.accepted, report.other
+    (1, 1)
+    """
+
+    other: int = 0
+    rounds: Mapping[str, TellReport] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The rows of a log by round; ``unknown`` and ``other`` count those that go nowhere."""
+
+    rounds: Sequence[tuple[str, Resolved]]
+    unknown: int
+    other: int
+
+
+def tell_log(handle: Handle, responses: Any, unknown: str, columns: Any) -> TellLogReport:
+    """Store the rows of a log that belong to rounds, in one transaction; see `Campaign.tell_log`."""
+    check_choice("unknown", unknown, UNKNOWN)
+    with handle.lock:
+        now = handle.clock()
+        with handle.read(now) as view:
+            batch = read_responses(responses, strings=view.network.strings, columns=columns)
+            _check_fields(batch)
+            # All that needs no lock is done before others have to wait.
+            seen, parts = view.ledger.seq, _by_round(view, batch, unknown)
+        with handle.write(now) as view:
+            if view.ledger.seq != seen:
+                parts = _by_round(view, batch, unknown)
+            reports = {}
+            for round_id, found in parts.rounds:
+                record = view.round(round_id)
+                reports[round_id] = store(view, record, found, view.told(record.number), now).report
+        report = _summed(reports, parts)
+        _log.info("campaign %r: %d rounds told, %d new", handle.record.name, len(reports), report.accepted)
+        return report
+
+
+def _check_fields(batch: Batch) -> None:
+    if batch.length and "round" not in batch.extra and (batch.edges.rows.size or "product" not in batch.extra):
+        raise InputError(
+            "rows of several rounds need a field 'round', or 'product' (or 'item') with user and time. Say which "
+            "column it is with columns={'product': 'NAME'}; if all rows belong to one round, name the round."
+        )
+
+
+def _summed(reports: Mapping[str, TellReport], parts: _Parts) -> TellLogReport:
+    each = list(reports.values())
+    return TellLogReport(
+        accepted=sum(report.accepted for report in each),
+        duplicates=sum(report.duplicates for report in each),
+        contradictions=tuple(clash for report in each for clash in report.contradictions),
+        late=sum(report.late for report in each),
+        outside_window=sum(report.outside_window for report in each),
+        unknown=parts.unknown,
+        other=parts.other,
+        rounds=reports,
+    )
+
+
+def _by_round(view: View, batch: Batch, unknown: str) -> _Parts:
+    """Find the rounds of each row; only then must its users be known: a log has rows of all kinds."""
+    network = view.network
+    rounds = [r for r in view.rounds() if r.status != "cancelled" and r.payload["kind"] != "history"]
+    named = _named(batch, rounds)
+    bought = dict(_bought(batch, rounds, np.flatnonzero(named[batch.nodes.rows] == _NO_NAME)))
+    claimed = named >= 0
+    for rows in bought.values():
+        claimed[rows] = True
+    edges, nodes = (np.flatnonzero(claimed[part.rows]) for part in (batch.edges, batch.nodes))
+    found = resolve(network, replace(batch, edges=batch.edges.take(edges), nodes=batch.nodes.take(nodes)), unknown)
+    # Where each row of the log stands among those found.
+    edge_at, node_at = np.full((2, batch.length), -1, dtype=np.int64)
+    edge_at[found.edges.rows], node_at[found.nodes.rows] = np.arange(found.numbers.size), np.arange(found.users.size)
+    order = np.argsort(named, kind="stable")
+    starts = np.searchsorted(named[order], np.arange(len(rounds) + 1))
+    places, used = [], np.zeros(batch.length, dtype=np.int64)
+    for at, record in enumerate(rounds):
+        own = order[starts[at] : starts[at + 1]]
+        users = _known(node_at, bought.get(at, own[:0]))
+        if users.size:
+            users = users[_counting(network, record)[found.users[users]]]
+        chosen = _known(edge_at, own), np.concatenate([_known(node_at, own), users])
+        used[found.edges.rows[chosen[0]]] += 1
+        used[found.nodes.rows[chosen[1]]] += 1
+        if chosen[0].size or chosen[1].size:
+            places.append((record, chosen))
+    found = _without_shared_ids(found, used)
+    parts = [(record, found.take(*chosen)) for record, chosen in places]
+    for record, part in parts:
+        check_contacted(network, record, part)
+    other = batch.length - found.unknown - int(np.count_nonzero(used))
+    return _Parts([(record.id, part) for record, part in parts], found.unknown, other)
+
+
+def _known(place: I64, rows: I64) -> I64:
+    """The places of those rows that have one."""
+    at: I64 = place[rows]
+    return at[at >= 0]
+
+
+def _named(batch: Batch, rounds: Sequence[RoundRecord]) -> I64:
+    """For each row the place of the round that it names."""
+    if "round" not in batch.extra:
+        return np.full(batch.length, _NO_NAME, dtype=np.int64)
+    names = written("round", batch.extra["round"])
+    texts = [text for record in rounds for text in (record.id, str(record.number))]
+    found = text_places(names, texts)
+    named = np.where(found >= 0, found // 2, np.where(names.is_null().to_numpy(), _NO_NAME, _NO_ROUND))
+    lost = np.flatnonzero(named[batch.edges.rows] == _NO_NAME)
+    if lost.size:
+        raise InputError(
+            f"row {batch.edges.rows[lost[0]]} tells an outcome by edge and names no round ({lost.size:,} such rows). "
+            "Fill in the field 'round'; only rows with user and time find their rounds by the product."
+        )
+    return named
+
+
+def _bought(batch: Batch, rounds: Sequence[RoundRecord], free: I64) -> Iterator[tuple[int, I64]]:
+    """For each round the rows of its product in its window, of those node events that name no round."""
+    if "product" not in batch.extra or not free.size:
+        return
+    texts = [None if (name := record.payload["product"]["id"]) is None else str(name) for record in rounds]
+    code = {text: place for place, text in enumerate(sorted({text for text in texts if text is not None}))}
+    codes = text_places(written("product", batch.extra["product"]), list(code))[batch.nodes.rows[free]]
+    free, codes = free[codes >= 0], codes[codes >= 0]
+    order = np.lexsort((batch.nodes.times[free], codes))
+    rows, times, codes = batch.nodes.rows[free][order], batch.nodes.times[free][order], codes[order]
+    for at, (record, text) in enumerate(zip(rounds, texts, strict=True)):
+        if text is None:
+            continue
+        start, stop = np.searchsorted(codes, [code[text], code[text] + 1]).tolist()
+        window = record.payload["window"]
+        last = np.inf if window is None else record.opened + window
+        first = start + int(np.searchsorted(times[start:stop], record.opened, side="left"))
+        stop = start + int(np.searchsorted(times[start:stop], last, side="right"))
+        if first < stop:
+            yield at, rows[first:stop]
+
+
+def _counting(network: Network, record: RoundRecord) -> NDArray[np.bool_]:
+    """Whose actions count for a round: those chosen, contacted or held out, and their followers at that time."""
+    graph = network.graph
+    chosen = np.unique(network.rows([*record.payload["contacted"], *record.payload["holdout"]]))
+    counts = np.zeros(graph.n_nodes, dtype=np.bool_)
+    counts[graph.targets[network.edges_in_round(chosen, record.number)]] = True
+    counts[chosen] = True
+    return counts
+
+
+def _without_shared_ids(found: Resolved, used: I64) -> Resolved:
+    """An event id stands for one response, so a row that belongs to several rounds goes without."""
+    shared = np.flatnonzero(used[found.nodes.rows] > 1)
+    if not shared.size or not any(found.nodes.event_ids):
+        return found
+    event_ids = list(found.nodes.event_ids)
+    for at in shared.tolist():
+        event_ids[at] = None
+    return replace(found, nodes=replace(found.nodes, event_ids=event_ids))

@@ -1,0 +1,127 @@
+"""The page of ``tensorucb compare``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tensorucb import __version__, plots
+from tensorucb.cli._reports import REGRET, SAME_COINS, paper_note
+from tensorucb.experiments import Environment, Experiment, Tuning
+from tensorucb.plots import Block, Code, Figure, Report, Section, Table, Text
+from tensorucb.plots._theme import knows_the_truth, leaders
+
+_OURS = "TensorUCB"
+_NAMES = {"last20": "Last 20 rounds", "worst_of_first_ten": "Worst of the first ten"}
+_STRATEGIES = (
+    "Dashed lines are marks of what can be reached: they know the truth, or which fixed strategy is the best one, from "
+    "the start."
+)
+_PRODUCT_BLIND = (
+    "The product-blind oracle is no policy: it knows the true probabilities, averaged over products. A policy that "
+    "ends below it has learned what the products change."
+)
+
+
+def save_comparison(
+    directory: Path,
+    experiment: Experiment,
+    rows: Sequence[Mapping[str, Any]],
+    tuning: Tuning,
+    environment: Environment,
+    *,
+    command: str,
+    networks: int = 1,
+) -> Path:
+    """Write ``report.html`` and the figures ``decisions`` and ``decisions-final``; returns the page's path.
+
+    ``rows`` are those of `decision_table`; with several ``networks``, ``environment`` is the one that was tuned on.
+    """
+    charts = {"decisions": plots.regret_curves(experiment), "decisions-final": plots.final_regret(experiment)}
+    for name, chart in charts.items():
+        plots.save_figure(chart, directory, name)
+    results: list[Block] = [
+        Text(REGRET),
+        Figure(charts["decisions"]),
+        _table(rows),
+        Figure(charts["decisions-final"]),
+        Text(SAME_COINS),
+    ]
+    if any(knows_the_truth(label) for label in experiment.policies):
+        results.append(Text(_STRATEGIES if environment.strategies else _PRODUCT_BLIND))
+    results += paper_note(experiment)
+    chosen = [(label, setting, f"{regret:.2f}") for label, setting, regret, best in tuning.rows() if best]
+    sections = [Section("Results", results)]
+    if chosen:
+        note = "Chosen for each policy on validation rounds, which have products and coins of their own."
+        sections.append(Section("Settings", [Text(note), Table(("Policy", "Chosen", "Validation regret"), chosen)]))
+    again = "Finished runs are kept, and the same command gives the same regret."
+    sections.append(Section("Run it again", [Text(again), Code(command)]))
+    return Report(
+        f"Policies compared on {environment.name}",
+        lede="Our defaults, untouched, beside other policies, which were tuned first. All meet the same products and "
+        "the same coins.",
+        facts=_facts(experiment, environment, networks),
+        numbers=_numbers(experiment, rows),
+        sections=sections,
+        footer=f"tensorucb {__version__}",
+    ).save(directory / "report.html")
+
+
+def _facts(experiment: Experiment, environment: Environment, networks: int) -> list[tuple[str, str]]:
+    runs = experiment.of(experiment.policies[0])
+    sizes = {
+        "users": environment.graph.n_nodes,
+        "edges": environment.graph.n_edges,
+        "seeds per round": environment.settings.k,
+        "rounds": runs[0].regret.size,
+        "runs": len(runs),
+        "seed": environment.settings.seed,
+    }
+    if networks > 1:
+        sizes["networks"] = networks
+    return [(name, f"{size:,}") for name, size in sizes.items()]
+
+
+def _main(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The checkpoint that has an interval."""
+    return next(name.removesuffix("_low") for name in rows[0] if name.startswith("T=") and name.endswith("_low"))
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Regret at each checkpoint, with the interval where there is one, and the difference to ours."""
+    main = _main(rows)
+    names = [name for name in rows[0] if name != "policy" and not name.endswith(("_low", "_high"))]
+    heads = {f"{main}_minus_ours": f"Minus ours, first {main[2:]}"}
+    heads |= {name: f"First {name[2:]} rounds" for name in names if name not in heads and name.startswith("T=")}
+    columns = ["Policy", *(heads.get(name) or _NAMES.get(name, name) for name in names)]
+    cells = [[row["policy"], *(_cell(row, name) for name in names)] for row in rows]
+    ours = [number for number, row in enumerate(rows) if row["policy"] == _OURS]
+    return Table(columns, cells, best=ours[0] if ours else None)
+
+
+def _cell(row: Mapping[str, Any], name: str) -> str:
+    ends = row.get(f"{name}_low"), row.get(f"{name}_high")
+    if row["policy"] == _OURS and name.endswith("minus_ours"):
+        return ""
+    shown = f"{row[name]:.1f}"
+    return shown if None in ends else f"{shown} ({ends[0]:.1f} – {ends[1]:.1f})"
+
+
+def _numbers(experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    main = _main(rows)
+    by_name = {row["policy"]: row for row in rows}
+    if _OURS not in by_name:
+        return []
+    table = {row["policy"]: row for row in experiment.table()}
+    best = sum(float(run.optimum.mean()) for run in experiment.of(_OURS)) / len(experiment.of(_OURS))
+    found = [
+        (f"{table[_OURS]['spread']['mean']:.1f} users", "reached per round by TensorUCB, seeds included"),
+        (f"{best:.1f} users", "reached by the best possible choice"),
+        (f"{by_name[_OURS][main]:.1f}", f"regret of TensorUCB, average of the first {main[2:]} rounds"),
+    ]
+    others = [label for label in leaders({name: row[main] for name, row in by_name.items()}) if label != _OURS]
+    if others:
+        found.append((f"{by_name[others[0]][main]:.1f}", f"regret of the best other policy, {others[0]}"))
+    return found

@@ -1,0 +1,243 @@
+"""The campaign file: TOML that says what ``tensorucb create`` would otherwise be told by options, and a template."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Context, Option
+
+from tensorucb.errors import FileFormatError, InputError
+
+_TABLES = ("edges", "actions", "products", "users", "strategies")
+_CAMPAIGN = ("name", "storage", "policy", "settings", "objective", "credit", "window", "seed")
+_DATA = ("directory", *_TABLES, "id_type")
+_SECTIONS = ("campaign", "data", "columns", "kinds", "ask")
+_KINDS = ("products", "users")  # tables whose columns become features
+
+
+@dataclass(frozen=True)
+class CampaignFile:
+    """What a campaign file says.
+
+    ``options`` are values of ``create``'s options by name. ``columns`` and ``kinds`` are as `read_campaign_data` takes
+    them, ``ask`` as `create_campaign` does.
+    """
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    kinds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    ask: Mapping[str, Any] | None = None
+
+
+def read_campaign_file(path: str) -> CampaignFile:
+    """Read a campaign file; a key that is not known is an error that names the nearest one that is."""
+    from tensorucb.checks import check_path
+
+    try:
+        return _Reader(check_path("a campaign file", path)).file()
+    except InputError as error:  # of a check; it would pass for a mistake on the command line
+        raise FileFormatError(f"{path!r}: {error}") from error
+
+
+def merged(
+    first: Mapping[str, Mapping[str, str]], second: Mapping[str, Mapping[str, str]]
+) -> dict[str, dict[str, str]]:
+    """Values by table and name, where those of ``second`` count more."""
+    return {table: {**first.get(table, {}), **second.get(table, {})} for table in {**first, **second}}
+
+
+class _Reader:
+    """The sections of one file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        except OSError as error:
+            raise FileFormatError(
+                f"cannot read the campaign file {str(path)!r}: {error.strerror or error}. "
+                "`tensorucb init` writes one to begin with."
+            ) from error
+        except (ValueError, RecursionError) as error:
+            raise FileFormatError(f"{str(path)!r} is not valid TOML: {error}.") from error
+
+    def file(self) -> CampaignFile:
+        _check_names("it", self._content, _SECTIONS, "section")
+        columns, kinds = self._by_table("columns", _TABLES), self._by_table("kinds", _KINDS)
+        ask = self._ask() if "ask" in self._content else None
+        return CampaignFile({**self._campaign(), **self._data()}, columns, kinds, ask)
+
+    def _section(self, name: str, within: Mapping[str, Any] | None = None, title: str = "") -> dict[str, Any]:
+        found = (self._content if within is None else within).get(name, {})
+        if not isinstance(found, dict):
+            raise InputError(f"{title or name} must be a section, [{title or name}]; got {found!r}.")
+        return found
+
+    def _campaign(self) -> dict[str, Any]:
+        from tensorucb.checks import check_choice, check_count, check_text
+        from tensorucb.moments import duration
+
+        given = self._section("campaign")
+        _check_names("[campaign]", given, _CAMPAIGN)
+        options: dict[str, Any] = {}
+        for name, value in given.items():
+            title = f"{name} in [campaign]"
+            if name == "settings":
+                options[name] = json.dumps(self._section(name, given, "campaign.settings"), default=str)
+            elif name == "window":
+                options[name] = duration(title, value)
+            elif name == "seed":
+                options[name] = check_count(title, value, 0, 2**63 - 1)
+            elif name == "objective":
+                options[name] = check_choice(title, value, ("direct", "cascade"))
+            elif name == "credit":
+                options[name] = check_choice(title, value, ("any", "last", "shared"))
+            else:
+                options[name] = check_text(title, value)
+        return options
+
+    def _data(self) -> dict[str, Any]:
+        """Paths from where the command runs; in the file they are relative to the file."""
+        from tensorucb.checks import check_choice, check_path
+
+        given = self._section("data")
+        _check_names("[data]", given, _DATA)
+        folder, options = self._path.parent, {}
+        for name, value in given.items():
+            title = f"{name} in [data]"
+            if name == "id_type":
+                options[name] = check_choice(title, value, ("auto", "int", "str"))
+            else:
+                options["data" if name == "directory" else name] = str(folder / check_path(title, value))
+        return options
+
+    def _ask(self) -> dict[str, Any]:
+        from tensorucb.campaign._defaults import NAMES
+
+        given = self._section("ask")
+        _check_names("[ask]", given, NAMES)
+        return given
+
+    def _by_table(self, section: str, tables: Collection[str]) -> dict[str, dict[str, str]]:
+        from tensorucb.checks import check_text
+
+        found = self._section(section)
+        _check_names(f"[{section}]", found, tables, "table")
+        return {
+            table: {
+                name: check_text(f"{name} in [{section}.{table}]", value)
+                for name, value in self._section(table, found, f"{section}.{table}").items()
+            }
+            for table in found
+            if found[table] != {}
+        }
+
+
+def _check_names(where: str, given: Collection[str], known: Collection[str], what: str = "key") -> None:
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(map(repr, known))}."
+            raise InputError(f"{where} has no {what} {name!r}. {hint}")
+
+
+def _use(ctx: Context, given: CampaignFile | None) -> CampaignFile | None:
+    """Make what the file says the defaults of the other options."""
+    if given is not None:
+        ctx.default_map = {**(ctx.default_map or {}), **given.options}
+    return given
+
+
+# Eager: it is read before the options whose defaults it gives.
+Config = Annotated[
+    CampaignFile | None,
+    Option(
+        "--config",
+        help="A campaign file, see `tensorucb init`; options on the command line count more.",
+        parser=read_campaign_file,
+        callback=_use,
+        is_eager=True,
+        metavar="FILE",
+    ),
+]
+
+TEMPLATE = """\
+# A campaign file. Change it to your data, then create the campaign:
+#
+#     tensorucb create --config campaign.toml
+#
+# A line that begins with # is left out; it shows the default, or an example.
+# As it stands, the file fits what `tensorucb datasets make shop --out shop`
+# writes.
+
+[campaign]
+name = "spring"
+window = "7d"              # how long a response counts: 7d, 12h, 30m ...
+# objective = "direct"     # count followers who respond; "cascade": all reached
+# credit = "any"           # which contacted users a purchase counts for:
+#                          # "any", "last" or "shared"
+# policy = "TensorUCB"
+# settings = { rank = 5 }  # arguments of the policy
+# seed = 0
+# storage = "sqlite:///campaigns.db"    # where you are; or "postgresql://..."
+
+# Files are .csv, .tsv, .ndjson or .parquet. Paths are relative to this file.
+# The directory holds edges (or followers) and, as far as there are any, actions
+# (or purchases), products, users and strategies. Or name the files.
+[data]
+directory = "shop"
+# edges = "followers.csv"
+# actions = "purchases.csv"
+# products = "products.csv"
+# users = "users.csv"
+# strategies = "strategies.csv"
+# id_type = "auto"         # ids of users: "int", or "str", which keeps 007
+
+# How columns are called in your files.
+[columns.actions]
+user = "user"
+item = "product"
+time = "time"
+
+[columns.edges]            # source influences target
+# source = "followed"
+# target = "follower"
+
+[columns.products]
+# product = "sku"
+
+[columns.users]
+# user = "customer"
+# cost = "postage"         # what contacting a user costs, for a budget
+# group = "city"           # for quotas
+
+# What columns hold, where the guess is wrong: "number", "category", "tags",
+# "text", "date" or "ignore".
+[kinds.products]
+category = "category"
+tags = "tags"
+description = "text"
+
+[kinds.users]
+# postcode = "category"
+
+# What `tensorucb ask` does unless it is told something else.
+[ask]
+k = 10                     # how many users
+cooldown = "7d"            # nobody who was contacted in the last 7 days
+holdout = 0.1              # share of the chosen not to contact, for the lift
+# budget = 20.0            # the most to spend, by the costs of the users
+# exclude = ["u00007"]     # opt-outs; also candidates, must_include
+# deadline = "3d"          # when a round closes; by default after the window
+# strategies = "all"       # choose among all strategies, or ["email", "call"]
+# per_user = true          # the best strategy for each user
+
+# [ask.quotas]             # the most users of a group
+# Lisbon = 5
+"""

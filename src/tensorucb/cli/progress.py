@@ -1,0 +1,261 @@
+"""The commands that tell how a campaign is going: ``status``, ``report``, ``lift``, ``expire``, ``export``."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, BadParameter, Option
+
+from tensorucb.cli._campaign import (
+    STORAGE,
+    Name,
+    Storage,
+    ask_document,
+    campaign_at,
+    count,
+    fields,
+    settings_text,
+)
+from tensorucb.cli._options import Directory, Json, one_id, typed, writable_file
+from tensorucb.cli._output import emit_json, print_table, say, shown
+
+if TYPE_CHECKING:
+    from tensorucb.campaign import CampaignProgress, CampaignStatus, Lift, RoundProgress, Totals
+
+_SHOWN = 20  # rounds that `status` prints
+
+
+def status(
+    name: Annotated[str | None, Argument(help="The campaign's name; without, all.", metavar="[NAME]")] = None,
+    explain: Annotated[
+        str | None, Option(help="Explain the choice of this round.", metavar="ROUND", show_default=False)
+    ] = None,
+    user: Annotated[
+        str | None, Option(help="With --explain: why this user was chosen or not.", show_default=False)
+    ] = None,
+    storage: Storage = STORAGE,
+    json: Json = False,
+) -> None:
+    """List the campaigns of a store, or tell how one is going: responses beside expectation; or explain a round."""
+    if (explain is not None and name is None) or (user is not None and explain is None):
+        raise BadParameter("--explain needs a campaign's NAME, and --user needs --explain.")
+    if name is None:
+        _list_all(storage, json)
+    elif explain is not None:
+        _explain(storage, typed(name), explain, user, json)
+    else:
+        with campaign_at(storage, typed(name), "status") as campaign:
+            numbers, progress, rounds = campaign.status(), campaign.progress(), campaign.rounds()
+            settings = campaign.settings
+        if json:
+            terms = {"window": settings["window"], "ask": settings.get("ask", {})}
+            documents = [ask_document(entry) for entry in rounds]
+            emit_json({**fields(numbers), **terms, "rounds": documents, "progress": fields(progress)})
+        else:
+            _print_status(numbers, progress, settings_text(settings))
+
+
+def _list_all(storage: str, json: bool) -> None:
+    from tensorucb.campaign import list_campaigns
+
+    lines = list_campaigns(storage)
+    if json:
+        emit_json({"campaigns": fields(lines)})
+        return
+    for line in lines:
+        since = datetime.fromtimestamp(line.created, UTC).strftime("%Y-%m-%d %H:%M")
+        say(f"{shown(line.name)}: {line.policy}, {line.rounds} rounds, {line.open} open, since {since}")
+    if not lines:
+        say("No campaigns yet. Create one with `tensorucb create`.")
+
+
+def _explain(storage: str, name: str, explain: str, user: str | None, json: bool) -> None:
+    with campaign_at(storage, name, "status") as campaign:
+        known = None if user is None else one_id(campaign.graph, user, "--user")
+        explanation = campaign.explain(explain, known)
+    if json:
+        emit_json(fields(explanation))
+    else:
+        say(getattr(explanation, "text", None) or str(explanation))
+
+
+def _print_status(numbers: CampaignStatus, progress: CampaignProgress, terms: str) -> None:
+    say(
+        f"{shown(numbers.name)}: {numbers.policy}, {numbers.users:,} users, {numbers.edges:,} edges, "
+        f"{numbers.products} products, {numbers.strategies} strategies, "
+        f"{count(numbers.rounds, 'round')} ({numbers.open} open)"
+    )
+    if terms:
+        say(terms)
+    if not progress.rounds:
+        say("No rounds yet. Open one with `tensorucb ask`.")
+        return
+    _print_rounds(progress)
+    say(f"Reach: {progress.contacted:,} different users contacted, {progress.reached:,} different users responded.")
+    if progress.spend is not None:
+        say(f"Spend: {progress.spend:,.10g}{_each(progress)}.")
+    if progress.lift is not None:
+        say(f"Lift: {_lift_line(progress.lift)}")
+    elif any(entry.held_out for entry in progress.rounds):
+        say(f"Lift: {progress.lift_missing}")
+    _print_calibration(progress)
+    if progress.behind:
+        say(f"Model: late responses are being learned; the next ask will miss the newest of {progress.behind} rounds.")
+    elif numbers.closed:
+        say("Model: up to date; the next ask knows all responses of closed rounds.")
+    _print_warnings(numbers)
+
+
+def _each(progress: CampaignProgress) -> str:
+    """What a responder cost."""
+    responders = progress.closed.responders + progress.open.responders
+    return f" ({progress.spend / responders:,.3g} per responder)" if responders and progress.spend else ""
+
+
+def _print_rounds(progress: CampaignProgress) -> None:
+    columns = ("Round", "Opened", "Status", "Product", "Users", "Expected", "Responded")
+    own = [entry for entry in progress.rounds if entry.kind != "history"]
+    rows = [_row(entry) for entry in own[-_SHOWN:]]
+    for label, sums in (("closed", progress.closed), ("open", progress.open)):
+        if sums.rounds:
+            rows.append(_total_row(label, sums))
+    left_out, imported = len(own) - _SHOWN, len(progress.rounds) - len(own)
+    earlier = f"The last {_SHOWN} rounds; the sums count {left_out} earlier ones too. " if left_out > 0 else ""
+    print_table(
+        columns,
+        rows,
+        words=("Opened", "Status", "Product"),
+        caption=f"{earlier}Expected: users who respond, with its 90 % interval. Responded: users who did so far; "
+        "+ and - mark closed rounds above and below the interval.",
+    )
+    if imported:
+        say(f"History: {count(imported, 'round')} imported, which the model learned first; no sum counts them.")
+
+
+def _row(entry: RoundProgress) -> tuple[object, ...]:
+    from tensorucb.campaign._notebook import expectation
+
+    mark = " "
+    if entry.expected is not None and entry.within is False:
+        mark = "+" if entry.responders > entry.expected.high else "-"
+    product = "" if entry.product is None else shown(entry.product)
+    opened = datetime.fromtimestamp(entry.opened, UTC).strftime("%Y-%m-%d")
+    status = entry.status if entry.kind == "ask" else f"{entry.status} {entry.kind}"
+    return (
+        entry.number,
+        opened,
+        status,
+        product,
+        entry.contacted,
+        expectation(entry.expected),
+        f"{entry.responders:,}{mark}",
+    )
+
+
+def _total_row(label: str, sums: Totals) -> tuple[object, ...]:
+    """The sums of closed or open rounds; responders of those with an expectation, if there are any."""
+    expected = "" if sums.expected is None else f"{sums.expected:,.1f}"
+    responders = sums.responders if sums.expected is None else sums.foretold
+    return "All", "", label, count(sums.rounds, "round"), sums.contacts, expected, f"{responders:,} "
+
+
+def _print_calibration(progress: CampaignProgress) -> None:
+    found = progress.calibration
+    if found is not None:
+        say(
+            f"Calibration: the interval held in {found.held} of {found.rounds} closed rounds, "
+            f"{100 * found.share:.0f} % (90 % interval {100 * found.low:.0f} to {100 * found.high:.0f} %); "
+            f"{100 * found.promised:.0f} % are promised."
+        )
+
+
+def _print_warnings(numbers: CampaignStatus) -> None:
+    for round_id, reason in numbers.quarantined.items():
+        say(
+            f"Round {round_id} could not be learned and is left out of the model: {shown(reason or 'see the log')}. "
+            "`tensorucb close --cancel` drops it."
+        )
+    if numbers.erasing:
+        say(
+            "Somebody was forgotten, but the store's files are not rewritten yet, because others read them. "
+            "The next command that finds nobody reading finishes it."
+        )
+
+
+def _lift_line(found: Lift) -> str:
+    """The lift in one sentence."""
+    return (
+        f"{100 * found.difference:+.2f} percentage points ({100 * found.level:.0f} % interval "
+        f"{100 * found.low:+.2f} to {100 * found.high:+.2f}) by contact, from "
+        f"{count(found.rounds, 'round')} with a hold-out."
+    )
+
+
+def lift(name: Name, storage: Storage = STORAGE, json: Json = False) -> None:
+    """Tell what contact changes: responses of followers of contacted users against those held out, with an interval."""
+    with campaign_at(storage, name, "lift") as campaign:
+        found = campaign.lift()
+    if json:
+        emit_json(fields(found))
+        return
+    rows = [
+        ("contacted", f"{found.contacted_followers:,}", f"{100 * found.contacted_rate:.2f} %"),
+        ("held out", f"{found.held_out_followers:,}", f"{100 * found.held_out_rate:.2f} %"),
+    ]
+    print_table(("Followers of users who were", "Followers", "Responded"), rows, words=("Followers of users who were",))
+    say(f"Lift: {_lift_line(found)}")
+    if found.low <= 0.0 <= found.high:
+        say("The interval holds 0: so far, contact may change nothing.")
+
+
+def expire(name: Name, storage: Storage = STORAGE, json: Json = False) -> None:
+    """Close the rounds whose deadline has passed, as a scheduler would every hour; say which."""
+    with campaign_at(storage, name, "expire") as campaign:
+        closed, left = campaign.expire(), campaign.status().open
+    if json:
+        emit_json({"closed": closed, "open": left})
+        return
+    if closed:
+        say(f"Closed, since their deadline has passed: {', '.join(map(shown, closed))}.")
+    else:
+        say("No round is due.")
+    if left:
+        say(f"Still open: {count(left, 'round')}.")
+
+
+def report(
+    name: Name,
+    out: Annotated[Path, Option(help="The file to write.", metavar="FILE", callback=writable_file)] = Path(
+        "report.html"
+    ),
+    storage: Storage = STORAGE,
+    json: Json = False,
+) -> None:
+    """Write one HTML page on how a campaign is going, with figures; it needs nothing else and fetches nothing."""
+    with campaign_at(storage, name, "report") as campaign:
+        from tensorucb.plots import campaign_report
+
+        page = campaign_report(campaign.progress()).save(out)
+    if json:
+        emit_json({"report": str(page)})
+        return
+    say(f"Report: {shown(page)}")
+
+
+def export(
+    name: Name,
+    out: Directory,
+    csv: Annotated[bool, Option("--csv", help="CSV files, for a spreadsheet, instead of Parquet.")] = False,
+    storage: Storage = STORAGE,
+    json: Json = False,
+) -> None:
+    """Write a campaign as Parquet or CSV files: rounds, seeds, responses, credited edges, the log, users, products."""
+    with campaign_at(storage, name, "export") as campaign:
+        files = [str(path) for path in campaign.export(out, "csv" if csv else "parquet")]
+    if json:
+        emit_json({"files": files})
+        return
+    for path in files:
+        say(shown(path))

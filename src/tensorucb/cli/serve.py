@@ -1,0 +1,180 @@
+"""``tensorucb serve`` and ``tensorucb token``: the service, and who may use it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from contextlib import redirect_stdout, suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer import Argument, Option
+
+from tensorucb.cli._campaign import count
+from tensorucb.cli._options import HELP, Address, EngineName, Json, opened_engine, typed
+from tensorucb.cli._output import emit_json, print_table, say, shown
+from tensorucb.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from tensorucb.service import ServiceSettings
+
+Storage = Annotated[
+    str,
+    Argument(
+        help="Where campaigns live: sqlite:///file.db or postgresql://...",
+        metavar="STORAGE",
+        envvar="TENSORUCB_STORAGE",
+    ),
+]
+STORAGE = "sqlite:///campaigns.db"
+TokenName = Annotated[
+    str, Argument(help="Whose token it is, such as ann or shop-system.", metavar="NAME", callback=typed)
+]
+_NEEDED = ("fastapi", "uvicorn", "multipart", "prometheus_client", "swagger_ui_bundle")
+_ROLES = {
+    "read": "sees everything but the ids of users",
+    "operate": "also asks, tells and closes",
+    "admin": "also creates and deletes campaigns",
+}
+
+token = typer.Typer(
+    help="Make, list and revoke the tokens of the service.",
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings=HELP,
+)
+
+
+def serve(
+    storage: Storage = STORAGE,
+    host: Annotated[str, Option(help="The address to listen on; another than this machine's needs tokens.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, Option(min=0, max=65535, help="The port to listen on; 0 is any free one.")] = 8000,
+    read_only: Annotated[bool, Option("--read-only", help="Show campaigns, and change nothing.")] = False,
+    allow_host: Annotated[
+        list[str] | None,
+        Option(help="A name by which browsers address the service, such as that of a proxy. Repeatable."),
+    ] = None,
+    workers: Annotated[int, Option(min=1, max=256, help="Processes; more than one needs PostgreSQL.")] = 1,
+    rate: Annotated[float, Option(min=0.1, max=1e6, help="Requests a second that one caller may send.")] = 200.0,
+    log_level: Annotated[str, Option(help="Write logs from this level on: debug, info, warning or error.")] = "info",
+    engine: EngineName = "local",
+    address: Address = None,
+) -> None:
+    """Serve campaigns over HTTP: a page for people, an API for other systems.
+
+    The page is at the address that is printed, the API's description at /api/docs. Logs are lines of JSON on stderr.
+    """
+    from tensorucb.checks import check_choice
+
+    check_choice("--log-level", log_level, ("debug", "info", "warning", "error"))
+    check_extra()
+    from tensorucb.service import ServiceSettings, run
+
+    settings = ServiceSettings(
+        storage,
+        host=host,
+        port=port,
+        read_only=read_only,
+        hosts=tuple(map(typed, allow_host or ())),
+        workers=workers,
+        rate=rate,
+    )
+    here = sys.stdout  # which an engine takes from its own reports
+
+    def started(address: str) -> None:
+        with redirect_stdout(here):
+            _greet(settings, address)
+
+    with opened_engine(engine, address) as where, suppress(KeyboardInterrupt):  # requests are finished by then
+        run(settings, engine=where, log_level=log_level, started=started)
+    say("\nStopped. Requests that were running are finished; campaigns are as the last answers said.")
+
+
+def check_extra() -> None:
+    """Refuse to go on without the packages that the service needs."""
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(
+            f"the service needs {missing[0]}: install all of it with `pip install 'tensorucb[service]'`."
+        )
+
+
+def _greet(settings: ServiceSettings, address: str) -> None:
+    from tensorucb.service._run import check_access
+    from tensorucb.store._address import masked
+
+    tokens = check_access(settings)
+    say(f"Campaigns of {masked(settings.storage)} are served at {address}")
+    if tokens:
+        guard = f"{count(tokens, 'token')} can log in; nobody else sees anything."
+    else:
+        guard = (
+            "Everybody on this machine may do everything; nobody else can connect. `tensorucb token add` changes that."
+        )
+    say(f"  {guard}")
+    if settings.read_only:
+        say("  Read-only: nothing can be changed.")
+    if not settings.local:
+        say("  The connection is not encrypted: put a proxy with TLS in front of it.")
+    say(f"  API: {address}/api/docs")
+    say("  Press Ctrl-C to stop.")
+    sys.stdout.flush()
+
+
+@token.command("add", context_settings=HELP)
+def add(
+    storage: Storage,
+    name: TokenName,
+    role: Annotated[str, Option(help="; ".join(f"{role} {what}" for role, what in _ROLES.items()) + ".")] = "read",
+    json: Json = False,
+) -> None:
+    """Make a token and print it, this once."""
+    from tensorucb.service._tokens import add_token
+    from tensorucb.store import open_store
+
+    with open_store(storage) as store:
+        made = add_token(store, name, role)
+    if json:
+        emit_json({"name": name, "role": role, "token": made})
+        return
+    say(made)
+    say(f"This is the token of {shown(name)}, role {role}. Keep it safe: it is not shown again.", err=True)
+
+
+@token.command("list", context_settings=HELP)
+def list_(storage: Storage, json: Json = False) -> None:
+    """List the names, roles and dates of all tokens."""
+    from tensorucb.store import open_store
+
+    with open_store(storage, create=False) as store, store.read() as session:
+        records = session.tokens()
+    if json:
+        emit_json([{"name": r.name, "role": r.role, "created": r.created} for r in records])
+    elif not records:
+        say("There are no tokens. The service listens on this machine only, and everybody there may do everything.")
+    else:
+        made = [f"{datetime.fromtimestamp(r.created, UTC):%Y-%m-%d %H:%M}" for r in records]
+        print_table(
+            ["name", "role", "made (UTC)"],
+            [[shown(r.name), r.role, moment] for r, moment in zip(records, made, strict=True)],
+            words=("name", "role"),
+        )
+
+
+@token.command("revoke", context_settings=HELP)
+def revoke(storage: Storage, name: TokenName, json: Json = False) -> None:
+    """Revoke a token: a running service refuses it within a second."""
+    from tensorucb.store import open_store
+
+    with open_store(storage, create=False) as store, store.write() as session:
+        session.delete_token(name)
+        left = len(session.tokens())
+    if json:
+        emit_json({"revoked": name, "tokens": left})
+        return
+    say(f"Token {shown(name)} is revoked; {count(left, 'token')} left.")
+    if not left:
+        say("Without tokens everybody on the service's machine may do everything.")

@@ -1,0 +1,105 @@
+"""What callers give, as JSON or as a table to upload: conversions at the door."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from tensorucb.checks import check_path, plain, refusal, shown
+from tensorucb.errors import FileFormatError, InputError
+from tensorucb.moments import unix_seconds
+from tensorucb.tables import suffix_of, table_columns
+
+_KINDS = {
+    ".csv": "text/csv",
+    ".ndjson": "application/x-ndjson",
+    ".jsonl": "application/x-ndjson",
+    ".parquet": "application/vnd.apache.parquet",
+}
+
+
+def as_json(name: str, value: Any) -> Any:
+    """A value as JSON has it: arrays become lists, moments and durations seconds, mappings get keys of text."""
+    value = plain(value)
+    if isinstance(value, str | bool | int | float | None):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): as_json(name, entry) for key, entry in value.items()}
+    if isinstance(value, timedelta | np.timedelta64):
+        return value / (timedelta(seconds=1) if isinstance(value, timedelta) else np.timedelta64(1, "s"))
+    if isinstance(value, date | np.datetime64):
+        return unix_seconds(value)
+    if hasattr(value, "tolist"):
+        return as_json(name, value.tolist())
+    if isinstance(value, list | tuple | set | frozenset | range):
+        return [as_json(name, entry) for entry in value]
+    raise refusal(name, "something that JSON can hold: numbers, texts, lists, arrays", value)
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A table on its way: its media type, and a file or bytes."""
+
+    kind: str
+    content: Path | bytes
+
+    @property
+    def suffix(self) -> str:
+        """The ending of a file of this kind."""
+        return next(suffix for suffix, kind in _KINDS.items() if kind == self.kind)
+
+    @contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """The content from its beginning."""
+        try:
+            file = io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content.open("rb")
+        except OSError as error:
+            raise FileFormatError(
+                f"cannot read {shown(str(self.content), 400)}: {error.strerror}. Check the path."
+            ) from error
+        with file:
+            yield file
+
+
+def as_upload(name: str, table: Any) -> Upload:
+    """A file as it is, a frame as Parquet, rows and columns as JSON."""
+    if isinstance(table, str | os.PathLike):
+        path = check_path(name, table)
+        return Upload(_KINDS[suffix_of(path, tuple(_KINDS))], path)
+    if isinstance(table, Mapping) and not any(_is_column(value) for value in table.values()):
+        table = [table]  # one response
+    if isinstance(table, list | tuple):
+        return _rows(name, table)
+    return _parquet(name, table)
+
+
+def _is_column(value: Any) -> bool:
+    return hasattr(plain(value), "__len__") and not isinstance(value, str)
+
+
+def _rows(name: str, rows: Any) -> Upload:
+    import json
+
+    lines = [json.dumps(as_json(f"{name}[{at}]", row)) for at, row in enumerate(rows)]
+    return Upload(_KINDS[".ndjson"], "".join(f"{line}\n" for line in lines).encode())
+
+
+def _parquet(name: str, table: Any) -> Upload:
+    import polars as pl
+
+    columns = table if isinstance(table, Mapping) else table_columns(name, table)
+    try:
+        frame = pl.DataFrame({str(label): pl.Series(values) for label, values in columns.items()})
+        held = io.BytesIO()
+        frame.write_parquet(held)
+    except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
+        raise InputError(f"{name} cannot be sent as a table ({shown(str(error))[1:-1]}).") from error
+    return Upload(_KINDS[".parquet"], held.getvalue())

@@ -1,0 +1,268 @@
+"""`RemoteCampaign`: what `Campaign` offers, asked of a service."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote
+
+from tensorucb.campaign import (
+    Ask,
+    CampaignProgress,
+    CampaignStatus,
+    Explanation,
+    ForgetReport,
+    HistoryReport,
+    Lift,
+    Preview,
+    RoundExplanation,
+    TellLogReport,
+    TellReport,
+)
+from tensorucb.checks import check_choice, check_id, check_path, check_text, refusal
+from tensorucb.client._bodies import as_json, as_upload
+from tensorucb.client._http import Connection
+from tensorucb.client._records import as_ask, as_explanation, as_preview, record
+from tensorucb.errors import ServiceError
+from tensorucb.files import staged
+from tensorucb.moments import Duration
+
+_PAGE = 500
+_MANIFEST = "manifest.json"
+
+
+def place(*parts: Any) -> str:
+    """The path below the service's address of a campaign, or of something in it."""
+    name, *rest = (quote(str(part), safe="") for part in parts)
+    return "/".join(["campaigns", name, *rest])
+
+
+def pages(connection: Connection, path: str, **params: Any) -> Iterator[Any]:
+    """The items of a list, page after page."""
+    after = None
+    while True:
+        page = connection.get(path, limit=_PAGE, after=after, **params)
+        yield from page["items"]
+        after = page["next"]
+        if after is None:
+            return
+
+
+class RemoteCampaign:
+    """A campaign on a service. Get one from :meth:`Client.campaign` or :meth:`Client.create_campaign`.
+
+    Methods take and return the same as those of :class:`~tensorucb.campaign.Campaign`, and raise the same errors.
+    Responses and other tables are sent as Parquet if they are frames or columns, and as they are if they are files.
+
+    Examples
+    --------
+    >>> from tensorucb.client import Client
+    >>> with Client(url) as client:
+    ...     campaign = client.campaign("spring")
+    ...     ask = campaign.ask("tea", k=2)
+    ...     campaign.close(ask.id).status
+    'closed'
+    """
+
+    def __init__(self, connection: Connection, name: str, *, report: tuple[str, ...] = ()) -> None:
+        self._connection = connection
+        self.name = name
+        self.report = report
+
+    def status(self) -> CampaignStatus:
+        """Numbers of users, products and rounds."""
+        return record(CampaignStatus, self._get())
+
+    def progress(self, rounds: int | None = None) -> CampaignProgress:
+        """How it is going; ``rounds`` is how many of the last rounds it lists, by default 200."""
+        return record(CampaignProgress, self._get("progress", rounds=rounds))
+
+    def lift(self) -> Lift:
+        """Compare followers of contacted and of held-out users."""
+        return record(Lift, self._get("lift"))
+
+    def products(self) -> tuple[int | str, ...]:
+        """Ids of the catalogue's products."""
+        return tuple(item["id"] for item in self._pages("products"))
+
+    def strategies(self) -> tuple[int | str, ...]:
+        """Ids of the catalogue's strategies."""
+        return tuple(item["id"] for item in self._pages("strategies"))
+
+    def users(self, search: str | None = None) -> tuple[int | str, ...]:
+        """Ids of the users, or of those whose id begins with ``search``."""
+        return tuple(item["id"] for item in self._pages("users", search=search))
+
+    def rounds(self, status: str | None = None) -> tuple[Ask, ...]:
+        """All rounds by number, imported history included; or those that are open, closed or cancelled."""
+        newest_first = [as_ask(item, self) for item in self._pages("rounds", status=status)]
+        return tuple(reversed(newest_first))
+
+    def round(self, round_id: str | int) -> Ask:
+        """One round, by its id or its number."""
+        return as_ask(self._get("rounds", check_id("round_id", round_id)), self)
+
+    def ask(
+        self,
+        product: Any = None,
+        k: int | None = None,
+        *,
+        strategies: Sequence[int | str] | str | None = None,
+        per_user: bool | None = None,
+        exclude: Any = None,
+        candidates: Any = None,
+        must_include: Any = None,
+        cooldown: Duration | None = None,
+        budget: float | None = None,
+        quotas: Mapping[Any, int] | int | None = None,
+        holdout: float | None = None,
+        shadow: Any = None,
+        window: Duration | None = None,
+        deadline: Duration | datetime | None = None,
+        credit: str | None = None,
+        objective: str | None = None,
+        users: Any = None,
+        request_id: str | None = None,
+    ) -> Ask:
+        """Open a round, as :meth:`Campaign.ask <tensorucb.campaign.Campaign.ask>` does.
+
+        ``request_id`` is the request's key: asking again with the same one returns the same round, also from another
+        client.
+        """
+        given = {name: value for name, value in locals().items() if name not in ("self", "request_id")}
+        if request_id is not None and not re.fullmatch("[!-~]{1,200}", check_text("request_id", request_id)):
+            raise refusal("request_id", "1 to 200 visible ASCII characters without spaces", request_id)
+        return as_ask(self._post(_body(given), "rounds", key=request_id), self)
+
+    def preview(self, product: Any = None, k: int | None = None, **arguments: Any) -> Preview:
+        """Say what :meth:`ask` with the same arguments would choose now, and why; opens nothing.
+
+        With ``users``, these are judged beside the campaign's own choice.
+        """
+        return as_preview(self._post(_body({"product": product, "k": k, **arguments}), "preview"))
+
+    def explain(self, round_id: str | int, user: int | str | None = None) -> Explanation | RoundExplanation:
+        """Say why a user was or was not chosen in a round; without a user, explain all seeds."""
+        asked = None if user is None else check_id("user", user)
+        return as_explanation(self._get("rounds", check_id("round_id", round_id), "explanation", user=asked))
+
+    def tell(
+        self,
+        round_id: str | int,
+        responses: Any,
+        *,
+        unknown: Literal["refuse", "skip"] = "refuse",
+        columns: Mapping[str, str] | None = None,
+    ) -> TellReport:
+        """Store responses of a round, durably; again, late or in any order."""
+        parts = ("rounds", check_id("round_id", round_id), "responses")
+        return record(TellReport, self._upload(responses, unknown, columns, *parts))
+
+    def tell_log(
+        self,
+        responses: Any,
+        *,
+        unknown: Literal["refuse", "skip"] = "refuse",
+        columns: Mapping[str, str] | None = None,
+    ) -> TellLogReport:
+        """Store the rows of a log that belong to rounds, such as all purchases since yesterday."""
+        return record(TellLogReport, self._upload(responses, unknown, columns, "responses"))
+
+    def import_history(
+        self,
+        responses: Any,
+        product: int | str | None = None,
+        *,
+        window: Duration | None = None,
+        unknown: Literal["refuse", "skip"] = "refuse",
+        columns: Mapping[str, str] | None = None,
+    ) -> HistoryReport:
+        """Learn from past campaigns or from a log of purchases, before everything else in the order of learning."""
+        more = {"product": product, "window": as_json("window", window)}
+        return record(HistoryReport, self._upload(responses, unknown, columns, "history", **more))
+
+    def close(self, round_id: str | int) -> Ask:
+        """Close a round: silence becomes "no", and the model learns it. Closing again changes nothing."""
+        return as_ask(self._post(None, "rounds", check_id("round_id", round_id), "close"), self)
+
+    def cancel(self, round_id: str | int) -> Ask:
+        """Cancel an open round: nobody counts as contacted, nothing is learned."""
+        return as_ask(self._post(None, "rounds", check_id("round_id", round_id), "cancel"), self)
+
+    def expire(self) -> list[str]:
+        """Close the rounds whose deadline has passed; returns their ids. The service does so by itself."""
+        return list(self._post(None, "expire")["closed"])
+
+    def add_products(self, ids: Any, features: Any) -> None:
+        """Add products to the catalogue: one row of numbers each."""
+        self._post(_body({"ids": ids, "features": features}), "products")
+
+    def add_strategies(self, ids: Any, features: Any, costs: Any = None) -> None:
+        """Add strategies to the catalogue: one row of features each, and what each adds to the cost of a contact."""
+        self._post(_body({"ids": ids, "features": features, "costs": costs}), "strategies")
+
+    def add_users(
+        self,
+        ids: Any,
+        features: Any = None,
+        sources: Any = (),
+        targets: Any = (),
+        *,
+        costs: Any = None,
+        groups: Any = None,
+    ) -> None:
+        """Add users (possibly none) and edges ``sources → targets`` between any users."""
+        given = {"ids": ids, "features": features, "sources": sources, "targets": targets}
+        self._post(_body({**given, "costs": costs, "groups": groups}), "users")
+
+    def forget(self, user: int | str) -> ForgetReport:
+        """Remove a person from the log and the model, and prove it by replay; needs the role ``admin``."""
+        return record(ForgetReport, self._post({"user": check_id("user", user)}, "forget"))
+
+    def export(self, directory: str | os.PathLike[str], format: str = "parquet") -> list[Path]:
+        """Write the campaign as tables to a directory; the last file is ``manifest.json``."""
+        check_choice("format", format, ("parquet", "csv"))
+        check_path("directory", directory)
+        answer = self._connection.send("GET", place(self.name, "export"), params={"format": format})
+        with zipfile.ZipFile(io.BytesIO(answer.content)) as archive, staged(directory, _MANIFEST) as folder:
+            names = archive.namelist()
+            if any(name != Path(name).name or name.startswith(".") for name in names) or _MANIFEST not in names:
+                raise ServiceError("the service's export holds names that are no plain files, or no manifest.")
+            for name in names:
+                (folder / name).write_bytes(archive.read(name))
+        ordered = [*(name for name in names if name != _MANIFEST), _MANIFEST]
+        return [Path(directory) / name for name in ordered]
+
+    def _get(self, *parts: str | int, **params: Any) -> Any:
+        return self._connection.get(place(self.name, *parts), **params)
+
+    def _post(self, document: Any, *parts: str | int, key: str | None = None) -> Any:
+        return self._connection.post(place(self.name, *parts), document, key=key)
+
+    def _pages(self, *parts: str, **params: Any) -> Iterator[Any]:
+        return pages(self._connection, place(self.name, *parts), **params)
+
+    def _upload(
+        self, responses: Any, unknown: str, columns: Mapping[str, str] | None, *parts: str | int, **more: Any
+    ) -> Any:
+        named = [f"{field}:{column}" for field, column in (columns or {}).items()]
+        params = {"unknown": check_choice("unknown", unknown, ("refuse", "skip")), "column": named, **more}
+        return self._connection.upload(place(self.name, *parts), as_upload("responses", responses), **params)
+
+    def __repr__(self) -> str:
+        return f"RemoteCampaign({self.name!r}, {self._connection.url})"
+
+
+def _body(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON of the arguments that were given."""
+    known = {name: value for name, value in given.items() if value is not None}
+    for name in ("users", "shadow"):
+        if isinstance(known.get(name), Mapping):
+            known[name] = [{"user": user, "strategy": strategy} for user, strategy in known[name].items()]
+    return {name: as_json(name, value) for name, value in known.items()}

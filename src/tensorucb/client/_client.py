@@ -1,0 +1,130 @@
+"""`Client`: the door to a service."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any, Self
+
+from tensorucb.campaign import CampaignInfo
+from tensorucb.checks import check_text
+from tensorucb.client._bodies import as_json, as_upload
+from tensorucb.client._campaign import RemoteCampaign, pages, place
+from tensorucb.client._http import Connection
+from tensorucb.client._records import Session, record
+from tensorucb.moments import Duration
+
+
+class Client:
+    """A service and its campaigns, over HTTP.
+
+    Parameters
+    ----------
+    url
+        Its address, such as ``http://127.0.0.1:8000``.
+    token
+        What ``tensorucb token add`` printed; a service on loopback may need none.
+    timeout
+        Seconds to wait for an answer, for each attempt.
+
+    Notes
+    -----
+    A request is sent again, for about 20 s, if the connection is lost or the service says that it is busy. Each
+    writing call carries a key that stays the same then, so the service does it once. Errors are the library's own,
+    with the service's words; :class:`~tensorucb.errors.ServiceError` is about the service itself. One client may be
+    used by several threads.
+
+    Examples
+    --------
+    >>> with Client(url) as client:
+    ...     [each.name for each in client.campaigns()]
+    ['spring']
+    """
+
+    def __init__(self, url: str, token: str | None = None, *, timeout: float = 120.0) -> None:
+        self._connection = Connection(url, token, timeout)
+
+    def session(self) -> Session:
+        """Who the service takes us for, and its release."""
+        return record(Session, self._connection.get("session"))
+
+    def campaigns(self) -> list[CampaignInfo]:
+        """The campaigns, oldest first."""
+        return [record(CampaignInfo, item) for item in pages(self._connection, "campaigns")]
+
+    def campaign(self, name: str) -> RemoteCampaign:
+        """The campaign of this name; an error if there is none."""
+        self._connection.get(place(check_text("name", name)))
+        return RemoteCampaign(self._connection, name)
+
+    def create_campaign(
+        self,
+        name: str,
+        *,
+        edges: Any,
+        actions: Any = None,
+        products: Any = None,
+        users: Any = None,
+        strategies: Any = None,
+        policy: str | None = None,
+        window: Duration | None = None,
+        objective: str | None = None,
+        ask: Mapping[str, Any] | None = None,
+        columns: Mapping[str, Mapping[str, str]] | None = None,
+        kinds: Mapping[str, Mapping[str, str]] | None = None,
+        seed: int | None = None,
+    ) -> RemoteCampaign:
+        """Create a campaign from tables; needs the role ``admin``.
+
+        Parameters
+        ----------
+        name
+            How it is called.
+        edges, actions, products, users, strategies
+            Paths of .csv, .ndjson or .parquet files, or polars, pandas or Arrow frames, with the columns that
+            :func:`~tensorucb.campaign.read_campaign_data` wants; all but ``edges`` may be left out.
+        policy
+            The name of a policy of this package.
+        window, objective, ask, seed
+            As in :func:`~tensorucb.campaign.create_campaign`.
+        columns, kinds
+            As in :func:`~tensorucb.campaign.read_campaign_data`.
+
+        Returns
+        -------
+        RemoteCampaign
+            Its ``report`` says, a line each, what was used and what was left out.
+        """
+        tables = {"edges": edges, "actions": actions, "products": products, "users": users, "strategies": strategies}
+        uploads = {table: as_upload(table, given) for table, given in tables.items() if given is not None}
+        options = {"policy": policy, "window": window, "objective": objective, "ask": ask, "columns": columns}
+        options |= {"name": check_text("name", name), "kinds": kinds, "seed": seed}
+        settings = {key: as_json(key, value) for key, value in options.items() if value is not None}
+
+        def body(files: ExitStack) -> dict[str, Any]:
+            parts = {
+                table: (f"{table}{upload.suffix}", files.enter_context(upload.open()), upload.kind)
+                for table, upload in uploads.items()
+            }
+            return {"files": parts, "data": {"settings": json.dumps(settings)}}
+
+        made = self._connection.send("POST", "campaigns", body=body).json()
+        return RemoteCampaign(self._connection, name, report=tuple(made["report"]))
+
+    def delete_campaign(self, name: str) -> None:
+        """Delete a campaign with its users, rounds, responses and log; needs the role ``admin``, cannot be undone."""
+        self._connection.send("DELETE", place(check_text("name", name)))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Client({self._connection.url!r})"

@@ -1,0 +1,133 @@
+"""Requests that may be sent again: each writing call carries a key, so that the service does it once."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from tensorucb import errors
+from tensorucb.checks import check_number, check_text, shown
+from tensorucb.client._bodies import Upload
+from tensorucb.errors import InputError, MissingExtraError, ServiceError, TensorUCBError
+
+if TYPE_CHECKING:
+    import httpx
+
+_ATTEMPTS = 8  # with the waits between them, for about 20 s
+_FIRST_WAIT, _LONGEST_WAIT = 0.2, 30.0
+_BUSY = (429, 503)
+_OURS = (404, 409, 422, 503)  # with these the library itself refuses; others are about the request or the service
+
+
+class Connection:
+    """Sends requests to one service, again where that is safe, and raises the library's errors."""
+
+    def __init__(self, url: str, token: str | None, timeout: float) -> None:
+        httpx = _httpx()
+        check_text("url", url, longest=2000)
+        if not re.match("https?://[^/]", url):
+            raise InputError(f"url must be an address such as http://127.0.0.1:8000; got {shown(url)}.")
+        headers = {} if token is None else {"Authorization": f"Bearer {check_text('token', token)}"}
+        try:
+            self._http = httpx.Client(
+                base_url=f"{url.rstrip('/')}/api/v1/",
+                headers=headers,
+                timeout=check_number("timeout", timeout, strict=True),
+            )
+        except (httpx.InvalidURL, ValueError) as error:
+            raise InputError(f"url must be an address such as http://127.0.0.1:8000; got {shown(url)}.") from error
+        self.url = url
+
+    def get(self, path: str, **params: Any) -> Any:
+        """The JSON document at a path."""
+        return self.send("GET", path, params=params).json()
+
+    def post(self, path: str, document: Any = None, *, key: str | None = None, **params: Any) -> Any:
+        """The answer to a writing call with a JSON body."""
+        return self.send("POST", path, params=params, json=document, key=key).json()
+
+    def upload(self, path: str, upload: Upload, **params: Any) -> Any:
+        """The answer to a writing call with a table as its body."""
+
+        def body(files: ExitStack) -> dict[str, Any]:
+            return {"content": files.enter_context(upload.open()), "headers": {"Content-Type": upload.kind}}
+
+        return self.send("POST", path, params=params, body=body).json()
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        json: Any = None,
+        body: Callable[[ExitStack], Mapping[str, Any]] | None = None,
+        key: str | None = None,
+    ) -> httpx.Response:
+        """The answer to a request; ``body`` makes a body of files again for each attempt."""
+        httpx = _httpx()
+        headers = {} if method == "GET" else {"Idempotency-Key": key or uuid.uuid4().hex}
+        given = {name: value for name, value in (params or {}).items() if value is not None}
+        for attempt in range(_ATTEMPTS):
+            wait = random.uniform(0.5, 1.0) * _FIRST_WAIT * 2.0**attempt
+            last = attempt == _ATTEMPTS - 1
+            with ExitStack() as files:
+                more = dict(body(files)) if body is not None else {} if json is None else {"json": json}
+                sent = {**headers, **more.pop("headers", {})}
+                try:
+                    answer = self._http.request(method, path, params=given, headers=sent, **more)
+                except httpx.TransportError as error:
+                    if last:
+                        raise ServiceError(
+                            f"no answer from {self.url} ({_reason(error)}). Is the service running?"
+                        ) from error
+                    time.sleep(wait)
+                    continue
+            if answer.status_code not in _BUSY or last:
+                return _checked(answer)
+            time.sleep(_asked_wait(answer, wait))
+        raise AssertionError("the last attempt returns or raises")
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+
+def _httpx() -> Any:
+    try:
+        import httpx
+    except ImportError as error:
+        raise MissingExtraError("the client needs httpx. Install it with: pip install 'tensorucb[client]'") from error
+    return httpx
+
+
+def _reason(error: Exception) -> str:
+    return shown(str(error) or type(error).__name__)[1:-1]
+
+
+def _asked_wait(answer: httpx.Response, wait: float) -> float:
+    """How long the service asks us to wait, bounded."""
+    asked = answer.headers.get("Retry-After", "")
+    return min(float(asked), _LONGEST_WAIT) if asked.isdecimal() else wait
+
+
+def _checked(answer: httpx.Response) -> httpx.Response:
+    """The answer, if it is a good one; otherwise the error that it tells of."""
+    if answer.is_success:
+        return answer
+    try:
+        problem = answer.json()
+        text, kind = str(problem["detail"]), str(problem["type"]).rpartition("/")[2].rpartition(":")[2]
+    except (ValueError, KeyError, TypeError):
+        raise ServiceError(
+            f"{answer.url.host} answered {answer.status_code} without a reason. Is that address a tensorucb service?"
+        ) from None
+    found = getattr(errors, kind, None) if answer.status_code in _OURS else None
+    if isinstance(found, type) and issubclass(found, TensorUCBError):
+        raise found(text)
+    raise ServiceError(text, status=answer.status_code, request_id=problem.get("request_id"))

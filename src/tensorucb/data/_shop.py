@@ -1,0 +1,225 @@
+"""A generated shop: followers, past purchases and a product table with text, as a team would have them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.arrays import F64, I64
+from tensorucb.checks import check_count, check_path, check_text, refusal, shown_path
+from tensorucb.data.sandbox import Sandbox, make_sandbox
+from tensorucb.errors import InputError
+from tensorucb.files import atomic_write
+from tensorucb.rng import RngLike, as_generator
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_THEMES: dict[str, str] = {
+    "tea": "green leaf calm herbal cup infusion organic mint blossom evening",
+    "coffee": "roasted bean strong espresso dark morning crema barista aroma grind",
+    "outdoor": "trail tent rain jacket summit camp light pack river boots",
+    "beauty": "skin soft lavender cream glow bath gentle balm petals serum",
+    "kitchen": "steel pan sharp oven knife bake chef pot handle board",
+    "games": "dice board family puzzle cards party strategy player quest evening",
+}
+_COMMON = tuple("new classic small large gift daily best quality set design colour value style original".split())  # noqa: SIM905
+_TAGS = ("eco", "gift", "sale", "handmade", "limited", "bestseller")
+_DAY = 86400
+# Two in three words of a description belong to the product's themes, nine in ten categories are right.
+_OWN_WORDS, _RIGHT = 2 / 3, 0.9
+_WORDS = 12
+_PAST, _NEXT = 120, 3  # days over which launches are spread, before and after today
+
+
+@dataclass(frozen=True, eq=False)
+class Shop:
+    """A network of followers, a shop's products, who bought what so far, and the truth that nobody sees.
+
+    Attributes
+    ----------
+    sandbox
+        The network and the truth; its users and products have numbers, in the order of the tables.
+    followers, purchases, products, users
+        Tables as a shop has them. The last quarter of the products is new: nobody has bought them yet.
+    later
+        Purchases of the next days, of new products too, some by people who are not in the network.
+    new
+        Numbers of the new products.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_shop
+    >>> shop = make_shop(100, 800, 20, rng=0)
+    >>> shop.products.columns
+    ['product', 'name', 'category', 'tags', 'price', 'released', 'description']
+    >>> [path.name for path in shop.write("my-shop")]
+    ['followers.csv', 'purchases.csv', 'products.csv', 'users.csv', 'purchases-later.csv']
+    """
+
+    sandbox: Sandbox
+    followers: pl.DataFrame
+    purchases: pl.DataFrame
+    products: pl.DataFrame
+    users: pl.DataFrame
+    later: pl.DataFrame
+    new: I64
+
+    def write(self, directory: str | os.PathLike[str]) -> list[Path]:
+        """Write the tables as CSV files, which ``create_campaign(data=…)`` takes; returns their paths."""
+        folder = check_path("directory", directory)
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{shown_path(folder)} is a file; name a directory to write to.")
+        tables = {
+            "followers": self.followers,
+            "purchases": self.purchases,
+            "products": self.products,
+            "users": self.users,
+            "purchases-later": self.later,
+        }
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = [folder / f"{name}.csv" for name in tables]
+        for path, table in zip(paths, tables.values(), strict=True):
+            with atomic_write(path) as file:
+                table.write_csv(file)
+        return paths
+
+
+def make_shop(
+    n_users: int = 400,
+    n_edges: int = 5000,
+    n_products: int = 60,
+    *,
+    product_effect: float = 2.0,
+    today: str = "2026-05-20",
+    rng: RngLike = 0,
+) -> Shop:
+    """Generate a shop: followers, what they bought, and what is said of the products.
+
+    Products have a few themes, which decide who persuades which followers to buy. The themes show in a product's
+    category, tags and description, with noise, and in who bought it.
+
+    Parameters
+    ----------
+    n_users, n_edges, n_products
+        Sizes.
+    product_effect
+        How much the product matters, see :func:`make_sandbox`.
+    today
+        The day that lies between past and later purchases, such as ``"2026-05-20"``.
+    rng
+        Seed or generator.
+
+    Examples
+    --------
+    >>> shop = make_shop(50, 400, 12, rng=0)
+    >>> shop.products.columns
+    ['product', 'name', 'category', 'tags', 'price', 'released', 'description']
+    >>> len(shop.new)
+    3
+    """
+    import polars as pl
+
+    generator, now = as_generator(rng), int(np.datetime64(_day(today), "s").astype(np.int64))
+    n_products = check_count("n_products", n_products, 4, 100_000)
+    box = make_sandbox(
+        n_users,
+        n_edges,
+        n_products,
+        len(_THEMES),
+        product_effect=product_effect,
+        rng=generator,
+    )
+    new = np.arange(n_products - n_products // 4, n_products)
+    users = np.array([f"u{row:05d}" for row in range(box.graph.n_nodes)])
+    products = np.array([f"p{number:04d}" for number in range(n_products)])
+    followers = pl.DataFrame({"source": users[box.graph.sources], "target": users[box.graph.targets]})
+    return Shop(
+        box,
+        followers,
+        _purchases(box, np.arange(new[0]), users, products, (now - (_PAST + 20) * _DAY, _PAST), generator),
+        _described(box.mixtures, products, new, today, generator),
+        _people(users, generator),
+        _with_strangers(_purchases(box, np.arange(n_products), users, products, (now + _DAY, _NEXT), generator)),
+        new,
+    )
+
+
+def _day(today: str) -> date:
+    try:
+        return date.fromisoformat(check_text("today", today))
+    except ValueError:
+        raise refusal("today", "a day such as '2026-05-20'", today) from None
+
+
+def _purchases(
+    box: Sandbox,
+    items: I64,
+    users: NDArray[np.str_],
+    products: NDArray[np.str_],
+    start: tuple[int, int],
+    rng: np.random.Generator,
+) -> pl.DataFrame:
+    import polars as pl
+
+    rows, numbers, steps = box.action_log(items, rng, starters=min(12, box.graph.n_nodes))
+    # Each product is launched on a day of its own; a step of its cascade takes about a day.
+    begin, days = start
+    launched = rng.integers(0, days, size=len(box.names))[numbers] * _DAY
+    times = begin + launched + steps * _DAY + rng.integers(0, _DAY // 2, size=rows.size)
+    table = pl.DataFrame({"user": users[rows], "product": products[numbers], "time": times})
+    return table.sort("time").with_columns(pl.from_epoch("time").dt.strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+
+def _with_strangers(later: pl.DataFrame) -> pl.DataFrame:
+    """Every fifteenth buyer is somebody without an account in the network."""
+    import polars as pl
+
+    guests = (pl.int_range(pl.len()) % 15) == 7
+    return later.with_columns(
+        pl.when(guests).then(pl.format("guest-{}", pl.int_range(pl.len()))).otherwise("user").alias("user")
+    )
+
+
+def _described(
+    mixtures: F64, products: NDArray[np.str_], new: I64, today: str, rng: np.random.Generator
+) -> pl.DataFrame:
+    import polars as pl
+
+    themes, words = list(_THEMES), [text.split() for text in _THEMES.values()]
+    usual = rng.lognormal(2.5, 0.6, len(themes))
+    rows = []
+    for number, shares in enumerate(mixtures):
+        main = int(np.argmax(shares)) if rng.random() < _RIGHT else int(rng.integers(len(themes)))
+        drawn = rng.choice(len(themes), size=_WORDS, p=shares)
+        text = [
+            str(rng.choice(words[theme])) if rng.random() < _OWN_WORDS else str(rng.choice(_COMMON)) for theme in drawn
+        ]
+        tags = sorted({themes[int(rng.choice(len(themes), p=shares))], str(rng.choice(_TAGS))})
+        price = float(shares @ usual * rng.lognormal(0.0, 0.3))
+        age = int(rng.integers(1, 30)) if number >= new[0] else int(rng.integers(60, 900))
+        day = np.datetime64(today, "D") - age
+        told = (" ".join(text[:2]), themes[main], ";".join(tags), round(price, 2), str(day), " ".join(text))
+        rows.append((str(products[number]), *told))
+    names = ["product", "name", "category", "tags", "price", "released", "description"]
+    return pl.DataFrame(rows, schema=names, orient="row")
+
+
+def _people(users: NDArray[np.str_], rng: np.random.Generator) -> pl.DataFrame:
+    import polars as pl
+
+    cities = rng.choice(["Lisbon", "Porto", "Braga", "Faro"], users.size, p=[0.4, 0.3, 0.2, 0.1])
+    return pl.DataFrame(
+        {
+            "user": users,
+            "group": cities,
+            "age": rng.integers(18, 75, users.size),
+            "cost": rng.choice([1.0, 2.0, 5.0], users.size, p=[0.7, 0.2, 0.1]),
+        }
+    )

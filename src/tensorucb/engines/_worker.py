@@ -1,0 +1,204 @@
+"""What runs on the nodes of a cluster: a `Worker` process, and the `Shard` of RR sets that it owns.
+
+Every call says what a shard must hold: the round (graph and probabilities), the nodes at which walks stop, and the
+ranges of sets under a key. A shard that holds less, because its node is new, makes the rest again: set ``i`` under a
+key is the same everywhere. So nothing has to be told of a loss but the call itself, to somebody else.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from tensorucb import __version__
+from tensorucb.arrays import F64, I32, I64
+from tensorucb.graph import Graph
+from tensorucb.oracle.greedy._index import LocalIndex
+from tensorucb.oracle.rr import Batch, Sampler
+from tensorucb.oracle.rr._kernels import count_members
+from tensorucb.oracle.rr._sampler import covered_units
+from tensorucb.work import Piece
+
+_NO_LIMIT = 2**62
+
+
+@dataclass(frozen=True)
+class Wires:
+    """The arrays of a graph that sampling needs, in place of the graph."""
+
+    n_nodes: int
+    n_edges: int
+    out_offsets: I64
+    targets: I32
+    in_offsets: I64
+    in_edges: I64
+    in_sources: I32
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round's probabilities: its number, and where the cluster keeps the graph's arrays, these, and node values."""
+
+    number: int
+    sizes: tuple[int, int]
+    wires: tuple[Any, ...]
+    probabilities: Any
+    values: Any = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The sets that a shard must hold: ranges ``(first, count)`` under a key, of walks that stop at ``marks``."""
+
+    number: int
+    key: np.uint64
+    marks: I64
+    horizon: int | None
+    ranges: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """A greedy choice: its number, and where the cluster keeps the rows of its candidates."""
+
+    number: int
+    nodes: Any
+
+
+class Shard:
+    """Some of the RR sets of a round."""
+
+    def __init__(self) -> None:
+        self._round = self._plan = self._view = -1
+        self._wires: tuple[Any, ...] = ()
+        self._sets: dict[tuple[int, int], Batch] = {}
+        self._taken: list[int] = []
+        self._marks: I64 | None = None
+
+    def hits(self, current: Round, marks: I64, key: np.uint64, first: int, count: int) -> I64:
+        """How many of these sets each of the marked nodes stops; nothing is stored."""
+        return self._loaded(current, marks).sample(key, first, count, store=False, limit=0).hits
+
+    def draw(self, current: Round, plan: Plan, first: int, count: int, limit: int) -> tuple[Any, ...]:
+        """Draw and keep one more range: hits, nodes in order of occurrence, how often each, members, sets, work."""
+        self._restore(current, plan)
+        batch = self._sample(plan, first, count, limit)
+        if batch.done == count:
+            self._sets[first, count] = batch
+        nodes, counts = self._occurrences(batch.members)
+        amounts = counts[nodes]
+        counts[nodes] = 0
+        return batch.hits, nodes, amounts, batch.stored, batch.done, batch.work
+
+    def cover(self, current: Round, plan: Plan, view: View, taken: list[int]) -> tuple[I32, I32]:
+        """Candidates that lose sets by the last one ``taken``, and how many; the others were taken before."""
+        self._restore(current, plan)
+        nodes = _get(view.nodes)
+        if self._view != view.number:
+            self._index, self._view, self._taken = self._new_index(nodes), view.number, []
+        if self._taken != taken[:-1]:
+            self._index.restart()
+            self._taken = []
+            for candidate in taken[:-1]:
+                self._index.cover(candidate, np.zeros(nodes.size, dtype=np.int64))
+        lost = np.zeros(nodes.size, dtype=np.int64)
+        self._index.cover(taken[-1], lost)
+        self._taken = list(taken)
+        changed = np.flatnonzero(lost)
+        return changed.astype(np.int32), (-lost[changed]).astype(np.int32)
+
+    def units(self, current: Round, plan: Plan, odds: Any, picks: int) -> int:
+        """`covered_units` of all sets."""
+        self._restore(current, plan)
+        shares: F64 = _get(odds)
+        parts = ((m, n) for batch in self._sets.values() for m, n in zip(batch.members, batch.lengths, strict=True))
+        return sum(covered_units(members, lengths, shares, picks) for members, lengths in parts)
+
+    def _loaded(self, current: Round, marks: I64) -> Sampler:
+        """The sampler, loaded with the round's probabilities, its marks set."""
+        if self._round != current.number:
+            if self._wires != current.wires:
+                wires = Wires(*current.sizes, *(_get(ref) for ref in current.wires))
+                self._sampler = Sampler(cast(Graph, wires), 1)
+                self._scratch = np.zeros(wires.n_nodes, dtype=np.int32), np.empty(wires.n_nodes, dtype=np.int32)
+                self._wires = current.wires
+            self._sampler.load(_get(current.probabilities), _get(current.values))
+            self._round, self._plan, self._marks = current.number, -1, None
+        if self._marks is None or not np.array_equal(self._marks, marks):
+            self._sampler.mark(marks)
+            self._marks = marks
+        return self._sampler
+
+    def _restore(self, current: Round, plan: Plan) -> None:
+        """Hold the sets of the plan: make what is missing, and let go of what is not in it."""
+        self._loaded(current, plan.marks)
+        if self._plan != plan.number:
+            self._sets, self._plan, self._view = {}, plan.number, -1
+        if self._sets.keys() != set(plan.ranges):
+            missing = [part for part in plan.ranges if part not in self._sets]
+            made = {(first, count): self._sample(plan, first, count, _NO_LIMIT) for first, count in missing}
+            self._sets = {part: made.get(part) or self._sets[part] for part in plan.ranges}
+            self._view = -1
+
+    def _sample(self, plan: Plan, first: int, count: int, limit: int) -> Batch:
+        return self._sampler.sample(plan.key, first, count, store=True, limit=limit, horizon=plan.horizon)
+
+    def _occurrences(self, members: list[I32]) -> tuple[I32, I32]:
+        """Nodes in order of occurrence, and how often each node occurs: an array to be set to 0 there again."""
+        counts, touched = self._scratch
+        seen = 0
+        for part in members:
+            seen = count_members(part, counts, touched, seen)
+        return touched[:seen].copy(), counts
+
+    def _new_index(self, nodes: I64) -> LocalIndex:
+        number = self._sampler.numbers
+        number[nodes] = np.arange(nodes.size, dtype=np.int32)
+        members = [part for batch in self._sets.values() for part in batch.members]
+        lengths = [part for batch in self._sets.values() for part in batch.lengths]
+        touched, counts = self._occurrences(members)
+        index = LocalIndex(members, lengths, number, counts[nodes].astype(np.int64))
+        counts[touched] = 0
+        number[nodes] = -1
+        return index
+
+
+class Worker:
+    """One process on a node: it owns shards, and does pieces of work."""
+
+    def __init__(self) -> None:
+        self._shards: dict[int, Shard] = {}
+        self._tasks: tuple[Any, Any] = (None, None)
+
+    def about(self) -> str:
+        """The release that runs here."""
+        return __version__
+
+    def shard(self, number: int, method: str, *arguments: Any) -> Any:
+        """A call on one of the shards."""
+        return getattr(self._shards.setdefault(number, Shard()), method)(*arguments)
+
+    def piece(self, function: Piece, shared: tuple[Any, ...], start: int, stop: int) -> Any:
+        """A piece of `Engine.map`."""
+        return function(tuple(_get(each) for each in shared), start, stop)
+
+    def play(self, tasks: Any, number: int) -> tuple[int, list[tuple[Any, ...]]]:
+        """Play a run; the number of its steps and what it would have left on disk come back."""
+        from tensorucb.experiments._runner import handed_over
+
+        if self._tasks[0] != tasks:
+            self._tasks = tasks, _get(tasks)
+        steps = itertools.count()
+        with handed_over() as files:
+            self._tasks[1][number](lambda: next(steps))
+        return next(steps), files
+
+
+def _get(held: Any) -> Any:
+    """What the cluster keeps under a reference; anything else as it is."""
+    import ray
+
+    return ray.get(held) if isinstance(held, ray.ObjectRef) else held

@@ -1,0 +1,267 @@
+"""What runs found: regret with intervals over runs, and tables of policies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tensorucb.arrays import F64, I64
+from tensorucb.checks import check_count, check_numbers, check_share, check_text, refusal, shown
+from tensorucb.errors import InputError
+from tensorucb.experiments._regret import average_regret, scaled_regret
+
+OURS = "TensorUCB"
+_LAST = 20
+_CHECKPOINTS = (10, 30, 100, 200)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over runs with its interval; arrays of one shape, or numbers.
+
+    Examples
+    --------
+    >>> from tensorucb.experiments import Interval
+    >>> Interval(mean=5.0, low=4.0, high=6.0).high
+    6.0
+    """
+
+    mean: F64
+    low: F64
+    high: F64
+
+    def row(self) -> dict[str, Any]:
+        """The three as plain numbers."""
+        return {name: float(value) for name, value in vars(self).items()}
+
+
+def mean_interval(values: ArrayLike, *, level: float = 0.9) -> Interval:
+    """Mean over the first axis (runs) and Student's interval for it.
+
+    With one run there is nothing to estimate a spread from, and the interval is the mean itself.
+
+    Examples
+    --------
+    >>> mean_interval([1.0, 2.0, 3.0]).row()["mean"]
+    2.0
+    """
+    samples = check_numbers("values", values)
+    if samples.ndim == 0 or samples.shape[0] == 0:
+        raise InputError("values must hold at least one run; got none.")
+    level = check_share("level", level, zero=False, one=False)
+    mean, runs = samples.mean(axis=0), samples.shape[0]
+    if runs == 1:
+        return Interval(mean, mean, mean)
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(runs - 1, 0.5 + level / 2)) * samples.std(axis=0, ddof=1) / np.sqrt(runs)
+    return Interval(mean, mean - half, mean + half)
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One policy's run: what each round reached, and how long it took.
+
+    ``seconds`` is (rounds, 3): scoring, selecting, updating. It is the only part that a repetition changes.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings, run_experiment
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
+    >>> from tensorucb.policies import HighDegree, Random
+    >>> found = run_experiment(world, {"HighDegree": HighDegree(), "Random": Random()}, rounds=4, runs=2)
+    >>> result = found.of("Random")[0]
+    >>> result.regret.shape, bool(result.regret.mean() > 0)
+    ((4,), True)
+    """
+
+    policy: str
+    run: int
+    product: I64
+    spread: F64
+    optimum: F64
+    seconds: F64
+
+    @cached_property
+    def regret(self) -> F64:
+        """Scaled regret of each round."""
+        return scaled_regret(self.optimum, self.spread)
+
+    @cached_property
+    def average_regret(self) -> F64:
+        """Average scaled regret up to each round."""
+        return average_regret(self.regret)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """All runs of all policies, in the order they were given.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings, run_experiment
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
+    >>> from tensorucb.policies import HighDegree, Random
+    >>> found = run_experiment(world, {"HighDegree": HighDegree(), "Random": Random()}, rounds=4, runs=2)
+    >>> [(result.policy, result.run) for result in found.results]
+    [('HighDegree', 0), ('HighDegree', 1), ('Random', 0), ('Random', 1)]
+    """
+
+    results: tuple[RunResult, ...]
+
+    def __repr__(self) -> str:
+        runs, rounds = len(self.results) // max(1, len(self.policies)), self.results[0].regret.size
+        return f"Experiment({len(self.policies)} policies, {runs} runs of {rounds} rounds)"
+
+    def __str__(self) -> str:
+        """The table of :func:`decision_table`, best policy first."""
+        columns, cells = printed_table(decision_table(self))
+        widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+        lines = [columns, ["-" * width for width in widths], *cells]
+        return "\n".join(
+            "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]).rstrip() for line in lines
+        )
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """The policies' labels, in order."""
+        return tuple(dict.fromkeys(result.policy for result in self.results))
+
+    def of(self, policy: str) -> tuple[RunResult, ...]:
+        """One policy's runs."""
+        check_text("policy", policy)
+        found = tuple(result for result in self.results if result.policy == policy)
+        if not found:
+            raise InputError(f"policy must be one of {shown(self.policies)}; got {shown(policy)}.")
+        return found
+
+    def curve(self, policy: str) -> Interval:
+        """Mean and 90 % interval over runs of the average regret up to each round."""
+        return mean_interval([result.average_regret for result in self.of(policy)])
+
+    def final(self, policy: str, *, last: int | None = None) -> Interval:
+        """Mean and 90 % interval of the regret over the whole run, or over its ``last`` rounds."""
+        start = None if last is None else -check_count("last", last)
+        return mean_interval([result.regret[start:].mean() for result in self.of(policy)])
+
+    def table(self) -> list[dict[str, Any]]:
+        """One row per policy: spread, regret with interval, regret over the last fifth, milliseconds per round."""
+        rounds = self.results[0].regret.size
+        tail = max(1, rounds // 5)
+        rows = []
+        for policy in self.policies:
+            runs = self.of(policy)
+            # The median leaves out the rounds in which kernels compile.
+            milliseconds = (1e3 * np.median(np.concatenate([r.seconds for r in runs]), axis=0)).tolist()
+            rows.append(
+                {
+                    "policy": policy,
+                    "runs": len(runs),
+                    "rounds": rounds,
+                    "spread": mean_interval([r.spread.mean() for r in runs]).row(),
+                    "regret": self.final(policy).row(),
+                    "late_regret": self.final(policy, last=tail).row(),
+                    "late_rounds": tail,
+                    "milliseconds": dict(zip(("score", "select", "update"), milliseconds, strict=True)),
+                }
+            )
+        return rows
+
+
+def decision_table(experiment: Experiment, *, networks: int = 1) -> list[dict[str, Any]]:
+    """One row per policy, best first: average regret up to each checkpoint and over the last 20 rounds.
+
+    All are means over runs, with 90 % intervals for the longest checkpoint of at most 100 rounds and for the last 20;
+    ``minus_ours`` is the policy's regret at that checkpoint minus ours, run by run (products and coins of a run are the
+    same for all), with its interval; ``worst_of_first_ten`` is the largest mean regret among the first ten rounds.
+
+    Parameters
+    ----------
+    networks
+        Number of networks on which the runs took turns: runs on one network are averaged first, since intervals are
+        about new networks then.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings, decision_table, run_experiment
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
+    >>> from tensorucb.policies import HighDegree, Random
+    >>> found = run_experiment(world, {"HighDegree": HighDegree(), "Random": Random()}, rounds=4, runs=2)
+    >>> [row["policy"] for row in decision_table(found)]
+    ['HighDegree', 'Random']
+    """
+    rounds = experiment.results[0].regret.size
+    checkpoints = [t for t in _CHECKPOINTS if t <= rounds] or [rounds]
+    main = max(t for t in checkpoints if t <= 100)
+
+    def interval(values: Sequence[float]) -> Interval:
+        return mean_interval(values if networks == 1 else [np.mean(values[n::networks]) for n in range(networks)])
+
+    at_main = {p: [float(r.average_regret[main - 1]) for r in experiment.of(p)] for p in experiment.policies}
+    rows = []
+    for policy in experiment.policies:
+        runs = experiment.of(policy)
+        average = np.mean([r.average_regret for r in runs], axis=0)
+        regret = np.mean([r.regret for r in runs], axis=0)
+        late = interval([float(r.regret[-_LAST:].mean()) for r in runs])
+        row = {
+            "policy": policy,
+            **{f"T={t}": float(average[t - 1]) for t in checkpoints},
+            **_ends(f"T={main}", interval(at_main[policy])),
+            "last20": float(late.mean),
+            **_ends("last20", late),
+        }
+        if OURS in at_main:
+            apart = interval([a - b for a, b in zip(at_main[policy], at_main[OURS], strict=True)])
+            row |= {f"T={main}_minus_ours": float(apart.mean), **_ends(f"T={main}_minus_ours", apart)}
+        rows.append({**row, "worst_of_first_ten": float(regret[:10].max())})
+    return sorted(rows, key=lambda row: float(row[f"T={main}"]))
+
+
+def printed_table(rows: Sequence[Mapping[str, Any]], *, sign: str = "±") -> tuple[list[str], list[list[str]]]:
+    """The columns of :func:`decision_table` that one reads first, and their cells as text: it fits into 80 columns.
+
+    Average regret at the checkpoint that has an interval, its difference to ours, and the last 20 rounds; what follows
+    ``sign`` is half of the 90 % interval.
+
+    Examples
+    --------
+    >>> from tensorucb.data import make_sandbox
+    >>> from tensorucb.experiments import Environment, WorldSettings, decision_table, printed_table, run_experiment
+    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
+    >>> from tensorucb.policies import HighDegree, Random
+    >>> found = run_experiment(world, {"HighDegree": HighDegree(), "Random": Random()}, rounds=4, runs=2)
+    >>> columns, rows = printed_table(decision_table(found))
+    >>> columns[0], len(rows)
+    ('Policy', 2)
+    """
+    check_text("sign", sign)
+    try:
+        first = next(name for name in rows[0] if name.startswith("T="))
+        main = next(name.removesuffix("_low") for name in rows[0] if name.endswith("_low"))
+        return _printed(rows, first, main, sign)
+    except (AttributeError, LookupError, StopIteration, TypeError, ValueError) as error:
+        raise refusal("rows", "the rows that decision_table gives", rows) from error
+
+
+def _printed(rows: Sequence[Mapping[str, Any]], first: str, main: str, sign: str) -> tuple[list[str], list[list[str]]]:
+    names = {first: first, main: main, f"{main}_minus_ours": "minus ours", "last20": "last 20"}
+    names = {name: title for name, title in names.items() if name in rows[0]}
+
+    def cell(row: Mapping[str, Any], name: str) -> str:
+        half = (row[f"{name}_high"] - row[f"{name}_low"]) / 2 if f"{name}_low" in row else 0.0
+        return f"{row[name]:.2f}" + (f" {sign} {half:.2f}" if half else "")
+
+    return ["Policy", *names.values()], [[row["policy"], *(cell(row, name) for name in names)] for row in rows]
+
+
+def _ends(name: str, interval: Interval) -> dict[str, float]:
+    return {f"{name}_low": float(interval.low), f"{name}_high": float(interval.high)}

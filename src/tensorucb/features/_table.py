@@ -1,0 +1,331 @@
+"""Features from the columns of a table: categories, tags, free text, numbers, dates and yes or no.
+
+A table of products (or users) comes as people keep it: a category, a price, a few tags, a description. `TableFeatures`
+learns once how to turn such columns into numbers, and does the same with rows that come later. What it learned is
+plain arrays and JSON, so that a campaign can store it.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.arrays import F64
+from tensorucb.checks import check_choice, check_mapping, shown
+from tensorucb.errors import InputError
+from tensorucb.features._cells import as_frame, cells_of, is_date, numbers_of, seconds_of, separator_of, texts_of
+
+if TYPE_CHECKING:
+    import polars as pl
+
+KINDS = ("number", "category", "tags", "text", "date", "ignore")
+"""What a column can hold; ``ignore`` leaves it out."""
+
+# Values of a category or tags that get a feature of their own; the rarest ones share the average.
+_MOST_VALUES = 20
+# Words of a description that count, and topics made from them.
+_MOST_WORDS, _MOST_TOPICS = 2000, 8
+# A number is described by its place between these quantiles, so that a price of 10,000 does not drown the others.
+_QUANTILES = (0.0, 1 / 3, 2 / 3, 1.0)
+_SEASONS = 4
+_YEAR, _DAY = 365.2425 * 86400.0, 86400.0
+
+
+@dataclass(frozen=True)
+class ColumnFeatures:
+    """One column, and how its values become shares: numbers from 0 on that sum to 1.
+
+    Attributes
+    ----------
+    name, kind
+        The column, and what it holds.
+    settings
+        What was learned, as JSON: values, separator, words.
+    arrays
+        What was learned, as arrays: knots, weights of words, topics, and ``mean``, the average row, which stands for
+        a value that is missing or was never seen.
+    """
+
+    name: str
+    kind: str
+    settings: Mapping[str, Any]
+    arrays: Mapping[str, F64]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A name for each feature."""
+        parts: Sequence[Any] = self.settings.get("values") or range(1, self.arrays["mean"].size + 1)
+        return tuple(f"{self.name}: {part}" for part in parts)
+
+    def shares(self, values: pl.Series) -> F64:
+        """``(rows, features)`` of these values."""
+        found = self._raw(values)
+        totals = found.sum(axis=1, keepdims=True)
+        # A row of zeros is a value that is missing or was never seen: it is taken for the average one.
+        return np.where(totals > 0.0, found / np.where(totals > 0.0, totals, 1.0), self.arrays["mean"])
+
+    def _raw(self, values: pl.Series) -> F64:
+        if self.kind == "number":
+            return _hats(numbers_of(self.name, values), self.arrays["knots"])
+        if self.kind == "date":
+            seconds = seconds_of(self.name, values)
+            return np.hstack([_hats(seconds, self.arrays["knots"]), _seasons(seconds)])
+        if self.kind == "text":
+            return self._topics(texts_of(values))
+        lists = cells_of(values, self.settings.get("separator"))
+        return np.asarray(self._counter.transform(lists).toarray(), dtype=np.float64)
+
+    def _topics(self, texts: list[str]) -> F64:
+        """The topics that explain each text best, by non-negative least squares: no text depends on the others."""
+        from scipy.optimize import nnls
+
+        topics = self.arrays["topics"]
+        gram = topics @ topics.T
+        root = np.linalg.cholesky(gram + 1e-10 * np.trace(gram) * np.eye(len(topics)))
+        inverse = np.linalg.inv(root)
+        overlaps = np.asarray(self._words.transform(texts) @ topics.T)
+        return np.array([nnls(root.T, inverse @ row)[0] for row in overlaps]).reshape(len(texts), len(topics))
+
+    @cached_property
+    def _counter(self) -> Any:
+        from sklearn.feature_extraction.text import CountVectorizer
+
+        # The rows are lists of values already.
+        return CountVectorizer(analyzer=_as_it_is, vocabulary=list(self.settings["values"]), binary=True)
+
+    @cached_property
+    def _words(self) -> Any:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        words = TfidfVectorizer(vocabulary=list(self.settings["words"]), **_WORDS)
+        words.idf_ = self.arrays["idf"]
+        return words
+
+
+_WORDS: dict[str, Any] = {"strip_accents": "unicode", "sublinear_tf": True, "token_pattern": r"(?u)\b\w\w+\b"}
+_FACTORS: dict[str, Any] = {"init": "nndsvda", "random_state": 0, "max_iter": 500, "tol": 1e-4}
+
+
+def _as_it_is(values: list[str]) -> list[str]:
+    return values
+
+
+@dataclass(frozen=True)
+class TableFeatures:
+    """Turns rows of a table into features, and rows that come later in the same way.
+
+    Each column gives features from 0 on that sum to 1 for each row: the category it belongs to, the topics of its
+    words, where its price lies between cheap and dear. A value that is missing, or that was never seen, counts as the
+    average one.
+
+    Parameters
+    ----------
+    columns
+        The columns in use; make them with :meth:`fit`.
+    left_out
+        Columns that are not in use, and why.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from tensorucb.features import TableFeatures
+    >>> teas = pl.DataFrame({"kind": ["green", "black", "green", "black"], "price": [3.0, 4.5, 9.0, 5.0]})
+    >>> described = TableFeatures.fit(teas)
+    >>> described.labels[:2]
+    ('kind: black', 'kind: green')
+    >>> described.transform(pl.DataFrame({"kind": ["green"], "price": [4.0]}))[0, :2].tolist()
+    [0.0, 1.0]
+    """
+
+    columns: tuple[ColumnFeatures, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def fit(cls, table: Any, *, kinds: Mapping[str, str] | None = None) -> TableFeatures:
+        """Learn the features from a table.
+
+        Parameters
+        ----------
+        table
+            A polars, pandas or Arrow table, one row per product or user, without the column of ids.
+        kinds
+            What some columns hold: ``number``, ``category``, ``tags`` (several values, with ``;``, ``|`` or ``,``
+            between them), ``text``, ``date``, or ``ignore`` to leave a column out. The others are guessed.
+        """
+        frame = as_frame("table", table)
+        named = {} if kinds is None else dict(check_mapping("kinds", kinds, "a mapping of columns to kinds"))
+        for name, kind in named.items():
+            check_choice(f"kinds[{name!r}]", kind, KINDS)
+            if name not in frame.columns:
+                raise InputError(f"kinds names the column {shown(name)}; the table's columns are {frame.columns}.")
+        columns, left_out = [], {}
+        for name in frame.columns:
+            kind, reason = (named[name], "as told") if name in named else _guess(frame[name])
+            if kind == "ignore":
+                left_out[name] = reason
+                continue
+            found = _fit_column(name, kind, frame[name])
+            if isinstance(found, str):
+                left_out[name] = found
+            else:
+                columns.append(found)
+        return cls(tuple(columns), left_out)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A name for each feature."""
+        return tuple(label for column in self.columns for label in column.labels)
+
+    def transform(self, table: Any) -> F64:
+        """``(rows, features)`` of a table with the same columns; others are ignored, missing ones are an error."""
+        frame = as_frame("table", table)
+        missing = [column.name for column in self.columns if column.name not in frame.columns]
+        if missing:
+            raise InputError(
+                f"the table has no column {shown(missing[0])}, which the features are made of; "
+                f"its columns are {frame.columns}. Leave single cells empty where nothing is known."
+            )
+        blocks = [column.shares(frame[column.name]) for column in self.columns]
+        return np.hstack(blocks) if blocks else np.zeros((frame.height, 0))
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """All that was learned, as JSON and arrays."""
+        settings = {
+            "columns": [{"name": c.name, "kind": c.kind, "settings": dict(c.settings)} for c in self.columns],
+            "left_out": dict(self.left_out),
+        }
+        return settings, {f"{i}/{name}": a for i, c in enumerate(self.columns) for name, a in c.arrays.items()}
+
+    @classmethod
+    def from_arrays(cls, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> TableFeatures:
+        """What :meth:`to_arrays` gave."""
+        columns = []
+        for i, column in enumerate(settings["columns"]):
+            own = {key.split("/", 1)[1]: array for key, array in arrays.items() if key.startswith(f"{i}/")}
+            columns.append(ColumnFeatures(column["name"], column["kind"], column["settings"], own))
+        return cls(tuple(columns), dict(settings["left_out"]))
+
+
+def _guess(values: pl.Series) -> tuple[str, str]:
+    """What a column holds, and why it is left out if it is."""
+    import polars as pl
+
+    known = values.drop_nulls()
+    distinct = known.n_unique()
+    if values.dtype.is_temporal():
+        return "date", ""
+    if values.dtype == pl.Boolean:
+        return "category", ""
+    if values.dtype.is_numeric():
+        return "number", ""
+    if isinstance(values.dtype, pl.List):
+        return "tags", ""
+    if values.dtype not in (pl.String, pl.Categorical, pl.Enum):
+        return "ignore", f"its type is {values.dtype}"
+    texts = texts_of(known)
+    if texts and all(is_date(text) for text in texts):
+        return "date", ""
+    if texts and all(re.fullmatch(r"\W*[0-9][0-9.\s]*,[0-9]{1,2}\W*", text) for text in texts):
+        return "ignore", "its numbers have commas; write them as 1234.50"
+    words = float(np.mean([len(text.split()) for text in texts])) if texts else 0.0
+    if distinct <= max(_MOST_VALUES, known.len() // 10) and words < 6.0 and separator_of(texts) is None:
+        return "category", ""
+    if separator_of(texts) is not None and words < 6.0:
+        return "tags", ""
+    if words >= 2.0:
+        return "text", ""
+    return "ignore", f"it has {distinct} different values, none of which tells rows apart by kind"
+
+
+def _fit_column(name: str, kind: str, values: pl.Series) -> ColumnFeatures | str:
+    """The column's features, or why it has none."""
+    settings: dict[str, Any] = {}
+    arrays: dict[str, F64] = {}
+    if kind in ("number", "date"):
+        numbers = numbers_of(name, values) if kind == "number" else seconds_of(name, values)
+        finite = numbers[np.isfinite(numbers)]
+        knots = np.unique(np.quantile(finite, _QUANTILES, method="nearest")) if finite.size else finite
+        if knots.size < 2:
+            return "all of its values are the same"
+        arrays["knots"] = knots
+    elif kind == "text":
+        found = _fit_text(texts_of(values))
+        if found is None:
+            return "its texts share too few words"
+        settings["words"], arrays["idf"], arrays["topics"] = found
+    else:
+        separator = separator_of(texts_of(values.drop_nulls())) if kind == "tags" else None
+        if kind == "tags":
+            settings["separator"] = separator
+        counts: dict[str, int] = {}
+        for row in cells_of(values, separator):
+            for value in set(row):
+                counts[value] = counts.get(value, 0) + 1
+        often = sorted(counts, key=lambda value: (-counts[value], value))[:_MOST_VALUES]
+        # A value of every row, or of a single one among many, tells nothing about rows that come later.
+        fewest = 2 if values.len() > _MOST_VALUES else 1
+        kept = [value for value in often if fewest <= counts[value] < values.len()]
+        if not kept or (kind == "category" and len(counts) < 2):
+            return "its values do not tell rows apart"
+        settings["values"] = sorted(kept)
+    # The average row is found with a mean of zeros: rows without a known value then drop out of it.
+    width = _width(kind, settings, arrays)
+    draft = ColumnFeatures(name, kind, settings, {**arrays, "mean": np.zeros(width)})
+    rows = draft.shares(values)
+    known = rows.sum(axis=1) > 0.0
+    mean = rows[known].mean(axis=0) if known.any() else np.full(width, 1.0 / width)
+    return ColumnFeatures(name, kind, settings, {**arrays, "mean": mean})
+
+
+def _width(kind: str, settings: Mapping[str, Any], arrays: Mapping[str, F64]) -> int:
+    if kind == "text":
+        return int(arrays["topics"].shape[0])
+    if kind in ("number", "date"):
+        return int(arrays["knots"].size) + (_SEASONS if kind == "date" else 0)
+    return len(settings["values"])
+
+
+def _fit_text(texts: list[str]) -> tuple[list[str], F64, F64] | None:
+    """Words, their weights, and topics of words by non-negative matrix factorisation."""
+    from sklearn.decomposition import NMF
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    try:
+        # A word of a single text among many says nothing about others; one of every text says nothing at all.
+        weigher = TfidfVectorizer(
+            max_features=_MOST_WORDS, min_df=2 if len(texts) > _MOST_VALUES else 1, max_df=0.8, **_WORDS
+        )
+        weights = weigher.fit_transform(texts)
+    except ValueError:  # no word is left
+        return None
+    topics = min(_MOST_TOPICS, max(2, len(texts) // 10), *weights.shape)
+    if topics < 2:
+        return None
+    with warnings.catch_warnings():
+        # Topics that would still move a little after so many rounds describe texts as well.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        factors = NMF(topics, **_FACTORS).fit(weights)
+    return list(weigher.get_feature_names_out()), weigher.idf_, factors.components_
+
+
+def _hats(numbers: F64, knots: F64) -> F64:
+    """Shares of the two knots on both sides of each number, by nearness; zeros for NaN."""
+    unit = np.eye(knots.size)
+    shares: F64 = np.column_stack([np.interp(numbers, knots, column) for column in unit])
+    return np.where(np.isfinite(numbers)[:, None], shares, 0.0)
+
+
+def _seasons(seconds: F64) -> F64:
+    """Shares of the four seasons by nearness, around the year."""
+    place = (seconds / _YEAR % 1.0) * _SEASONS
+    away = np.abs(place[:, None] - np.arange(_SEASONS))
+    near = np.clip(1.0 - np.minimum(away, _SEASONS - away), 0.0, 1.0)
+    return np.where(np.isfinite(seconds)[:, None], near, 0.0)

@@ -1,0 +1,18 @@
+"""Campaigns over HTTP: an API for other systems, and a page that shows what was learned and what to do next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tensorucb._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from tensorucb.service._app import create_app as create_app
+    from tensorucb.service._run import run as run
+    from tensorucb.service._settings import ServiceSettings as ServiceSettings
+
+_NAMES = {"ServiceSettings": "._settings", "create_app": "._app", "run": "._run"}
+
+__all__ = sorted(_NAMES)
+
+__getattr__, __dir__ = lazy_names(__name__, _NAMES)

@@ -1,0 +1,96 @@
+"""The application: its state, its routes, and what happens when it starts and stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
+from starlette.types import ASGIApp
+
+from tensorucb import __version__
+from tensorucb.service import _auth, _campaigns, _catalogues, _figures, _health, _page, _problems, _regret, _rounds
+from tensorucb.service._desk import Desk
+from tensorucb.service._guard import guarded
+from tensorucb.service._metrics import Metrics
+from tensorucb.service._settings import ServiceSettings
+from tensorucb.service._tokens import TokenBook
+from tensorucb.work import Engine
+
+PREFIX = "/api/v1"
+
+
+class Service(FastAPI):
+    """An app behind the checks of every request; they are outermost, so that answers to errors pass them too."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Put the checks in front."""
+        state = self.state
+        return guarded(super().build_middleware_stack(), state.settings, state.book, state.metrics)
+
+    def openapi(self) -> dict[str, Any]:
+        """The description of the API, with the form of all refusals."""
+        if self.openapi_schema is None:
+            found = super().openapi()
+            schemas = found.setdefault("components", {}).setdefault("schemas", {})
+            schemas["Problem"] = _problems.Problem.model_json_schema()
+        return self.openapi_schema or found
+
+
+def create_app(settings: ServiceSettings, engine: Engine | None = None) -> FastAPI:
+    """The service as an ASGI application, for a server of your own; ``engine`` is where users are chosen.
+
+    Examples
+    --------
+    >>> from tensorucb.service import ServiceSettings
+    >>> create_app(ServiceSettings("sqlite:///campaigns.db")).title
+    'tensorucb'
+    """
+    app = Service(
+        title="tensorucb",
+        version=__version__,
+        description="Online influence maximisation: ask who to contact, tell what happened, see what was learned.",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+        lifespan=_life,
+        generate_unique_id_function=_operation,
+    )
+    app.state.settings = settings
+    app.state.desk = Desk(settings, engine)
+    app.state.book = TokenBook(app.state.desk.store, demanded=not settings.local)
+    app.state.metrics = Metrics()
+    _problems.install(app)
+    api = APIRouter(prefix=PREFIX)
+    rooms = (_campaigns, _catalogues, _rounds)
+    for router in (
+        _auth.router,
+        *(part for room in rooms for part in (room.reads, room.writes)),
+        _figures.router,
+        _regret.router,
+    ):
+        api.include_router(router)
+    for router in (api, _health.router, _page.router):
+        app.include_router(router)
+    return app
+
+
+def _operation(route: APIRoute) -> str:
+    """A short name of a route for programs that are made from the API's description."""
+    return f"{route.tags[0] if route.tags else 'page'}-{route.name}"
+
+
+@asynccontextmanager
+async def _life(app: FastAPI) -> AsyncIterator[None]:
+    desk: Desk = app.state.desk
+    closing = None if desk.settings.read_only else asyncio.create_task(desk.keep_closing())
+    try:
+        yield
+    finally:
+        desk.stopping.set()
+        if closing is not None:
+            await closing
+        desk.close()

@@ -1,0 +1,151 @@
+"""Who may do what: the door in front of every route, the login of the page, and masked ids for those who only read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http.cookies import CookieError, SimpleCookie
+from typing import Annotated, Any
+
+import anyio.to_thread
+from fastapi import APIRouter, Depends, HTTPException, Request, Response
+from fastapi.security import APIKeyCookie, HTTPBearer
+from pydantic import BaseModel, Field
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tensorucb import __version__
+from tensorucb.service._problems import responses
+from tensorucb.service._tokens import LOCAL, SESSION, Role, TokenBook
+from tensorucb.service._tokens import Principal as Principal
+
+COOKIE = "tensorucb_session"
+router = APIRouter(prefix="/session", tags=["session"], responses=responses())
+
+# For the API's description: who asks is found before any route, by `Door`.
+_Bearer = Annotated[
+    Any, Depends(HTTPBearer(auto_error=False, description="A token made with `tensorucb token add STORAGE NAME`."))
+]
+_Cookie = Annotated[Any, Depends(APIKeyCookie(name=COOKIE, auto_error=False, description="The login of the page."))]
+
+
+class Door:
+    """Finds out who asks and leaves it in the request's state as ``principal``; None for a stranger."""
+
+    def __init__(self, app: ASGIApp, book: TokenBook) -> None:
+        self._app, self._book = app, book
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        if scope["type"] == "http":
+            if not self._book.fresh():
+                await anyio.to_thread.run_sync(self._book.refresh)
+            scope.setdefault("state", {})["principal"] = _caller(self._book, Headers(scope=scope))
+        await self._app(scope, receive, send)
+
+
+def _caller(book: TokenBook, headers: Headers) -> Principal | None:
+    if not book.demanded:
+        return LOCAL
+    kind, _, token = headers.get("authorization", "").partition(" ")
+    if kind:
+        return book.of_token(token.strip()) if kind.lower() == "bearer" else None
+    cookie = session_cookie(headers)
+    return None if cookie is None else book.of_session(cookie)
+
+
+def session_cookie(headers: Headers) -> str | None:
+    """The login cookie that came with a request."""
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return None
+    return None if found is None else found.value
+
+
+class _Demand:
+    """A dependency of a route: somebody with this role or a higher one."""
+
+    def __init__(self, role: Role) -> None:
+        self._role = role
+
+    async def __call__(self, request: Request, bearer: _Bearer, cookie: _Cookie) -> Principal:
+        """Who asks."""
+        principal: Principal | None = request.state.principal
+        if principal is None:
+            raise HTTPException(
+                401,
+                "this needs a token: send the header `Authorization: Bearer TOKEN`, or log in on the page. The command "
+                "`tensorucb token add` makes tokens.",
+                {"WWW-Authenticate": "Bearer"},
+            )
+        if not principal.may(self._role):
+            raise HTTPException(
+                403, f"this needs the role {self._role}; your token {principal.name!r} has the role {principal.role}."
+            )
+        return principal
+
+
+reader, operator, admin = _Demand("read"), _Demand("operate"), _Demand("admin")
+
+
+def mask_for(request: Request, principal: Principal) -> Callable[[int | str], int | str]:
+    """How ids of users are shown to somebody: as they are, or as stable pseudonyms to those who may only read."""
+    book: TokenBook = request.app.state.book
+    return _as_it_is if principal.may("operate") else book.masked
+
+
+def _as_it_is(user: int | str) -> int | str:
+    return user
+
+
+class Login(BaseModel):
+    """A token to log in with."""
+
+    token: str = Field(max_length=200, description="The token, as `tensorucb token add` printed it.")
+
+
+class SessionDocument(BaseModel):
+    """Who you are to the service."""
+
+    name: str | None = Field(description="The name of your token; null for a stranger, who must log in.")
+    role: Role | None = Field(description="What you may do.")
+    login: bool = Field(description="Whether the service demands tokens.")
+    read_only: bool = Field(description="Whether the service can write at all.")
+    version: str | None = Field(description="The release of tensorucb; null for a stranger.")
+
+
+def _session(request: Request, principal: Principal | None) -> SessionDocument:
+    return SessionDocument(
+        name=principal.name if principal else None,
+        role=principal.role if principal else None,
+        login=request.app.state.book.demanded,
+        read_only=request.app.state.settings.read_only,
+        version=__version__ if principal else None,
+    )
+
+
+@router.get("")
+async def who(request: Request, bearer: _Bearer, cookie: _Cookie) -> SessionDocument:
+    """Who you are to the service, and what you may do."""
+    return _session(request, request.state.principal)
+
+
+@router.post("")
+async def log_in(request: Request, response: Response, login: Login) -> SessionDocument:
+    """Log in with a token: the answer sets a cookie that lasts for 12 hours, or until the token is revoked."""
+    book: TokenBook = request.app.state.book
+    principal = book.of_token(login.token.strip()) if book.demanded else LOCAL
+    if principal is None:
+        raise HTTPException(401, "the service knows no such token; copy it again as `tensorucb token add` printed it.")
+    if book.demanded:
+        # The service itself never sees TLS, which ends at a proxy in front of it; the browser knows.
+        secure = request.headers.get("origin", "").startswith("https:")
+        value = book.open_session(principal)
+        response.set_cookie(COOKIE, value, SESSION, httponly=True, samesite="strict", secure=secure)
+    return _session(request, principal)
+
+
+@router.delete("", status_code=204)
+async def log_out(response: Response) -> None:
+    """Log out: the cookie is removed."""
+    response.delete_cookie(COOKIE, httponly=True, samesite="strict")

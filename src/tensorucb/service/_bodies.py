@@ -1,0 +1,146 @@
+"""What callers send as JSON, and how it becomes arguments of a campaign."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+
+from tensorucb.campaign import Campaign
+
+Id = Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)] | Annotated[StrictStr, Field(min_length=1, max_length=10_000)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Count = Annotated[StrictInt, Field(ge=0)]
+Span = Annotated[Number, Field(ge=0)] | Annotated[StrictStr, Field(examples=["7d", "12h"], max_length=100)]
+
+
+class Body(BaseModel):
+    """What a caller sends: nothing but the fields named."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Contact(Body):
+    """A user and the strategy that they get."""
+
+    user: Id
+    strategy: Id
+
+
+Users = Annotated[list[Id], Field(max_length=1_000_000)]
+Contacts = Users | Annotated[list[Contact], Field(max_length=1_000_000)]
+
+
+class PreviewBody(Body):
+    """A question: what `Campaign.ask` takes. What is left out is the campaign's default."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"product": "tea", "k": 5}})
+
+    product: Id | list[Any] | None = Field(None, description="An id of the catalogue, or features.")
+    k: Annotated[StrictInt, Field(ge=1)] | None = Field(None, description="How many users.")
+    strategies: list[Id] | Literal["all"] | None = Field(None, description="Choose among these strategies.")
+    per_user: StrictBool | None = Field(None, description="Whether each user gets the best strategy for them.")
+    exclude: Users | None = Field(None, description="Who must not be chosen.")
+    candidates: Users | None = Field(None, description="The only users who may be chosen.")
+    must_include: Users | None = Field(None, description="Who has to be chosen.")
+    cooldown: Span | None = Field(None, description="Leave out users contacted less than this long ago.")
+    budget: Number | None = Field(None, description="The most to spend.")
+    quotas: dict[str, Count] | Count | None = Field(None, description="The most users of each group.")
+    holdout: Number | None = Field(None, description="Share of the chosen not to contact, drawn when the round opens.")
+    window: Span | None = Field(None, description="How long after the contact an action counts.")
+    deadline: Number | StrictStr | None = Field(
+        None, description="When the round closes by itself: unix seconds, a span from now such as 3d, or an ISO time."
+    )
+    credit: Literal["any", "last", "shared"] | None = Field(None, description="For node events.")
+    objective: Literal["direct", "cascade"] | None = Field(None, description="What the choice counts.")
+    users: Contacts | None = Field(None, description="Judge, or open the round with, exactly these users.")
+
+
+class AskBody(PreviewBody):
+    """A question that opens a round."""
+
+    shadow: Contacts | None = Field(None, description="Users chosen and contacted by somebody else.")
+
+
+class NewCampaign(Body):
+    """The settings of a new campaign."""
+
+    name: Annotated[str, Field(pattern=r"^[^/]*[^/.][^/]*$", max_length=200, description="Without a slash.")]
+    policy: str = "TensorUCB"
+    policy_settings: dict[str, Any] = Field(default_factory=dict, description="Arguments of the policy.")
+    window: Span | None = None
+    objective: Literal["direct", "cascade"] = "direct"
+    credit: Literal["any", "last", "shared"] = "any"
+    ask: dict[str, Any] | None = Field(None, description="Defaults of ask.")
+    columns: dict[str, dict[str, str]] | None = Field(None, description="Names of columns by table and meaning.")
+    kinds: dict[str, dict[str, str]] | None = Field(None, description="What columns hold, by table and column.")
+    id_type: Literal["auto", "int", "str"] = "auto"
+    seed: Annotated[StrictInt, Field(ge=0, lt=2**63)] = 0
+
+
+class ForgetBody(Body):
+    """Who is to be forgotten."""
+
+    user: Id
+
+
+class CatalogueBody(Body):
+    """New products or strategies: ids, a row of features for each, and for strategies optionally costs."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"ids": ["jam"], "features": [[0.5, 0.5]]}})
+
+    ids: Annotated[list[Id], Field(min_length=1, max_length=100_000)]
+    features: list[list[Number]]
+    costs: list[Number] | None = None
+
+
+class UsersBody(Body):
+    """New users and edges between any users."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"ids": [], "sources": ["ann"], "targets": ["bob"]}}
+    )
+
+    ids: Users = Field(default_factory=list)
+    features: list[list[Number]] | None = None
+    sources: Users = Field(default_factory=list)
+    targets: Users = Field(default_factory=list)
+    costs: list[Number] | None = None
+    groups: list[Id] | None = None
+
+
+def arguments(body: PreviewBody, campaign: Campaign) -> dict[str, Any]:
+    """The arguments of `Campaign.ask` from a body: what JSON cannot say is put back."""
+    given: dict[str, Any] = {name: getattr(body, name) for name in body.model_fields_set}
+    for name in ("users", "shadow"):
+        listed = given.get(name)
+        if listed and isinstance(listed[0], Contact):
+            given[name] = {contact.user: contact.strategy for contact in listed}
+    if isinstance(given.get("quotas"), Mapping):
+        given["quotas"] = _by_label(given["quotas"], campaign)
+    if isinstance(given.get("deadline"), str):
+        given["deadline"] = _moment(given["deadline"])
+    if isinstance(given.get("product"), list):
+        given["product"] = _product(given["product"])
+    return given
+
+
+def _by_label(quotas: Mapping[str, int], campaign: Campaign) -> dict[Any, int]:
+    """Quotas by the groups' own labels, which may be numbers; names in JSON are text."""
+    groups = campaign.groups
+    labels = {} if groups is None else {str(label): label for label in set(groups.tolist())}
+    return {labels.get(group, group): most for group, most in quotas.items()}
+
+
+def _moment(text: str) -> float | str:
+    """Unix seconds of an ISO time; a span from now as it is."""
+    from tensorucb.moments import is_moment, unix_seconds
+
+    seconds = unix_seconds(text)
+    return seconds if is_moment(seconds) else text
+
+
+def _product(parts: Sequence[Any]) -> Any:
+    """A product and a strategy are a tuple to the library; numbers alone are one vector."""
+    return list(parts) if all(isinstance(part, int | float) for part in parts) else tuple(parts)

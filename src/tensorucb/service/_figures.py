@@ -1,0 +1,278 @@
+"""Figures, the picture of the network and what was learned, over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+
+from tensorucb.arrays import F64
+from tensorucb.campaign import Campaign, CampaignProgress
+from tensorucb.campaign._catalogue import by_text
+from tensorucb.plots import specification
+from tensorucb.plots._campaign import (
+    believed_and_observed,
+    expected_and_observed,
+    lift_interval,
+    running_calibration,
+    running_regret,
+    running_spend,
+    running_sums,
+)
+from tensorucb.plots._campaign_report import CALIBRATION, EXPECTED, FEWEST, LIFT
+from tensorucb.plots._together import goes_together, strategies_by_product
+from tensorucb.service._answering import AtDesk, Masked, Name, Reader
+from tensorucb.service._bodies import Id
+from tensorucb.service._desk import Desk
+from tensorucb.service._documents import Mask
+from tensorucb.service._layout import layout
+from tensorucb.service._learned import Learned, what_was_learned
+from tensorucb.service._picture import picture
+from tensorucb.service._problems import missing, responses
+from tensorucb.service._regret import read_regret
+
+router = APIRouter(prefix="/campaigns/{name}", tags=["figures"], responses=responses(404, 409))
+
+T = TypeVar("T")
+
+_TOGETHER = """\
+Blue: more responses are expected of this user with this product than the two alone would let one expect; orange: \
+fewer. Users who go with the same product stand side by side."""
+_STRATEGIES = "With which strategy followers respond to which product, over the whole network."
+_REGRET = """\
+In this sandbox it is known how likely each follower is to respond. So each choice can be compared with the best one: \
+the regret of a round is how many more responses the best choice could have expected. Real campaigns cannot know it."""
+_USERS_FIGURE, _STRATEGIES_FIGURE = "together", "strategies-by-product"
+_KEPT = 16  # answers, of all campaigns together
+
+
+class FigureLine(BaseModel):
+    """A figure that can be drawn now."""
+
+    figure: str = Field(description="Its name in the address.")
+    title: str
+    about: str = Field(description="How to read it.")
+
+
+class Figures(BaseModel):
+    """The figures that can be drawn now."""
+
+    items: list[FigureLine]
+
+
+class Edges(BaseModel):
+    """Edges of the picture: places of users in its columns."""
+
+    source: list[int]
+    target: list[int]
+    probability: list[float] | None = Field(description="For a product: the expected probability of a response.")
+
+
+class Picture(BaseModel):
+    """The picture of a network, as columns with one entry for each user; marks and edges name users by place."""
+
+    revision: int = Field(description="Changes with the network; users keep their places until then.")
+    users_in_all: int
+    round: int | None = Field(description="The number of the round whose users are marked.")
+    product: Id | None
+    users: list[Id]
+    x: list[float]
+    y: list[float]
+    followers: list[int]
+    seeds: list[int]
+    held_out: list[int]
+    reached: list[int]
+    edges: Edges
+
+
+class Expected(BaseModel):
+    """A user and the responses expected if they alone were contacted."""
+
+    user: Id
+    expected: float
+
+
+class ProductLearned(BaseModel):
+    """What goes with a product."""
+
+    product: Id | None
+    users: list[Expected] = Field(description="The best users, the best first.")
+    strategy: Id | None = Field(description="The best strategy, if the campaign has strategies.")
+    share: float = Field(description="Share of all followers expected to respond, with that strategy.")
+
+
+class LearnedDocument(BaseModel):
+    """Which users, products and strategies go together."""
+
+    rounds: int = Field(description="Closed rounds that this was learned from.")
+    users: list[Id]
+    strategies: list[Id]
+    affinity: list[list[float]] = Field(
+        description="For each user and product the expected responses, divided by what the two alone let one expect."
+    )
+    products: list[ProductLearned]
+    figures: list[FigureLine]
+
+
+@router.get("/figures", response_model=Figures)
+async def figures(name: Name, desk: AtDesk, who: Reader) -> Any:
+    """Names of the figures on how the campaign is going that can be drawn now."""
+    return {"items": _lines(await _progress_charts(desk, name))}
+
+
+@router.get("/figures/{figure}")
+async def figure(name: Name, figure: str, desk: AtDesk, who: Reader, mask: Masked) -> dict[str, Any]:
+    """One figure, as a Vega-Lite document that fits its container."""
+    if figure in (_USERS_FIGURE, _STRATEGIES_FIGURE):
+        charts = _learned_charts(await _learned(desk, name), mask)
+    else:
+        charts = await _progress_charts(desk, name)
+    drawing = next((draw for key, _, _, draw in charts if key == figure), None)
+    if drawing is None:
+        raise missing("there is no such figure now; GET …/figures lists those that can be drawn.")
+    return await desk.aside(lambda: _document(drawing))
+
+
+def _document(draw: Callable[[], Any]) -> dict[str, Any]:
+    document = specification(draw(), responsive=True)
+    # Readers put their own theme there, light or dark; no address of a schema is needed.
+    for key in ("$schema", "config"):
+        document.pop(key, None)
+    return document
+
+
+Chart = tuple[str, str, str, Callable[[], Any]]
+"""A figure's name, title and explanation, and what draws it."""
+
+
+def _lines(charts: list[Chart]) -> list[dict[str, str]]:
+    return [{"figure": key, "title": title, "about": about} for key, title, about, _ in charts]
+
+
+async def _progress_charts(desk: Desk, name: str) -> list[Chart]:
+    """The figures on how a campaign is going; only a sandbox, whose truth is known, has a regret."""
+    _, progress = await desk.progress(name)
+    known = await desk.aside(lambda: read_regret(desk, name))
+    return _charts(progress, [(entry["number"], entry["regret"]) for entry in known or []])
+
+
+def _charts(progress: CampaignProgress, regret: list[tuple[int, float]]) -> list[Chart]:
+    """The figures for which there are enough rounds."""
+    rounds, lift, charts = progress.rounds, progress.lift, list[Chart]()
+    closed = sum(entry.within is not None for entry in rounds)
+    if any(entry.expected is not None for entry in rounds):
+        charts.append(("expected", "Responses beside expectation", EXPECTED, lambda: expected_and_observed(rounds)))
+    if closed >= FEWEST:
+        charts.append(("sums", "Reach so far", "", lambda: running_sums(rounds)))
+        text = CALIBRATION
+        charts.append(("calibration", "Can the forecasts be trusted?", text, lambda: running_calibration(rounds)))
+    if len(regret) >= FEWEST:
+        charts.append(("regret", "Regret, since the truth is known here", _REGRET, lambda: running_regret(regret)))
+    if lift is not None:
+        charts.append(("lift", "Does contact change anything?", LIFT, lambda: lift_interval(lift)))
+    if sum(entry.spend is not None for entry in rounds) >= FEWEST:
+        charts.append(("spend", "Spending", "", lambda: running_spend(rounds)))
+    for what, title, groups in (
+        ("products", "Rates of products", progress.products),
+        ("strategies", "Rates of strategies", progress.strategies),
+    ):
+        if sum(group.believed is not None for group in groups) > 1:
+            charts.append((what, title, "", lambda groups=groups, what=what: believed_and_observed(groups, what)))  # type: ignore[misc]
+    return charts
+
+
+@router.get("/network", response_model=Picture)
+async def network(
+    name: Name,
+    desk: AtDesk,
+    who: Reader,
+    mask: Masked,
+    product: Annotated[str | None, Query(description="Show the strongest edges for this product.")] = None,
+    round: Annotated[str | None, Query(description="Mark the users of this round: its id or its number.")] = None,
+    limit: Annotated[int, Query(ge=1, le=20_000, description="The most users, and at most as many edges.")] = 2_000,
+) -> Any:
+    """The picture of the network: places of users, marks of a round, edges."""
+
+    def call(campaign: Campaign) -> dict[str, Any]:
+        about = None if product is None else by_text(campaign.products()).get(product, product)
+        found = picture(campaign, _places(desk, name, campaign), product=about, round_id=round, limit=limit)
+        return {**found, "users": [mask(user) for user in found["users"]]}
+
+    return await desk.count(name, call)
+
+
+@router.get("/learned", response_model=LearnedDocument)
+async def learned(name: Name, desk: AtDesk, who: Reader, mask: Masked) -> Any:
+    """Which users, products and strategies go together, by what the model expects now."""
+    found = await _learned(desk, name)
+    best = found.shares.argmax(axis=0).tolist() if found.products else []
+    return {
+        "rounds": found.rounds,
+        "users": [mask(user) for user in found.users],
+        "strategies": found.strategies,
+        "affinity": found.affinity.tolist(),
+        "products": [
+            {
+                "product": product,
+                "users": [
+                    {"user": mask(found.users[row]), "expected": float(found.expected[row, column])} for row in rows
+                ],
+                "strategy": found.strategies[best[column]] if found.strategies else None,
+                "share": float(found.shares[best[column], column]),
+            }
+            for column, (product, rows) in enumerate(zip(found.products, found.best, strict=True))
+        ],
+        "figures": _lines(_learned_charts(found, mask)),
+    }
+
+
+def _learned_charts(found: Learned, mask: Mask) -> list[Chart]:
+    charts, products = list[Chart](), found.products
+    users = [mask(user) for user in found.users]
+    if users and len(products) > 1:
+        charts.append(
+            (
+                _USERS_FIGURE,
+                "Users and products",
+                _TOGETHER,
+                lambda: goes_together(users, products, found.affinity),
+            )
+        )
+    if len(found.strategies) > 1:
+        charts.append(
+            (
+                _STRATEGIES_FIGURE,
+                "Strategies and products",
+                _STRATEGIES,
+                lambda: strategies_by_product(found.strategies, products, found.shares),
+            )
+        )
+    return charts
+
+
+async def _learned(desk: Desk, name: str) -> Learned:
+    """What was learned; worked out again only if the log has grown."""
+
+    def call(campaign: Campaign) -> Learned:
+        tag = desk.tag(name)
+        return _kept(desk.kept, ("learned", name), tag, lambda: what_was_learned(campaign))
+
+    return await desk.count(name, call)
+
+
+def _places(desk: Desk, name: str, campaign: Campaign) -> F64:
+    """The places of users, worked out once for each state of the network."""
+    graph = campaign.graph
+    return _kept(desk.kept, ("layout", name), graph, lambda: layout(graph))
+
+
+def _kept(store: dict[tuple[str, str], tuple[Any, Any]], key: tuple[str, str], tag: Any, make: Callable[[], T]) -> T:
+    """What was made for the same tag before; otherwise made now and kept, the oldest of many given up."""
+    held = store.pop(key, None)
+    found: T = held[1] if held is not None and (held[0] is tag or held[0] == tag) else make()
+    store[key] = tag, found
+    for oldest in list(store)[:-_KEPT]:
+        store.pop(oldest, None)
+    return found

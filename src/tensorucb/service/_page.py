@@ -1,0 +1,108 @@
+"""The page and its files: everything comes from installed packages, nothing from another host.
+
+Files stand under an address that holds a hash of all of them, so that browsers may keep them for good: another version
+has another address. Only the names listed here are served.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Annotated
+
+import vl_convert
+from fastapi import APIRouter, Header
+from fastapi.responses import HTMLResponse, Response
+
+from tensorucb.plots import theme
+from tensorucb.service._problems import missing
+
+router = APIRouter(include_in_schema=False)
+
+_ROOM = files("tensorucb.service") / "page"
+_OWN = sorted(entry.name for entry in _ROOM.iterdir() if entry.name.endswith((".css", ".js", ".svg")))
+_SWAGGER = ("swagger-ui-bundle.js", "swagger-ui.css")
+_BROUGHT = ("swagger-ui-bundle", "vl-convert-python")
+_MADE = ("report.css", "themes.json", "vega.js")
+_TYPES = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "json": "application/json",
+    "svg": "image/svg+xml",
+}
+_KEPT = "public, max-age=31536000, immutable"
+_ASKED = "no-cache"
+_SMALL = 1_000  # bytes that are not worth packing
+
+
+@router.get("/")
+def page() -> HTMLResponse:
+    """The page."""
+    return _html("index.html")
+
+
+@router.get("/api/docs")
+def docs() -> HTMLResponse:
+    """The description of the API, to read and to try."""
+    return _html("docs.html")
+
+
+@router.get("/static/{release}/{name}")
+def static(release: str, name: str, accept_encoding: Annotated[str, Header()] = "") -> Response:
+    """A file of the page."""
+    if name not in (*_OWN, *_SWAGGER, *_MADE):
+        raise missing("the page has no file of this name.")
+    headers = {"Cache-Control": _KEPT if release == _version() else _ASKED, "Vary": "Accept-Encoding"}
+    plain, packed = _content(name)
+    if "gzip" in accept_encoding.lower() and len(plain) > _SMALL:
+        headers["Content-Encoding"] = "gzip"
+        plain = packed
+    return Response(plain, media_type=_TYPES[name.rpartition(".")[2]], headers=headers)
+
+
+def _html(name: str) -> HTMLResponse:
+    text = (_ROOM / name).read_text("utf-8")
+    return HTMLResponse(Template(text).substitute(version=_version()), headers={"Cache-Control": _ASKED})
+
+
+@cache
+def _version() -> str:
+    """A hash of everything that the page is made of."""
+    digest = hashlib.sha256("".join(map(version, _BROUGHT)).encode())
+    for name in (*_OWN, "report.css", "themes.json"):
+        digest.update(_bytes(name))
+    digest.update(_figure_script().encode())
+    return digest.hexdigest()[:16]
+
+
+@cache
+def _content(name: str) -> tuple[bytes, bytes]:
+    """A file as it is, and packed."""
+    plain = _bytes(name)
+    return plain, gzip.compress(plain, 6, mtime=0)
+
+
+def _bytes(name: str) -> bytes:
+    if name == "vega.js":
+        # It takes a second to put together, so it is made when a page first asks for it.
+        return str(vl_convert.javascript_bundle(_figure_script())).encode()
+    if name == "themes.json":
+        return json.dumps({"light": theme("light"), "dark": theme("dark")}).encode()
+    if name == "report.css":
+        return (files("tensorucb.plots") / name).read_bytes()
+    if name in _SWAGGER:
+        from swagger_ui_bundle import swagger_ui_path  # type: ignore[import-untyped]
+
+        return Path(swagger_ui_path, name).read_bytes()
+    return (_ROOM / name).read_bytes()
+
+
+def _figure_script() -> str:
+    own = (files("tensorucb.plots") / "figures.js").read_text("utf-8")
+    return f"{own}\nwindow.vegaEmbed = vegaEmbed;\nwindow.narrowFigure = narrow;\n"

@@ -1,0 +1,148 @@
+// Elements, numbers and words. Text always becomes a text node: ids and names may hold markup.
+
+export function h(tag, props = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(props)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "value") element.value = value;
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+let labels = 0;
+
+// A labelled control; the hint is read out with it.
+export function field(label, control, hint) {
+  const id = `field-${++labels}`;
+  control.id = id;
+  if (hint) control.setAttribute("aria-describedby", `${id}-hint`);
+  const text = h("label", { for: id }, label);
+  const below = hint ? h("p", { class: "hint", id: `${id}-hint` }, hint) : null;
+  const box = control.type === "checkbox";
+  return h("div", { class: box ? "field check" : "field" }, box ? [control, text] : [text, control], below);
+}
+
+export const button = (text, onclick, kind = "") => h("button", { type: "button", class: kind, onclick }, text);
+
+export const link = (text, ...parts) => h("a", { href: address(...parts) }, text);
+
+export const address = (...parts) => `#/${parts.map((part) => encodeURIComponent(part)).join("/")}`;
+
+export function section(title, ...blocks) {
+  const id = `section-${++labels}`;
+  return h("section", { "aria-labelledby": id }, h("h2", { id }, title), ...blocks);
+}
+
+// A table in a frame that scrolls by itself; `numeric` holds the numbers of the columns that are set right.
+export function table(label, columns, rows, numeric = []) {
+  const mark = (place) => (numeric.includes(place) ? "n" : null);
+  const head = columns.map((name, place) => h("th", { scope: "col", class: mark(place) }, name));
+  const body = rows.map((cells) =>
+    h("tr", {}, cells.map((cell, place) =>
+      h(place ? "td" : "th", { scope: place ? null : "row", class: mark(place) }, ...[cell].flat()))));
+  return h("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": label },
+    h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
+}
+
+// A long list of rows, some at a time.
+export function paged(label, columns, rows, numeric, size = 25) {
+  const place = h("div");
+  let shown = size;
+  const draw = () => {
+    place.replaceChildren(table(label, columns, rows.slice(0, shown), numeric));
+    if (shown < rows.length) {
+      place.append(button(`Show ${count(Math.min(size, rows.length - shown), "more row")} of ${num(rows.length)}`,
+        () => { shown += size; draw(); place.querySelector(".scroll").focus({ preventScroll: true }); }));
+    }
+  };
+  draw();
+  return place;
+}
+
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const one = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+const two = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+const money = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
+
+export const num = (value) => whole.format(value);
+export const decimal = (value) => one.format(value);
+export const fine = (value) => two.format(value).replace("-", "−");
+export const cost = (value) => money.format(value);
+export const count = (value, what) =>
+  `${num(value)} ${value === 1 ? what : what.endsWith("y") ? `${what.slice(0, -1)}ies` : `${what}s`}`;
+export const percent = (share) => (share === null ? "–" : `${two.format(100 * share)} %`);
+export const points = (share) => `${share > 0 ? "+" : ""}${fine(100 * share)}`;
+export const reachText = (reach) =>
+  reach ? `${decimal(reach.mean)} (${num(Math.floor(reach.low))}\u00a0–\u2060\u00a0${num(Math.ceil(reach.high))})` : "–";
+export const productText = (product) => (product === null || product === undefined ? "by features" : String(product));
+
+const date = new Intl.DateTimeFormat("en", { dateStyle: "medium" });
+const moment = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short", hour12: false });
+export const day = (seconds) => date.format(new Date(1000 * seconds));
+export const when = (seconds) => moment.format(new Date(1000 * seconds));
+
+// An id in a table: a very long one is cut, and shown whole on hover.
+export const id = (value) => h("span", { class: "id", title: String(value).length > 24 ? String(value) : null }, String(value));
+
+// Ids are numbers or texts, as the campaign has them; what is typed is always text.
+export const asId = (text, sample) =>
+  typeof sample === "number" && /^-?\d+$/.test(text.trim()) ? Number(text) : text.trim();
+
+export const ids = (text, sample) =>
+  text.split(/[\n,;]+/).map((part) => part.trim()).filter(Boolean).map((part) => asId(part, sample));
+
+export function announce(text) {
+  const place = document.getElementById("said");
+  place.textContent = "";
+  requestAnimationFrame(() => { place.textContent = text; });
+}
+
+// What went wrong, where it happened.
+export function problem(error) {
+  return h("div", { class: "note wrong", role: "alert" },
+    h("p", {}, h("strong", {}, error.title || "That did not work"), ": ", error.message),
+    error.request ? h("p", { class: "hint" }, `Request ${error.request}`) : null);
+}
+
+export const note = (...content) => h("div", { class: "note" }, ...content);
+
+// Runs work for a button: it shows that it is busy, and errors appear beside it.
+export async function busy(control, place, work) {
+  if (control.getAttribute("aria-disabled") === "true") return;
+  const words = control.textContent;
+  control.setAttribute("aria-disabled", "true");
+  control.textContent = "Working …";
+  place.replaceChildren();
+  try {
+    await work();
+  } catch (error) {
+    place.replaceChildren(problem(error));
+  } finally {
+    control.removeAttribute("aria-disabled");
+    control.textContent = words;
+  }
+}
+
+let lists = 0;
+
+// A field that proposes what the service finds for the letters typed so far.
+export function finder(search, onchoose, placeholder = "") {
+  const list = h("datalist", { id: `found-${++lists}` });
+  const input = h("input", { type: "text", list: list.id, autocomplete: "off", spellcheck: "false", placeholder });
+  let asked = 0, known = new Map();
+  const look = async () => {
+    const turn = ++asked;
+    const found = await search(input.value.trim()).catch(() => []);
+    if (turn !== asked) return;
+    known = new Map(found.map((id) => [String(id), id]));
+    list.replaceChildren(...found.map((id) => h("option", { value: String(id) })));
+  };
+  input.addEventListener("focus", look, { once: true });
+  input.addEventListener("input", look);
+  if (onchoose) input.addEventListener("change", () => { if (input.value.trim()) onchoose(chosen()); });
+  const chosen = () => known.get(input.value.trim()) ?? input.value.trim();
+  return { input, list, chosen, look };
+}

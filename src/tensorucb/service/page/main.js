@@ -1,0 +1,113 @@
+// The page: one address after "#" for each view, the head with who is logged in, and where the focus goes.
+
+import { h, announce, button, link, problem } from "./dom.js";
+import { get, leaveView, path, remove } from "./api.js";
+import { hideNumbers } from "./charts.js";
+import { list, create } from "./campaigns.js";
+import { overview } from "./overview.js";
+import { next } from "./next.js";
+import { rounds, round } from "./rounds.js";
+import { network } from "./network.js";
+import { learned } from "./learned.js";
+import { login } from "./login.js";
+
+const TABS = [["", "Overview", overview], ["next", "Next round", next], ["rounds", "Rounds", rounds], ["network", "Network", network], ["learned", "What was learned", learned]];
+const RANKS = ["read", "operate", "admin"];
+
+const main = document.getElementById("main");
+const session = { role: null, may: (role) => !session.read_only && RANKS.indexOf(session.role) >= RANKS.indexOf(role) };
+let leave = null, turn = 0;
+
+async function whoAmI() {
+  Object.assign(session, { role: null, name: null, read_only: false }, await get(path("session")));
+  const chips = [session.read_only ? "read only" : null, session.role && session.role !== "admin" ? `role: ${session.role}` : null];
+  const out = session.login && session.role ? button("Log out", async () => { await remove(path("session")); await start(); }, "quiet") : "";
+  document.getElementById("site").replaceChildren(
+    ...chips.filter(Boolean).map((text) => h("span", { class: "chip" }, text)), h("a", { href: "api/docs" }, "API"), out);
+}
+
+// Nobody sees what they may not use.
+const tabs = () => TABS.filter(([key]) => key !== "next" || session.may("operate"));
+
+function view(parts) {
+  const [first, name, tab, ...rest] = parts;
+  if (!first) return { title: "Campaigns", draw: (place) => list(place, session) };
+  if (first === "login") return { title: "Log in", draw: (place) => login(place, start) };
+  if (first === "new" && session.may("admin")) return { title: "New campaign", draw: (place) => create(place) };
+  if (first === "c" && name) {
+    const found = tabs().find(([key]) => key === (tab ?? ""));
+    if (tab === "rounds" && rest.length) {
+      return { title: `Round ${rest[0]}`, name, tab, draw: (place) => round(place, name, rest[0], session) };
+    }
+    if (found) return { title: tab ? found[1] : name, name, tab: tab ?? "", draw: (place) => found[2](place, name, session, rest) };
+  }
+  return { title: "Not found", draw: (place) => place.append(h("p", {}, "There is no such page. ", link("See all campaigns"), ".")) };
+}
+
+function head(found) {
+  if (!found.name) return [h("h1", {}, found.title)];
+  const links = tabs().map(([key, text]) => {
+    const at = link(text, "c", found.name, ...(key ? [key] : []));
+    if (key === found.tab) at.setAttribute("aria-current", "page");
+    return h("li", {}, at);
+  });
+  return [
+    h("p", { class: "crumbs" }, link("Campaigns"), found.tab ? [" / ", link(found.name, "c", found.name)] : null),
+    h("h1", {}, found.title),
+    h("nav", { "aria-label": "Campaign", class: "tabs" }, h("ul", {}, links)),
+  ];
+}
+
+// A part of the address as text; what somebody typed by hand may be no proper one.
+function plain(part) {
+  try { return decodeURIComponent(part); } catch { return part; }
+}
+
+async function show(event) {
+  const mine = ++turn, parts = location.hash.replace(/^#\/?/, "").split("/").map(plain).filter(Boolean);
+  const found = session.role || parts[0] === "login" ? view(parts) : view(["login"]);
+  leave?.();
+  leave = null;
+  leaveView();
+  hideNumbers();
+  const place = h("div", { class: "view", "aria-busy": "true" }, h("p", { class: "waiting" }, "Loading …"));
+  main.replaceChildren(...head(found), place);
+  main.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+  document.title = found.name && found.title !== found.name ? `${found.title} · ${found.name} · tensorucb` : `${found.title} · tensorucb`;
+  if (event) {
+    main.focus({ preventScroll: true });
+    window.scrollTo(0, 0);
+    announce(found.title);
+  }
+  const content = h("div", { class: "view" });
+  try {
+    const stop = await found.draw(content);
+    if (mine !== turn) { stop?.(); return; }
+    leave = stop ?? null;
+  } catch (error) {
+    if (mine !== turn) return;
+    content.replaceChildren(problem(error));
+  }
+  place.replaceWith(content);
+}
+
+async function start() {
+  try {
+    await whoAmI();
+  } catch (error) {
+    if (error.status !== 401 && error.status !== 403) {
+      main.replaceChildren(h("h1", {}, "tensorucb"), problem(error));
+      return;
+    }
+  }
+  if (session.role && location.hash === "#/login") history.replaceState(null, "", "#/");
+  await show();
+}
+
+// A link to "#main" only moves the focus.
+window.addEventListener("hashchange", (event) => {
+  if (location.hash === "#main") { history.replaceState(null, "", new URL(event.oldURL).hash || "#/"); main.focus(); return; }
+  show(event);
+});
+window.addEventListener("logged-out", () => { if (session.role) { session.role = null; show(); } });
+start();

@@ -1,0 +1,225 @@
+// The picture of the network, on a canvas: places come from the service, zoom and choice happen here.
+
+import { button, count, decimal, field, finder, h, num, percent, productText, section } from "./dom.js";
+import { campaign, get, watch } from "./api.js";
+import { searchProducts, searchUsers } from "./next.js";
+
+const MOST = 10000;
+const NEAR = 14;  // pixels within which a click means a user
+
+export async function network(place, name, session) {
+  const state = { data: null, scale: 1, x: 0.5, y: 0.5, chosen: null, product: null, round: null };
+  const canvas = h("canvas", { tabindex: "0", role: "img" });
+  const panel = h("div", { class: "panel", "aria-live": "polite" });
+  const about = await get(campaign(name));
+
+  const redraw = () => paint(canvas, state);
+  async function load() {
+    state.data = await get(campaign(name, "network"), { product: state.product, round: state.round, limit: MOST });
+    state.index = new Map(state.data.users.map((user, at) => [String(user), at]));
+    canvas.setAttribute("aria-label", words(state.data));
+    legend.replaceChildren(...key(state.data));
+    redraw();
+  }
+  async function choose(user) {
+    state.chosen = state.index.get(String(user)) ?? null;
+    redraw();
+    await tell(panel, name, user, state, session);
+  }
+  function zoom(factor, at = [0.5, 0.5]) {
+    const scale = Math.min(60, Math.max(1, state.scale * factor)), size = canvas.getBoundingClientRect();
+    const side = Math.min(size.width, size.height), dx = (at[0] - 0.5) * size.width / side, dy = (at[1] - 0.5) * size.height / side;
+    state.x += dx / state.scale - dx / scale;
+    state.y += dy / state.scale - dy / scale;
+    state.scale = scale;
+    redraw();
+  }
+  function move(dx, dy) { state.x += dx / state.scale; state.y += dy / state.scale; redraw(); }
+  function whole() { Object.assign(state, { scale: 1, x: 0.5, y: 0.5 }); redraw(); }
+
+  listen(canvas, state, { zoom, move, whole, choose });
+  const legend = h("ul", { class: "legend" });
+  const rounds = h("select", {}, h("option", { value: "" }, "The newest"));
+  const product = about.products ? finder(searchProducts(name), (chosen) => { state.product = chosen; load().catch(fail); }) : null;
+  product?.input.addEventListener("input", () => { if (!product.input.value) { state.product = null; load().catch(fail); } });
+  const person = session.role === "read" ? null : finder(searchUsers(name), (chosen) => { centre(state, chosen); choose(chosen).catch(fail); });
+  const fail = (error) => panel.replaceChildren(h("p", { role: "alert" }, error.message));
+  rounds.addEventListener("change", () => { state.round = rounds.value || null; load().catch(fail); });
+
+  const progress = await get(campaign(name, "progress"), { rounds: 200 });
+  rounds.append(...progress.rounds.reverse().map((one) => h("option", { value: String(one.number) }, `Round ${one.number}, ${productText(one.product)} (${one.status})`)));
+  place.append(
+    h("div", { class: "picture" },
+      h("div", {},
+        h("div", { class: "canvas" }, canvas,
+          h("div", { class: "zoom", role: "group", "aria-label": "Zoom" },
+            named(button("+", () => zoom(1.6)), "Zoom in"), named(button("−", () => zoom(1 / 1.6)), "Zoom out"), named(button("⤢", whole), "Show everything"))),
+        legend,
+        h("p", { class: "hint" }, "Users who influence each other stand close together. Wheel, buttons or + and − zoom, arrows or the mouse move, a click chooses a user.")),
+      h("div", {},
+        field("Users marked of round", rounds),
+        product ? [field("Strongest edges for product", product.input, "Empty: from contacted users to those who responded."), product.list] : null,
+        person ? [field("Find a user", person.input), person.list] : null,
+        h("section", { "aria-label": "The chosen user" }, panel))));
+  panel.append(h("h2", {}, "Choose a user"), h("p", {}, person ? "Click a point, or type an id." : "Click a point."));
+  await load();
+  const size = new ResizeObserver(redraw);
+  size.observe(canvas);
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  dark.addEventListener("change", redraw);
+  const stop = watch(name, load);
+  return () => { stop(); size.disconnect(); dark.removeEventListener("change", redraw); };
+}
+
+const named = (control, label) => { control.setAttribute("aria-label", label); control.title = label; return control; };
+
+function words(data) {
+  const shown = data.users.length < data.users_in_all ? `the ${num(data.users.length)} best connected of ${num(data.users_in_all)} users` : count(data.users_in_all, "user");
+  const marks = data.round === null ? "No round yet." : `Round ${data.round}: ${num(data.seeds.length)} contacted, ${num(data.held_out.length)} held out, ${num(data.reached.length)} responded.`;
+  return `Picture of the network with ${shown}. ${marks}`;
+}
+
+function key(data) {
+  const marks = [["seed", "contacted", data.seeds.length], ["reached", "responded", data.reached.length], ["held", "held out", data.held_out.length]];
+  const shown = data.users.length < data.users_in_all ? `${num(data.users.length)} of ${num(data.users_in_all)} users, the best connected` : `${num(data.users_in_all)} users; larger: more followers`;
+  return [...marks.filter(([, , number]) => number).map(([look, text, number]) => h("li", {}, h("span", { class: `mark ${look}` }), `${num(number)} ${text}`)), h("li", {}, h("span", { class: "mark" }), shown)];
+}
+
+function centre(state, user) {
+  const at = state.index.get(String(user));
+  if (at !== undefined) Object.assign(state, { x: state.data.x[at], y: state.data.y[at], scale: Math.max(state.scale, 2.5) });
+}
+
+// Where a place of the unit square lies on the canvas.
+function projection(canvas, state) {
+  const { width, height } = canvas.getBoundingClientRect(), side = 0.94 * Math.min(width, height) * state.scale;
+  return { width, height, side, at: (i) => [width / 2 + (state.data.x[i] - state.x) * side, height / 2 + (state.data.y[i] - state.y) * side] };
+}
+
+function paint(canvas, state) {
+  if (!state.data || !canvas.isConnected) return;
+  const { width, height, at } = projection(canvas, state), data = state.data, ratio = window.devicePixelRatio || 1;
+  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+  }
+  const brush = canvas.getContext("2d"), look = getComputedStyle(canvas), colour = (name) => look.getPropertyValue(name).trim();
+  brush.setTransform(ratio, 0, 0, ratio, 0, 0);
+  brush.clearRect(0, 0, width, height);
+  const zoomed = Math.sqrt(state.scale), dense = Math.max(0.55, Math.min(2.2, 36 / Math.sqrt(data.users.length)));
+  const radius = (i) => (1.3 + 0.45 * Math.sqrt(Math.min(data.followers[i], 400))) * dense * zoomed;
+  const { source, target, probability } = data.edges, top = probability ? Math.max(...probability.slice(0, 1), 1e-9) : 1;
+  brush.strokeStyle = colour("--edge");
+  for (let e = 0; e < source.length; e++) {
+    const near = state.chosen !== null && (source[e] === state.chosen || target[e] === state.chosen);
+    brush.globalAlpha = near ? 1 : probability ? 0.08 + 0.5 * (probability[e] / top) ** 2 : 0.35;
+    brush.lineWidth = near ? 1.8 : 0.8;
+    const [x0, y0] = at(source[e]), [x1, y1] = at(target[e]);
+    brush.beginPath();
+    brush.moveTo(x0, y0);
+    brush.lineTo(x1, y1);
+    brush.stroke();
+  }
+  const dots = (places, fill, more, alpha) => {
+    brush.fillStyle = colour(fill);
+    brush.globalAlpha = alpha;
+    for (const i of places) {
+      const [x, y] = at(i), r = radius(i) + more;
+      if (x < -r || y < -r || x > width + r || y > height + r) continue;
+      brush.beginPath();
+      brush.arc(x, y, r, 0, 2 * Math.PI);
+      brush.fill();
+    }
+  };
+  dots(data.users.keys(), "--dot", 0, 0.5);
+  dots(data.reached, "--reached", 1.2, 0.95);
+  brush.lineWidth = 2;
+  brush.strokeStyle = colour("--seed");
+  for (const i of data.held_out) ring(brush, at(i), radius(i) + 3);
+  dots(data.seeds, "--seed", 2.4, 1);
+  if (state.chosen !== null) {
+    brush.globalAlpha = 1;
+    brush.strokeStyle = colour("--ink");
+    ring(brush, at(state.chosen), radius(state.chosen) + 6);
+  }
+}
+
+function ring(brush, [x, y], r) {
+  brush.globalAlpha = 1;
+  brush.beginPath();
+  brush.arc(x, y, r, 0, 2 * Math.PI);
+  brush.stroke();
+}
+
+function listen(canvas, state, { zoom, move, whole, choose }) {
+  const spot = (event) => { const box = canvas.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top, box]; };
+  canvas.addEventListener("wheel", (event) => {
+    if (state.scale === 1 && event.deltaY > 0) return;  // everything is seen: the page may scroll
+    event.preventDefault();
+    const [x, y, box] = spot(event);
+    zoom(Math.exp(-0.0015 * event.deltaY), [x / box.width, y / box.height]);
+  }, { passive: false });
+  const fingers = new Map();
+  let moved = 0;
+  canvas.addEventListener("pointerdown", (event) => { fingers.set(event.pointerId, event); moved = 0; canvas.setPointerCapture(event.pointerId); });
+  canvas.addEventListener("pointermove", (event) => {
+    const before = fingers.get(event.pointerId);
+    if (!before) return;
+    const { side } = projection(canvas, { ...state, scale: 1 });
+    if (fingers.size === 2) {
+      const [other] = [...fingers.values()].filter((one) => one.pointerId !== event.pointerId);
+      const span = (one) => Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY);
+      const [x, y, box] = spot(event);
+      zoom(span(event) / Math.max(1, span(before)), [x / box.width, y / box.height]);
+    } else {
+      move(-(event.clientX - before.clientX) / side, -(event.clientY - before.clientY) / side);
+    }
+    moved += Math.abs(event.clientX - before.clientX) + Math.abs(event.clientY - before.clientY);
+    fingers.set(event.pointerId, event);
+  });
+  const end = (event) => { fingers.delete(event.pointerId); };
+  canvas.addEventListener("pointercancel", end);
+  canvas.addEventListener("pointerup", (event) => {
+    end(event);
+    if (moved > 6) return;
+    const [x, y] = spot(event), found = nearest(canvas, state, x, y);
+    if (found !== null) choose(state.data.users[found]);
+  });
+  const KEYS = { "+": () => zoom(1.6), "=": () => zoom(1.6), "-": () => zoom(1 / 1.6), 0: whole, ArrowLeft: () => move(-0.1, 0), ArrowRight: () => move(0.1, 0), ArrowUp: () => move(0, -0.1), ArrowDown: () => move(0, 0.1) };
+  canvas.addEventListener("keydown", (event) => {
+    if (!KEYS[event.key] || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    KEYS[event.key]();
+  });
+}
+
+function nearest(canvas, state, x, y) {
+  const { at } = projection(canvas, state);
+  let best = null, least = NEAR;
+  for (let i = 0; i < state.data.users.length; i++) {
+    const [px, py] = at(i), distance = Math.hypot(px - x, py - y);
+    if (distance < least) { least = distance; best = i; }
+  }
+  return best;
+}
+
+async function tell(panel, name, user, state, session) {
+  const at = state.index.get(String(user)), data = state.data;
+  const marks = at === undefined ? [] : [["seeds", "contacted"], ["held_out", "held out"], ["reached", "responded"]].filter(([key]) => data[key].includes(at)).map(([, text]) => text);
+  const parts = [h("h2", {}, String(user))];
+  if (marks.length) parts.push(h("p", {}, `In round ${data.round}: ${marks.join(", ")}.`));
+  if (session.role === "read") {
+    if (at !== undefined) parts.push(h("p", {}, `${count(data.followers[at], "follower")}.`));
+    panel.replaceChildren(...parts);
+    return;
+  }
+  const found = await get(campaign(name, "users", user), { product: state.product ?? data.product });
+  const contacted = found.rounds;
+  parts.push(h("p", {}, `${count(found.followers, "follower")}${found.group !== null ? `, group ${found.group}` : ""}.`));
+  parts.push(h("p", {}, contacted.length ? `Contacted in ${count(contacted.length, "round")}, last in round ${contacted.at(-1)}.` : "Not contacted yet."));
+  if (found.expected !== null) parts.push(h("p", {}, `${decimal(found.expected)} responses expected if contacted alone.`));
+  if (found.strongest.length) {
+    parts.push(h("h3", {}, "Strongest followers"), h("ol", { class: "plain strong" }, found.strongest.map((one) => h("li", {}, h("span", {}, String(one.user)), h("b", {}, percent(one.probability))))));
+  }
+  panel.replaceChildren(...parts);
+}

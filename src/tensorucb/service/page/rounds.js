@@ -1,0 +1,180 @@
+// All rounds, and one round: who to contact and why, responses in, close.
+
+import { button, busy, cost, count, decimal, field, fine, h, id, link, note, num, paged, productText, reachText, section, when } from "./dom.js";
+import { campaign, get, post, typeOf, watch } from "./api.js";
+import { ROUND_COLUMNS, roundRow } from "./overview.js";
+
+const MOST = 1000;
+
+export async function rounds(place, name, session) {
+  const draw = async () => {
+    const progress = await get(campaign(name, "progress"), { rounds: MOST });
+    const rows = [...progress.rounds].reverse().map((one) => roundRow(name, one));
+    place.replaceChildren(rows.length
+      ? h("section", { "aria-label": "Rounds" }, paged("Rounds", ROUND_COLUMNS, rows, [2, 4]),
+        rows.length === MOST ? h("p", { class: "hint" }, `The last ${num(MOST)} rounds.`) : null)
+      : section("No round yet", h("p", {}, "Rounds will stand here, the newest first."),
+        session.may("operate") ? h("p", {}, link("Ask for the first round", "c", name, "next")) : null));
+  };
+  await draw();
+  return watch(name, draw);
+}
+
+export async function round(place, name, key, session) {
+  const top = h("div", { "aria-live": "polite" }), result = h("div"), work = h("div", { class: "steps" }), who = h("div");
+  place.append(top, result, work, who);
+  let last = null, drawnFor = "";
+
+  async function draw() {
+    const [one, about] = await Promise.all([get(campaign(name, "rounds", key)), get(campaign(name))]);
+    const progress = await get(campaign(name, "progress"), { rounds: Math.min(MOST, Math.max(1, about.rounds - one.number + 1)) });
+    const told = progress.rounds.find((each) => each.number === one.number);
+    top.replaceChildren(...standing(one, told));
+    if (drawnFor !== one.status) {
+      drawnFor = one.status;
+      work.replaceChildren(...(session.may("operate") ? tasks(name, one, () => last, after) : []));
+      await people(who, name, one, session);
+    }
+    last = told;
+    return told;
+  }
+
+  // Says what a step has changed, in the numbers of before and after.
+  async function after(said, before) {
+    const now = await draw();
+    const change = before && now && now.responders !== before.responders
+      ? h("p", {}, h("strong", {}, `${num(before.responders)} → ${num(now.responders)}`), ` users have responded`, now.expected ? `; ${reachText(now.expected)} were expected.` : ".")
+      : null;
+    result.replaceChildren(h("div", { class: "note good", tabindex: "-1" }, h("p", {}, said), change));
+    result.firstChild.focus();
+  }
+
+  await draw();
+  return watch(name, draw);
+}
+
+function standing(one, told) {
+  const numbers = [[num(told?.responders ?? 0), one.status === "open" ? "users have responded so far" : "users responded"]];
+  if (told?.expected) numbers.push([decimal(told.expected.mean), `were expected; 90 %: ${num(Math.floor(told.expected.low))} to ${num(Math.ceil(told.expected.high))}`]);
+  numbers.push([num(one.contacted.length), "users to contact"]);
+  if (one.held_out.length) numbers.push([num(one.held_out.length), "held out, not to be contacted"]);
+  if (one.cost !== null) numbers.push([cost(one.cost), "cost of the contacts"]);
+  const facts = [["status", one.status], ["product", productText(one.product)], ["opened", when(one.opened)], ["closes", one.status === "open" && one.deadline ? when(one.deadline) : null], ["closed", one.closed ? when(one.closed) : null]];
+  return [
+    h("ul", { class: "facts", "aria-label": "The round" }, facts.filter(([, value]) => value).map(([what, value]) => h("li", {}, `${what} `, h("b", {}, value)))),
+    h("ul", { class: "numbers", "aria-label": "Key numbers" }, numbers.map(([value, what]) => h("li", {}, h("strong", {}, value), h("span", {}, what)))),
+  ];
+}
+
+function tasks(name, one, before, after) {
+  const at = (...parts) => campaign(name, "rounds", one.round, ...parts);
+  const parts = [];
+  if (one.status === "open") {
+    parts.push(section("1. Contact these users",
+      h("p", {}, "Give the list to whoever sends the messages.", one.held_out.length ? " Users who are held out are not on it." : ""),
+      h("p", { class: "actions" }, h("a", { class: "button primary", href: at("seeds.csv"), download: `${name}-round-${one.number}.csv` }, "Download as CSV"))));
+  }
+  if (one.status !== "cancelled") parts.push(upload(at("responses"), one, before, after));
+  if (one.status === "open") parts.push(ending(at, one, before, after));
+  return parts;
+}
+
+function upload(address, one, before, after) {
+  const file = h("input", { type: "file", required: true, accept: ".csv,.json,.ndjson,.jsonl,.parquet" });
+  const unknown = h("select", {}, h("option", { value: "refuse" }, "Refuse the file"), h("option", { value: "skip" }, "Leave these rows out and count them"));
+  const columns = h("input", { type: "text", autocomplete: "off", placeholder: "user:buyer, time:bought_at" });
+  const submit = h("button", { class: one.status === "open" ? "primary" : "" }, "Send responses"), said = h("div");
+  const form = h("form", {},
+    field("File with responses", file, "CSV, NDJSON, JSON or Parquet with the columns user and time, or source, target and outcome (0 or 1)."),
+    h("details", {}, h("summary", {}, "Other names of columns, users who are not in the network"),
+      field("Columns that are called differently", columns, "Field and column with a colon between them."),
+      field("Rows with users who are not in the network", unknown)),
+    h("p", { class: "actions" }, submit), said);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    busy(submit, said, async () => {
+      const chosen = file.files[0], was = before();
+      const named = columns.value.split(",").map((part) => part.trim()).filter(Boolean).map((part) => ["column", part]);
+      const report = await post(address, chosen, { type: typeOf(chosen), values: [["unknown", unknown.value], ...named] });
+      form.reset();
+      await after(told(report), was);
+    });
+  });
+  return section(one.status === "open" ? "2. Send what came back" : "Late responses",
+    h("p", {}, one.status === "open" ? "As often as you like: rows that were sent before are counted once." : "The round is closed; what comes now is learned as well."), form);
+}
+
+function told(report) {
+  const parts = [`${count(report.accepted, "row")} stored`];
+  if (report.duplicates) parts.push(`${num(report.duplicates)} known before`);
+  if (report.contradictions?.length) parts.push(`${num(report.contradictions.length)} contradict earlier ones, which stand`);
+  if (report.outside_window) parts.push(`${num(report.outside_window)} outside of the window`);
+  if (report.unknown) parts.push(`${num(report.unknown)} left out: not in the network`);
+  return `${parts.join(", ")}.`;
+}
+
+function ending(at, one, before, after) {
+  const said = h("div");
+  const close = button("Close and learn", () => busy(close, said, async () => {
+    const was = before();
+    await post(at("close"), {});
+    await after("The round is closed. Silence counts as “no”, and the model has learned from it.", was);
+  }));
+  const cancel = button("Cancel the round", () => busy(cancel, said, async () => {
+    if (!window.confirm("Cancel this round? Nobody counts as contacted, and nothing is learned.")) return;
+    await post(at("cancel"), {});
+    await after("The round is cancelled. Nothing was learned from it.", null);
+  }), "quiet");
+  return section("3. Close", h("p", {}, one.deadline ? `It closes by itself on ${when(one.deadline)}; you may close it before.` : "When no more responses are to be expected."),
+    h("p", { class: "actions" }, close, cancel), said);
+}
+
+async function people(place, name, one, session) {
+  if (one.kind === "history") return;
+  let reasons = [];
+  try {
+    reasons = (await get(campaign(name, "rounds", one.round, "explanation"))).seeds;
+  } catch (error) {
+    if (error.status !== 404 && error.status !== 409) throw error;
+  }
+  const held = new Set(one.held_out.map(String));
+  const byUser = new Map(reasons.map((each) => [String(each.user), each]));
+  const all = reasons.length ? reasons : one.seeds.map((user) => ({ user }));
+  place.replaceChildren(section("Who, and why",
+    all.length ? reasonTable("Chosen users", all, one.strategies !== null, held) : h("p", {}, "Nobody was chosen."),
+    session.may("operate") && reasons.length ? why(name, one, byUser) : null));
+}
+
+export function reasonTable(label, seeds, strategies, held = new Set(), extra = null) {
+  const columns = ["User", ...(extra ? [h("span", { class: "hidden" }, "Change")] : []), ...(strategies ? ["Strategy"] : []), "Adds", "Alone", "Strongest followers"];
+  const first = 1 + (extra ? 1 : 0) + (strategies ? 1 : 0);
+  const rows = seeds.map((seed, place) => [
+    [id(seed.user), held.has(String(seed.user)) ? h("span", { class: "state" }, "held out") : null],
+    ...(extra ? [extra(seed, place)] : []),
+    ...(strategies ? [seed.strategy === null || seed.strategy === undefined ? "–" : String(seed.strategy)] : []),
+    number(seed.gain), number(seed.score),
+    followers(seed.followers || []),
+  ]);
+  return h("div", {}, paged(label, columns, rows, [first, first + 1]),
+    h("p", { class: "hint" }, "Adds: expected responses beyond those of the users above. Alone: if nobody else were contacted. Followers with the probability of a response."));
+}
+
+const followers = (found) => (found.length
+  ? h("ul", { class: "chips" }, found.slice(0, 3).map((each) => h("li", {}, id(each.user), " ", h("b", {}, fine(each.probability)))))
+  : "–");
+
+const number = (value) => (value === null || value === undefined ? "–" : fine(value));
+
+function why(name, one, byUser) {
+  const user = h("input", { type: "text", autocomplete: "off" }), said = h("div", { "aria-live": "polite" }), submit = h("button", {}, "Explain");
+  const form = h("form", { class: "inline" }, field("Why not somebody else?", user, "Type the id of a user."), submit);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    busy(submit, said, async () => {
+      const known = byUser.get(user.value.trim());
+      const found = known || await get(campaign(name, "rounds", one.round, "explanation"), { user: user.value.trim() });
+      said.replaceChildren(note(h("p", {}, found.text)));
+    });
+  });
+  return h("div", {}, form, said);
+}

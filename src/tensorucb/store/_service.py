@@ -1,0 +1,73 @@
+"""What the service keeps in a store: tokens, a secret, and the answers to calls that may be repeated."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from tensorucb.errors import UnknownIdError
+from tensorucb.store import _tables as tables
+from tensorucb.store._checksum import row_hash
+from tensorucb.store._protocol import AnswerRecord, TokenRecord
+from tensorucb.store._transaction import Transaction
+from tensorucb.store._values import check_texts, damage
+
+_answer, _token = tables.answer.c, tables.token.c
+_ANSWER = sa.select(*_answer).where(_answer.key == sa.bindparam("key"))
+_TOKENS = sa.select(*_token).order_by(_token.created, _token.name)
+
+
+class ServiceRows(Transaction):
+    """The rows of the service, which belong to the whole store."""
+
+    def tokens(self) -> list[TokenRecord]:
+        """All tokens, oldest first."""
+        rows = self._rows(_TOKENS)
+        self._groups.check(0, "token", 0, [row_hash(*row) for row in rows])
+        return [TokenRecord(*row) for row in rows]
+
+    def put_token(self, record: TokenRecord) -> None:
+        """A new token; a name that exists is an :class:`~tensorucb.errors.InputError`."""
+        self._check(change=True)
+        values = vars(record) | {"created": float(record.created)}
+        check_texts([record.name, record.role, record.hash], "a token's name, role or hash")
+        self._run(sa.insert(tables.token).values(**values))
+        self._groups.add(0, "token", 0, [row_hash(*values.values())])
+
+    def delete_token(self, name: str) -> None:
+        """Remove a token; a name that does not exist is an :class:`~tensorucb.errors.UnknownIdError`."""
+        self._check(change=True)
+        record = next((record for record in self.tokens() if record.name == name), None)
+        if record is None:
+            raise UnknownIdError(f"the store holds no token called {name!r}.")
+        self._run(sa.delete(tables.token).where(_token.name == name))
+        self._groups.remove(0, "token", 0, [row_hash(*vars(record).values())])
+
+    def secret(self) -> bytes:
+        """32 random bytes that this store was given when it was made, and that leave it nowhere."""
+        rows = self._rows(sa.select(tables.secret))
+        self._groups.check(0, "secret", 0, [row_hash(*row) for row in rows])
+        return bytes.fromhex(rows[0][1])
+
+    def answer(self, key: str) -> AnswerRecord | None:
+        """What was answered to the call with this key, if it is known."""
+        rows = self._rows(_ANSWER, {"key": key})
+        if not rows:
+            return None
+        *values, found = rows[0]
+        if row_hash(*values) != found:
+            raise damage("a kept answer of the service is not as it was written")
+        return AnswerRecord(*values)
+
+    def put_answer(self, record: AnswerRecord) -> None:
+        """Keep an answer; a key that exists is an :class:`~tensorucb.errors.InputError`."""
+        if record.campaign:
+            self._begin_change(record.campaign)
+        self._check(change=True)
+        check_texts([record.key, record.request, record.body], "an answer's key, request or body")
+        values = vars(record) | {"created": float(record.created)}
+        self._run(sa.insert(tables.answer).values(**values, hash=row_hash(*values.values())))
+
+    def prune_answers(self, before: float) -> int:
+        """Remove the answers that were given before a moment; returns how many went."""
+        self._check(change=True)
+        return self._run(sa.delete(tables.answer).where(_answer.created < before)).rowcount

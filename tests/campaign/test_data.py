@@ -1,0 +1,396 @@
+"""A campaign from the files that a team has: what is read, what is left out, and what stays with the campaign."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tensorucb as tu
+from tensorucb.campaign import Campaign, CampaignData, read_campaign_data
+from tensorucb.campaign._catalogue import Catalogue
+from tensorucb.campaign._columns import product_features, user_features
+from tensorucb.data import make_shop
+from tensorucb.errors import FileFormatError, InputError, UnknownIdError
+from tensorucb.policies import HighDegree, LinUCB
+
+EDGES = "source,target\n" + "".join(f"u{i},u{(i * 5 + j) % 12}\n" for i in range(12) for j in (1, 2, 3))
+
+
+@pytest.fixture(scope="module")
+def shop_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shop")
+    make_shop(150, 1500, 40, rng=0).write(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shop_data(shop_folder):
+    return read_campaign_data(shop_folder)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "edges.csv").write_text(EDGES)
+    return tmp_path
+
+
+def blobs(campaign: Campaign):
+    """What the store keeps of columns."""
+    with campaign._handle.read() as view:
+        return product_features(view.session, view.number), user_features(view.session, view.number)
+
+
+# -- reading --
+
+
+def test_a_shop_is_read_and_the_report_says_so(shop_data):
+    assert repr(shop_data) == "CampaignData(150 users, 1,500 edges, 40 products)"
+    told = "\n".join(shop_data.report)
+    assert "Network: 150 users, 1,500 edges." in told
+    assert "category (category), tags (tags), price (number), released (date), description (text)" in told
+    assert "Nobody has bought 10 of the products yet." in told
+    assert "What contacting costs: column cost." in told
+    assert shop_data.new == tuple(f"p{i:04d}" for i in range(30, 40))
+    assert shop_data.users.k == len(shop_data.product_features.labels) == len(shop_data.products["p0000"])
+    assert shop_data.costs.shape == (150,)
+    assert set(shop_data.groups) == {"Lisbon", "Porto", "Braga", "Faro"}
+    assert "age" in shop_data.user_table.labels[0]
+
+
+def test_columns_and_files_by_other_names(tmp_path):
+    (tmp_path / "who.tsv").write_text("leader\tfan\nann\tbob\nbob\tcid\ncid\tann\ndan\tann\n")
+    (tmp_path / "bought.csv").write_text(
+        "buyer,sku,at\nann,x1,2026-01-02\nbob,x1,2026-01-03T10:00:00+02:00\nzoe,x1,5\n"
+    )
+    (tmp_path / "stock.ndjson").write_text('{"sku": "x1", "colour": "red"}\n{"sku": "x2", "colour": "blue"}\n')
+    columns = {
+        "edges": {"source": "leader", "target": "fan"},
+        "actions": {"user": "buyer", "item": "sku", "time": "at"},
+        "products": {"product": "sku"},
+    }
+    data = read_campaign_data(
+        edges=tmp_path / "who.tsv",
+        actions=tmp_path / "bought.csv",
+        products=tmp_path / "stock.ndjson",
+        columns=columns,
+    )
+    assert list(data.products) == ["x1", "x2"]
+    assert data.new == ("x2",)
+    assert "1 left out: a user without a link (line 4)" in "\n".join(data.report)
+    campaign = tu.create_campaign("spring", data=data, storage="memory://")
+    assert campaign.settings["columns"] == columns
+    assert campaign.ask("x2", k=2).seeds
+
+
+@pytest.mark.parametrize("end", ["csv", "parquet"])
+def test_columns_may_have_any_name_but_one_meaning(tmp_path, end):
+    pl.DataFrame({"reason": ["ann", "bob", "cid"], "text": ["bob", "cid", "ann"]}).write_csv(tmp_path / "edges.csv")
+    actions = pl.DataFrame({"line": ["ann", "bob"], "text": ["tea", "tea"], "time": [1, 2]})
+    actions.write_csv(tmp_path / "actions.csv") if end == "csv" else actions.write_parquet(tmp_path / "actions.parquet")
+    edges = {"source": "reason", "target": "text"}
+    data = read_campaign_data(tmp_path, columns={"edges": edges, "actions": {"user": "line", "item": "text"}})
+    assert (data.graph.n_edges, list(data.products)) == (3, ["tea"])
+    with pytest.raises(FileFormatError, match="column line cannot be the user and the item at once"):
+        read_campaign_data(tmp_path, columns={"edges": edges, "actions": {"user": "line", "item": "line"}})
+
+
+def test_numbers_for_users_stay_numbers_although_strangers_have_names(folder):
+    (folder / "edges.csv").write_text("source,target\n1,2\n2,3\n3,1\n3,4\n")
+    (folder / "purchases.csv").write_text("user,product,time\n1,a,1\nguest-7,a,2\n007,b,3\n2,b,4\n")
+    data = read_campaign_data(folder)
+    assert data.graph.ids.tolist() == [1, 2, 3, 4]
+    assert "2 left out: a user without a link (lines 3, 4)" in "\n".join(data.report)
+    assert read_campaign_data(folder, id_type="str").graph.ids.tolist() == ["1", "2", "3", "4"]
+
+
+def test_products_of_the_log_and_of_the_table_are_matched_whatever_their_type(folder):
+    (folder / "purchases.csv").write_text("user,product,time\nu1,1,1\nu2,2,2\nu3,x,3\n")
+    (folder / "products.csv").write_text("product,kind\n1,a\n2,a\n3,b\n4,b\n")
+    data = read_campaign_data(folder)
+    assert list(data.products) == [1, 2, 3, 4]
+    assert data.new == (3, 4)
+
+
+def test_users_without_a_row_are_average_and_rows_without_an_edge_are_left_out(folder):
+    (folder / "users.csv").write_text("user,age,cost\nu0,20,1\nu1,60,3\nzoe,30,9\n")
+    data = read_campaign_data(folder)
+    told = "\n".join(data.report)
+    assert "Left out: 1 of the 3 rows of users.csv, of users without an edge." in told
+    assert "10 of them have no row in users.csv" in told
+    row = {user: number for number, user in enumerate(data.graph.ids.tolist())}
+    features = data.users.features[:, -len(data.user_table.labels) :]
+    assert np.allclose(features[row["u5"]], features[[row["u0"], row["u1"]]].mean(axis=0))
+    assert data.costs[row["u5"]] == 2.0
+
+
+def test_digg_and_flixster_forms(tmp_path):
+    digg = tmp_path / "digg"
+    digg.mkdir()
+    (digg / "digg_friends.csv").write_text('"0","12","1","2"\n"1","12","2","3"\n"0","12","4","3"\n')
+    (digg / "digg_votes1.csv").write_text('"100","2","7"\n"90","1","7"\n"60","3","8"\n')
+    data = read_campaign_data(digg)
+    assert (data.graph.n_edges, list(data.products)) == (4, [7, 8])
+    (digg / "products.csv").write_text("product,kind\n7,news\n8,sport\n9,news\n")
+    assert read_campaign_data(digg).new == (9,)
+    flixster = tmp_path / "flixster"
+    flixster.mkdir()
+    (flixster / "links.txt").write_text("1\t2\n2\t3\n")
+    (flixster / "Ratings.timed.txt").write_text("userid\tmovieid\trating\tdate\n1\t5\t3.0\t2007-10-10 00:00:00\n")
+    assert read_campaign_data(flixster).graph.n_edges == 4
+
+
+def test_a_table_of_vectors_stays_as_it_is(folder):
+    (folder / "products.csv").write_text("product,x,y\ntea,0.25,-0.5\nsoap,1,0\n")
+    data = read_campaign_data(folder)
+    assert data.products["tea"].tolist() == [0.25, -0.5]
+    assert "Features: the numbers of x, y." in "\n".join(data.report)
+    campaign = tu.create_campaign("spring", data=data, storage="memory://")
+    campaign.add_products(["jam"], pl.DataFrame({"x": [0.5], "y": [0.5]}))
+    assert len(campaign.ask("jam", k=1).seeds) == 1
+    with pytest.raises(InputError, match="column 'y' holds something else"):
+        campaign.add_products(["jam"], pl.DataFrame({"x": [0.5], "y": ["red"]}))
+
+
+def test_products_of_which_nothing_is_known(folder):
+    (folder / "products.csv").write_text("product\ntea\nsoap\n")
+    data = read_campaign_data(folder)
+    assert np.array(list(data.products.values())).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    (folder / "products.csv").write_text("product\n" + "".join(f"p{i}\n" for i in range(60)))
+    assert read_campaign_data(folder).products["p7"].tolist() == [1.0]
+
+
+def test_kinds_are_taken_as_told(shop_folder):
+    kinds = {"products": {"price": "category", "name": "ignore"}, "users": {"age": "ignore"}}
+    data = read_campaign_data(shop_folder, kinds=kinds)
+    told = "\n".join(data.report)
+    assert "Left out: column name, since as told." in told
+    assert "price (category)" in told
+    assert data.user_table.columns == ()
+
+
+def test_progress_is_told(shop_folder):
+    steps = []
+    read_campaign_data(shop_folder, progress=lambda *step: steps.append(step))
+    assert [done for done, _, _ in steps] == [0, 1, 2, 3]
+    assert {total for _, total, _ in steps} == {3}
+
+
+# -- what is wrong --
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "words"),
+    [
+        ({}, {}, r"needs an edge list.*edges.csv"),
+        (
+            {"edges.csv": "a,b\n1,2\n"},
+            {},
+            r"edges.csv has no column source, no column target; its columns are \['a', 'b'\]",
+        ),
+        (
+            {"edges.csv": EDGES, "actions.csv": "user,sku,time\nu1,a,1\n"},
+            {},
+            r"actions.csv has no column item or product.*columns= which one is the item",
+        ),
+        ({"edges.csv": EDGES}, {"columns": {"edges": {"source": "from"}}}, r"edges.csv has no column from"),
+        ({"edges.csv": EDGES}, {"columns": {"sales": {}}}, "columns names the table 'sales'"),
+        ({"edges.csv": EDGES}, {"columns": {"actions": {"price": "x"}}}, "gives a name to 'price'"),
+        ({"edges.csv": EDGES}, {"kinds": {"actions": {"x": "text"}}}, "only products and users"),
+        ({"edges.csv": EDGES}, {"kinds": {"products": {"x": "text"}}}, "no file of products"),
+        ({"edges.csv": EDGES, "followers.csv": EDGES}, {}, "holds both"),
+        ({"edges.csv": EDGES, "products.csv": "product,k\na,1\na,2\n"}, {}, "products.csv names the product 'a' more"),
+        ({"edges.csv": EDGES, "products.csv": "product,k\n,1\nb,2\n"}, {}, "has no product in 1 rows"),
+        ({"edges.csv": EDGES, "products.csv": "name,k\na,1\n"}, {}, "products.csv has no column product or item or id"),
+        ({"edges.csv": EDGES, "users.csv": "user,cost\nu1,dear\n"}, {}, "users.csv: column cost must hold costs"),
+        ({"edges.csv": EDGES, "users.csv": "user,cost\nu1,-1\n"}, {}, "users.csv: column cost"),
+        (
+            {"edges.csv": EDGES, "products.csv": "product,k\na,x\nb,y\n"},
+            {"kinds": {"products": {"kk": "text"}}},
+            "kinds names the column 'kk'",
+        ),
+        ({"edges.csv": EDGES}, {"id_type": "int"}, "not whole numbers"),
+        ({"edges.csv": EDGES}, {"window": -1}, "window"),
+    ],
+)
+def test_errors_name_the_file_and_what_to_do(tmp_path, files, options, words):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises((InputError, FileFormatError), match=words):
+        read_campaign_data(tmp_path, **options)
+
+
+def test_data_and_graph_exclude_each_other(folder):
+    graph = tu.Graph.from_edges(["a"], ["b"])
+    with pytest.raises(InputError, match="leave out graph= and products="):
+        tu.create_campaign("x", graph=graph, data=folder, products={"a": [1.0]}, storage="memory://")
+    with pytest.raises(InputError, match="graph must be"):
+        tu.create_campaign("x", storage="memory://")
+    with pytest.raises(InputError, match="must be a directory"):
+        tu.create_campaign("x", data=folder / "edges.csv", storage="memory://")
+
+
+# -- the campaign --
+
+
+def test_one_call_from_a_directory(shop_folder):
+    campaign = tu.create_campaign("spring", data=shop_folder, storage="memory://")
+    assert campaign.status().policy == "TensorUCB"
+    ask = campaign.ask("p0035", k=5, quotas=3, budget=20.0)
+    assert ask.product == "p0035"
+    assert len(ask.seeds) == 5
+
+
+def test_what_is_given_beside_the_data_counts_more(shop_folder, shop_data):
+    campaign = tu.create_campaign(
+        "spring", data=shop_data, policy=HighDegree(), strategies={"email": [1.0]}, window=60.0, storage="memory://"
+    )
+    assert (campaign.strategies(), campaign.settings["window"]) == (("email",), 60.0)
+
+
+def test_a_campaign_that_exists_is_loaded_without_reading(shop_data, tmp_path):
+    storage = f"sqlite:///{tmp_path}/c.db"
+    tu.create_campaign("spring", data=shop_data, policy=HighDegree(), storage=storage).disconnect()
+    with tu.create_campaign("spring", data=tmp_path / "gone", storage=storage, load_if_exists=True) as campaign:
+        assert campaign.status().policy == "HighDegree"
+
+
+def test_without_features_the_network_alone_is_enough():
+    graph = tu.Graph.from_edges(list("aabbccdd"), list("bcdabdab"))
+    for policy in (None, LinUCB(), HighDegree()):
+        campaign = tu.create_campaign("spring", graph=graph, policy=policy, storage="memory://")
+        ask = campaign.ask(k=2)
+        campaign.close(ask.id)
+        campaign.add_users(["new"], None, ["new"], ["a"])
+        assert campaign.ask(k=5).seeds
+        assert campaign.model_hash() == campaign.replay_hash()
+
+
+def test_an_ask_without_a_product_names_some(shop_data):
+    campaign = tu.create_campaign("spring", data=shop_data, policy=HighDegree(), storage="memory://")
+    with pytest.raises(InputError, match=r"one of the campaign's 40 products, such as 'p0000', 'p0001', 'p0002'"):
+        campaign.ask(k=2)
+    with pytest.raises(UnknownIdError, match=r"catalogue of 40, such as 'p0000'"):
+        campaign.ask("tea", k=2)
+
+
+def test_stored_and_loaded_it_gives_the_same_features_bit_for_bit(shop_folder, shop_data, tmp_path):
+    table = pl.read_csv(shop_folder / "products.csv").drop("product")
+    people = pl.read_csv(shop_folder / "users.csv").drop("user", "cost", "group")
+    storage = f"sqlite:///{tmp_path}/c.db"
+    tu.create_campaign("spring", data=shop_data, storage=storage).disconnect()
+    with tu.load_campaign("spring", storage=storage) as campaign:
+        products, users = blobs(campaign)
+        assert np.array_equal(products.describe(table), shop_data.product_features.describe(table))
+        assert products.labels == shop_data.product_features.labels
+        assert np.array_equal(users.table.transform(people), shop_data.user_table.transform(people))
+    tu.copy_campaign("spring", "summer", storage=storage)
+    with tu.load_campaign("summer", storage=storage) as campaign:
+        assert np.array_equal(blobs(campaign)[0].describe(table), products.describe(table))
+
+
+def test_a_damaged_blob_is_one_clear_error(shop_data):
+    campaign = tu.create_campaign("spring", data=shop_data, policy=HighDegree(), storage="memory://")
+    with campaign._handle.write() as view:
+        data = view.session.blob(view.number, "product_features")
+        view.session.put_blob(view.number, "product_features", data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(FileFormatError, match="products' columns is damaged"):
+        campaign.add_products(["new"], pl.DataFrame({"name": ["tea"]}))
+
+
+@pytest.mark.parametrize("library", [pl.DataFrame, pd.DataFrame, pa.table])
+def test_products_that_come_later_are_described_as_at_the_creation(shop_folder, shop_data, library):
+    rows = pl.read_csv(shop_folder / "products.csv").filter(pl.col("product").is_in(["p0031", "p0032"]))
+    campaign = tu.create_campaign("spring", data=shop_data, policy=HighDegree(), storage="memory://")
+    campaign.add_products(["n1", "n2"], library(rows.drop("product").to_dict(as_series=False)))
+    with campaign._handle.read() as view:
+        catalogue = view.catalogue("product")
+    for new, old in (("n1", "p0031"), ("n2", "p0032")):
+        # A product's features do not depend on which others come with it, but for the last bits of a matrix product.
+        assert np.allclose(catalogue.vector(new), shop_data.products[old], rtol=0.0, atol=1e-12)
+
+
+def test_products_that_are_there_keep_their_features(shop_folder, shop_data):
+    rows = pl.read_csv(shop_folder / "products.csv")
+    campaign = tu.create_campaign("spring", data=shop_data, policy=HighDegree(), storage="memory://")
+    more = pl.concat([rows, rows.tail(1).with_columns(product=pl.lit("fresh"))])
+    campaign.add_products(more["product"], more.drop("product"))
+    assert campaign.products()[-1] == "fresh"
+    assert len(campaign.products()) == 41
+    campaign.add_products(more["product"], more.drop("product"))
+    assert len(campaign.products()) == 41
+    with pytest.raises(InputError, match="no column 'tags'"):
+        campaign.add_products(["x"], rows.head(1).drop("product", "tags"))
+    campaign.add_products(["by-number"], [shop_data.products["p0000"]])
+    assert len(campaign.products()) == 42
+
+
+def test_users_that_come_later_have_their_columns_and_are_average_otherwise(shop_data):
+    campaign = tu.create_campaign("spring", data=shop_data, storage="memory://")
+    ages = pl.DataFrame({"age": [30, None]})
+    campaign.add_users(["n1", "n2"], ages, ["n1"], ["u00001"], costs=[1.0, 2.0], groups=["Porto", "Faro"])
+    with campaign._handle.read() as view:
+        features = view.network.users.features[-2:]
+    own = shop_data.users.features.shape[1] - len(shop_data.user_table.labels)
+    assert np.allclose(features[:, :own], shop_data.users.features[:, :own].mean(axis=0))
+    assert np.array_equal(features[:, own:], shop_data.user_table.transform(ages))
+    assert campaign.ask("p0030", k=3, must_include=["n1"]).seeds
+    assert campaign.model_hash() == campaign.replay_hash()
+
+
+def test_a_large_catalogue_is_looked_up_at_once():
+    count = 100_000
+    catalogue = Catalogue("product").extended([f"p{i}" for i in range(count)], np.ones((count, 2)))
+    start = time.perf_counter()
+    for i in range(0, count, 20):
+        catalogue.index(f"p{i}")
+    again = catalogue.extended([f"p{i}" for i in range(5000)], np.ones((5000, 2)))
+    assert len(again.ids) == count
+    assert time.perf_counter() - start < 2.0  # linear look-ups took minutes
+
+
+# -- any table --
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.text(max_size=8), st.one_of(st.none(), st.floats(-1e6, 1e6)), st.sampled_from(["a;b", "b", "", "c"])
+        ),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_any_table_of_products_makes_a_campaign_or_a_clear_error(tmp_path_factory, rows):
+    folder = tmp_path_factory.mktemp("any")
+    (folder / "edges.csv").write_text(EDGES)
+    lines = [
+        json.dumps({"product": f"p{i}", "text": text.encode("utf-8", "ignore").decode(), "number": n, "tags": tags})
+        for i, (text, n, tags) in enumerate(rows)
+    ]
+    (folder / "products.ndjson").write_text("\n".join(lines), encoding="utf-8")
+    data = read_campaign_data(folder)
+    assert isinstance(data, CampaignData)
+    features = np.array(list(data.products.values()))
+    assert np.isfinite(features).all()
+    assert features.shape[1] >= 1
+    campaign = tu.create_campaign("spring", data=data, storage="memory://")
+    assert len(campaign.ask("p0", k=1).seeds) == 1
+
+
+@pytest.mark.parametrize("strange", ["7.5", "x", "07,30\nx"])
+def test_a_row_of_users_whose_id_only_resembles_one_is_left_out(tmp_path, strange):
+    (tmp_path / "edges.csv").write_text("source,target\n7,8\n8,9\n9,7\n7,9\n")
+    (tmp_path / "users.csv").write_text(f"user,age\n7,20\n{strange},30\n8,40\n9,50\n")
+    data = read_campaign_data(tmp_path)
+    rows = strange.count("\n") + 1
+    assert data.graph.n_nodes == 3
+    assert f"Left out: {rows} of the {rows + 3} rows of users.csv, of users without an edge." in "\n".join(data.report)

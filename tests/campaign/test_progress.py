@@ -1,0 +1,283 @@
+"""`progress` counts what the forecasts are about, leaves out what cannot be compared, and learns nothing."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
+from tensorucb.campaign import load_campaign
+from tensorucb.campaign._progress import calibration
+from tensorucb.errors import StateError
+from tensorucb.graph import Graph
+from tensorucb.policies import HighDegree, TensorUCB
+
+STRATEGIES = {"strategies": {"mail": [1.0, 0.0], "visit": [0.0, 1.0]}, "strategy_costs": {"visit": 3.0}}
+
+
+def actions(campaign, users, rng, share=0.3):
+    """Some of these users act once or twice, now, before the contact and after a window of 100 seconds."""
+    now = campaign.clock()
+    acting = [user for user in users if rng.random() < share]
+    return [{"user": user, "time": now + float(rng.choice([-5.0, 1.0, 50.0, 100.0, 101.0]))} for user in acting]
+
+
+def played(rounds=6, **settings):
+    """A campaign with costs, hold-outs and strategies, told by node and by edge, and what it was told."""
+    campaign = small_campaign(window=100.0, costs=np.ones(30), clock=Clock(1000.0), **{**STRATEGIES, **settings})
+    rng, everybody, told = np.random.default_rng(3), campaign.graph.ids.tolist(), []
+    for number in range(rounds):
+        ask = campaign.ask("tea" if number % 2 else "soap", 5, strategies="all", per_user=True, holdout=0.2)
+        edges, acted = answers(campaign, ask), actions(campaign, everybody, rng)
+        campaign.tell(ask.id, edges)
+        campaign.tell(ask.id, acted)
+        told.append((ask, edges, acted))
+        if number < rounds - 1:
+            campaign.close(ask.id)
+        campaign.clock.now += 200.0 if number < rounds - 1 else 0.0
+    return campaign, told
+
+
+def responders(campaign, ask, edges, acted):
+    """Who responded, by the definition in words: the followers of the contacted who said yes or acted in the window."""
+    followers = {target for _, target in out_pairs(campaign, ask.contacted)}
+    yes = {row["target"] for row in edges if row["outcome"]}
+    inside = {row["user"] for row in acted if ask.opened <= row["time"] <= ask.opened + 100.0}
+    return (yes | (inside & followers)) - set(ask.contacted)
+
+
+def test_responders_are_the_users_whose_number_was_forecast():
+    campaign, told = played()
+    progress = campaign.progress()
+    expected = [responders(campaign, *part) for part in told]
+    assert [entry.responders for entry in progress.rounds] == [len(users) for users in expected]
+    assert progress.reached == len(set.union(*expected))
+    assert progress.contacted == len({user for ask, _, _ in told for user in ask.contacted})
+    seen, new = set(), []
+    for users in expected:
+        new.append(len(users - seen))
+        seen |= users
+    assert [entry.new_responders for entry in progress.rounds] == new
+    for entry, (ask, edges, acted) in zip(progress.rounds, told, strict=True):
+        assert (entry.id, entry.number, entry.product, entry.expected) == (ask.id, ask.number, ask.product, ask.reach)
+        assert (entry.contacted, entry.held_out, entry.spend) == (len(ask.seeds), len(ask.held_out), ask.cost)
+        inside = sum(ask.opened <= row["time"] <= ask.opened + 100.0 for row in acted)
+        assert entry.responses == sum(row["outcome"] for row in edges) + inside
+    assert progress.spend == pytest.approx(sum(ask.cost for ask, _, _ in told))
+
+
+def test_the_forecasts_learn_from_the_same_numbers():
+    campaign, _ = played()
+    with campaign._handle.read() as view:
+        outcomes = campaign._handle.track.past(view).outcomes
+    closed = [entry for entry in campaign.progress().rounds if entry.status == "closed"]
+    assert [(o.responders, o.covered) for o in outcomes] == [(e.responders, e.within) for e in closed]
+
+
+def test_sums_are_of_closed_and_of_open_rounds():
+    campaign, _ = played()
+    progress = campaign.progress()
+    *closed, last = progress.rounds
+    assert (progress.closed.rounds, progress.open.rounds) == (5, 1)
+    assert progress.closed.responders == progress.closed.foretold == sum(entry.responders for entry in closed)
+    assert progress.closed.expected == pytest.approx(sum(entry.expected.mean for entry in closed))
+    assert progress.closed.contacts == sum(entry.contacted for entry in closed)
+    assert (progress.open.responders, progress.open.expected) == (last.responders, last.expected.mean)
+    assert last.within is None
+    assert progress.calibration.rounds == 5
+    assert progress.calibration.held == sum(entry.within for entry in closed)
+
+
+def test_groups_split_what_came_and_what_was_expected():
+    campaign, told = played()
+    progress = campaign.progress()
+    for groups in (progress.products, progress.strategies, progress.users):
+        assert sum(group.responders for group in groups) == pytest.approx(progress.closed.responders)
+        assert sum(group.contacts for group in groups) == progress.closed.contacts
+        assert [group.contacts for group in groups] == sorted((group.contacts for group in groups), reverse=True)
+    believed = sum(group.believed * group.followers for group in progress.products)
+    assert believed == pytest.approx(progress.closed.expected)
+    assert {group.id for group in progress.products} == {"tea", "soap"}
+    user = progress.users[0]
+    with_user = [ask for ask, _, _ in told[:-1] if user.id in ask.contacted]
+    assert user.rounds == user.contacts == len(with_user)
+    followers = [
+        {target for source, target in out_pairs(campaign, [user.id])} - set(ask.contacted) for ask in with_user
+    ]
+    assert user.followers == sum(map(len, followers))
+    assert user.observed == pytest.approx(user.responders / user.followers)
+
+
+def test_somebody_who_follows_two_contacted_users_counts_half_for_each():
+    graph = Graph.from_edges(["ann", "ann", "bob", "bob"], ["cid", "dan", "cid", "eve"])
+    campaign = small_campaign(graph=graph, policy=HighDegree(), window=100.0)
+    ask = campaign.ask("tea", 2)
+    campaign.tell(ask.id, [{"user": user, "time": 1001.0} for user in ("cid", "dan")])
+    campaign.close(ask.id)
+    users = {group.id: (group.followers, group.responders) for group in campaign.progress().users}
+    assert users == {"ann": (2, 1.5), "bob": (2, 0.5)}
+
+
+def test_what_cannot_be_compared_has_no_expectation():
+    campaign = small_campaign()
+    cancelled = campaign.ask("tea", 3)
+    campaign.cancel(cancelled.id)
+    shadow = campaign.ask("tea", 3, shadow=campaign.graph.ids[:2].tolist())
+    cascade = campaign.ask("tea", 3, objective="cascade")
+    for ask in (shadow, cascade):
+        campaign.tell(ask.id, answers(campaign, ask))
+        campaign.close(ask.id)
+    source, target = out_pairs(campaign, campaign.graph.ids[:1])[0]
+    campaign.import_history([{"source": source, "target": target, "outcome": 1}], "tea")
+    progress = campaign.progress()
+    assert [entry.expected for entry in progress.rounds] == [None] * 4
+    assert [entry.within for entry in progress.rounds] == [None] * 4
+    assert [entry.contacted for entry in progress.rounds] == [0, 2, 3, 1]
+    assert progress.rounds[1].responders > 0
+    assert (progress.closed.rounds, progress.closed.expected, progress.calibration) == (2, None, None)
+    assert progress.closed.responders == progress.rounds[1].responders + progress.rounds[2].responders
+    assert [group.believed for group in progress.products] == [None]
+    assert "responders" in repr(progress)
+
+
+def test_a_late_response_changes_its_round():
+    campaign = small_campaign()
+    ask = campaign.ask("tea", 3)
+    campaign.close(ask.id)
+    assert campaign.progress().rounds[0].responders == 0
+    source, target = next(pair for pair in out_pairs(campaign, ask.seeds) if pair[1] not in ask.seeds)
+    campaign.tell(ask.id, [{"source": source, "target": target, "outcome": 1}])
+    assert campaign.progress().rounds[0].responders == 1
+
+
+def test_the_lift_is_that_of_lift_or_says_what_it_lacks():
+    campaign, _ = played()
+    assert campaign.progress().lift == campaign.lift()
+    assert campaign.progress().lift_missing is None
+    campaign = small_campaign()
+    campaign.ask("tea", 3)
+    progress = campaign.progress()
+    with pytest.raises(StateError) as missing:
+        campaign.lift()
+    assert (progress.lift, progress.lift_missing) == (None, str(missing.value))
+
+
+def test_progress_reads_once_and_learns_nothing(tmp_path):
+    campaign = small_campaign(f"sqlite:///{tmp_path / 'c.db'}", policy=TensorUCB())
+    for _ in range(3):
+        ask = campaign.ask("tea", 3)
+        campaign.tell(ask.id, answers(campaign, ask))
+        campaign.close(ask.id)
+    campaign.disconnect()
+    with load_campaign("spring", storage=f"sqlite:///{tmp_path / 'c.db'}") as again:
+        sessions, read = [], again.store.read
+        again.store.read = lambda: sessions.append(None) or read()
+        progress = again.progress()
+        assert len(sessions) == 1
+        assert progress.closed.rounds == 3
+        assert again._handle.model._serving.network is None
+        assert progress.behind == again.status().behind
+
+
+def test_forgotten_users_are_gone_from_the_counts(tmp_path):
+    campaign = small_campaign(f"sqlite:///{tmp_path / 'c.db'}", **STRATEGIES)
+    ask = campaign.ask("tea", 4, strategies="all", per_user=True)
+    campaign.tell(ask.id, answers(campaign, ask, every=1))
+    campaign.close(ask.id)
+    campaign.forget(ask.seeds[0])
+    progress = campaign.progress()
+    assert progress.contacted == 3
+    assert ask.seeds[0] not in {group.id for group in progress.users}
+    assert sum(group.contacts for group in progress.strategies) == 3
+
+
+def test_an_empty_campaign_has_a_progress_too():
+    progress = small_campaign().progress()
+    assert (progress.rounds, progress.products, progress.users, progress.spend) == ((), (), (), None)
+    assert (progress.closed.rounds, progress.closed.expected, progress.calibration) == (0, None, None)
+
+
+@pytest.mark.parametrize(("held", "rounds"), [(0, 1), (1, 1), (9, 10), (17, 20), (0, 7), (50, 50)])
+def test_the_interval_of_the_calibration_is_exact(held, rounds):
+    found = calibration([True] * held + [False] * (rounds - held))
+    exact = binomtest(held, rounds).proportion_ci(confidence_level=0.9, method="exact")
+    assert (found.held, found.rounds, found.share) == (held, rounds, held / rounds)
+    assert (found.low, found.high) == pytest.approx((exact.low, exact.high), abs=1e-9)
+
+
+def test_what_python_prints_is_one_line_each():
+    campaign, told = played()
+    ask = told[-1][0]
+    report = campaign.tell(ask.id, [{**told[-1][1][0], "outcome": 1 - told[-1][1][0]["outcome"]}])
+    things = [campaign, ask, campaign.status(), campaign.progress(), campaign.lift(), report, campaign.graph]
+    for thing in things:
+        assert "\n" not in repr(thing)
+        assert len(repr(thing)) <= 200, repr(thing)
+        assert repr(thing).startswith(f"{type(thing).__name__}(")
+    assert repr(report).startswith("TellReport(accepted=0, duplicates=0, contradictions=1")
+    assert repr(ask.id) in repr(ask)
+    assert f"{ask.reach.low:,.0f} to {ask.reach.high:,.0f}" in repr(ask)
+    assert "behind" not in repr(campaign.status())
+
+
+def test_a_notebook_shows_tables_whatever_ids_hold():
+    hostile = "<script>alert(1)</script>"
+    graph = Graph.from_edges([hostile, hostile, "b"], ["b", "c", "c"])
+    products = {"<b>tea</b>": [1.0, 0.0]}
+    campaign = small_campaign(graph=graph, policy=HighDegree(), products=products, **STRATEGIES)
+    ask = campaign.ask("<b>tea</b>", 1, strategies=["mail"])
+    for shown in (ask._repr_html_(), campaign.progress()._repr_html_()):
+        assert shown.startswith("<table>")
+        assert "<script" not in shown
+        assert "<b>" not in shown
+        assert "&lt;b&gt;tea" in shown
+    assert f"<td>1</td><td>{hostile.replace('<', '&lt;').replace('>', '&gt;')}</td><td>mail</td>" in ask._repr_html_()
+
+
+def test_a_progress_is_json_through_the_fields_of_a_command():
+    from tensorucb.cli._campaign import fields
+
+    campaign, _ = played()
+    document = json.loads(json.dumps(fields(campaign.progress()), allow_nan=False))
+    assert document["rounds"][0]["expected"]["level"] == 0.9
+    assert document["lift"]["rounds"] == campaign.lift().rounds
+
+
+def test_whole_numbers_are_ids_too():
+    campaign = small_campaign(graph=small_graph(strings=False), products={7: [1.0, 0.0], 8: [0.0, 1.0]})
+    ask = campaign.ask(7, 2)
+    campaign.close(ask.id)
+    progress = campaign.progress()
+    assert [type(group.id) for group in (*progress.products, *progress.users)] == [int, int, int]
+
+
+def test_what_is_kept_between_calls_changes_no_count(tmp_path):
+    storage = f"sqlite:///{tmp_path}/c.db"
+    campaign = small_campaign(storage, window=100.0, clock=Clock(1000.0), **STRATEGIES)
+    rng, everybody = np.random.default_rng(5), campaign.graph.ids.tolist()
+
+    def same():
+        with load_campaign("spring", storage=storage, clock=campaign.clock) as fresh:
+            assert campaign.progress() == fresh.progress()
+
+    asks = []
+    for number in range(8):
+        ask = campaign.ask("tea" if number % 2 else "soap", 5, strategies="all", per_user=True)
+        campaign.clock.now += 5.0
+        campaign.tell(ask.id, actions(campaign, everybody, rng))
+        asks.append(ask)
+        same()
+        if number in (2, 5):
+            campaign.cancel(ask.id)
+        elif number != 6:
+            campaign.close(ask.id)
+        same()
+    campaign.tell(asks[1].id, actions(campaign, everybody, rng))  # late
+    same()
+    campaign.close(asks[6].id)
+    same()
+    campaign.forget(asks[0].seeds[0])
+    same()

@@ -1,0 +1,107 @@
+"""Requests that are sent again: nothing is lost, nothing is done twice, and the end of patience is said."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from service.serving import serving
+from tensorucb import Graph, create_campaign
+from tensorucb.client import Client, _http
+from tensorucb.errors import ServiceError, UnknownIdError
+from tensorucb.policies import HighDegree
+
+
+@pytest.fixture
+def storage(tmp_path):
+    url = f"sqlite:///{tmp_path}/campaigns.db"
+    graph = Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
+    create_campaign("spring", graph=graph, policy=HighDegree(), storage=url).disconnect()
+    return url
+
+
+@contextmanager
+def lossy_wire(url: str, loses: Callable[[int], bool]) -> Iterator[str]:
+    """A wire to a service that breaks: of some requests, by their number, the answer never arrives.
+
+    Each connection carries one request, which reaches the service in any case.
+    """
+    there = ("127.0.0.1", int(url.rpartition(":")[2]))
+    threads = []
+
+    def carry(near: socket.socket, number: int) -> None:
+        with near, socket.create_connection(there) as far:
+            far.sendall(_whole_request(near))
+            answer = b"".join(iter(lambda: far.recv(65536), b""))
+            if not loses(number):
+                near.sendall(answer)
+
+    def accept() -> None:
+        number = 0
+        with suppress(OSError):  # the listening socket was closed
+            while True:
+                near, _ = listening.accept()
+                threads.append(threading.Thread(target=carry, args=(near, number)))
+                threads[-1].start()
+                number += 1
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        accepting = threading.Thread(target=accept)
+        accepting.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            accepting.join()
+            for thread in threads:
+                thread.join()
+
+
+def _whole_request(near: socket.socket) -> bytes:
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += near.recv(65536)
+    head, _, body = data.partition(b"\r\n\r\n")
+    lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"connection:")]
+    length = next((int(line.split(b":")[1]) for line in lines if line.lower().startswith(b"content-length:")), 0)
+    while len(body) < length:
+        body += near.recv(65536)
+    return b"\r\n".join([*lines, b"Connection: close", b"", body])
+
+
+def test_an_answer_that_is_lost_does_not_open_a_second_round(storage, monkeypatch):
+    monkeypatch.setattr(_http, "_FIRST_WAIT", 0.01)
+    # The answer to the first ask and to the first tell get lost; the request before them finds the campaign.
+    with serving(storage) as url, lossy_wire(url, lambda number: number in (1, 3)) as wire, Client(wire) as client:
+        campaign = client.campaign("spring")
+        ask = campaign.ask(k=1)
+        report = campaign.tell(ask.id, [{"source": "ann", "target": "bob", "outcome": 1}])
+        assert (report.accepted, report.duplicates) == (1, 0)  # the first answer again
+        assert [found.id for found in campaign.rounds()] == [ask.id]
+
+
+def test_a_service_that_is_busy_is_asked_again_when_it_says(storage):
+    with serving(storage, rate=3.0) as url, Client(url) as client:
+        campaign = client.campaign("spring")
+        assert {campaign.status().rounds for _ in range(6)} == {0}
+
+
+def test_nobody_there_is_an_error_that_names_the_address(monkeypatch):
+    monkeypatch.setattr(_http, "_FIRST_WAIT", 0.001)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with Client(f"http://127.0.0.1:{port}") as client, pytest.raises(ServiceError, match=f"127.0.0.1:{port}.*running"):
+        client.campaigns()
+
+
+def test_an_address_below_which_there_is_no_service_is_said_so(tmp_path):
+    with (
+        serving(f"sqlite:///{tmp_path}/c.db") as url,
+        Client(f"{url}/elsewhere") as client,
+        pytest.raises(UnknownIdError, match="nothing at this address"),
+    ):
+        client.campaigns()

@@ -1,0 +1,132 @@
+"""Every Python block and every command of the README and the docs runs as it is printed.
+
+The blocks of a page run in order, in an empty directory: Python blocks share their names, commands go through a shell.
+A block after ``<!-- slow -->`` takes longer and runs with the slow tests, those after it too. Commands inside a
+sentence are not run, but their command and options must exist.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tensorucb.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("[a-z]*.md"))]
+# This page has a test of its own, which also checks what its blocks print.
+RUN = [page for page in PAGES if page.name != "evaluate-from-logs.md"]
+BLOCK = re.compile(r"(<!-- slow -->\n)?^```(\w*)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
+# A TOML block that begins with the name of a file is that file.
+FILE = re.compile(r"# (\S+\.toml)\n")
+# These set the project up or test it; CI runs them.
+MAKE = re.compile(r"^make \w+", flags=re.MULTILINE)
+
+
+def blocks(page: Path) -> list[tuple[bool, str, str]]:
+    """Whether it is slow, the language and the text of each block."""
+    return [(bool(slow), language, text) for slow, language, text in BLOCK.findall(page.read_text(encoding="utf-8"))]
+
+
+def run(page: Path, parts: list[tuple[bool, str, str]], directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(directory)
+    monkeypatch.syspath_prepend(directory)  # as for a script in this directory
+    names: dict[str, object] = {"__name__": "page"}
+    for _, language, text in parts:
+        if language == "python":
+            exec(compile(text, page.name, "exec"), names)
+        elif language == "toml" and (named := FILE.match(text)):
+            (directory / named[1]).write_text(text, encoding="utf-8")
+        elif language == "sh" and not MAKE.search(text):
+            shell(text, directory)
+
+
+def shell(text: str, directory: Path) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-e", "-c", text],
+        cwd=directory,
+        env={**os.environ, "PATH": path},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+
+
+def quick(parts: list[tuple[bool, str, str]]) -> list[tuple[bool, str, str]]:
+    first = next((i for i, part in enumerate(parts) if part[0]), len(parts))
+    return parts[:first]
+
+
+FIRST = ("README.md", "tutorial.md")  # what a newcomer reads; the other pages take a minute in all
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, marks=() if p.name in FIRST else pytest.mark.slow, id=p.name) for p in RUN if quick(blocks(p))],
+)
+def test_blocks_run_as_printed(page, tmp_path, monkeypatch):
+    run(page, quick(blocks(page)), tmp_path, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [p for p in RUN if quick(blocks(p)) != blocks(p)], ids=lambda page: page.name)
+def test_slow_blocks_run_as_printed(page, tmp_path, monkeypatch):
+    run(page, blocks(page), tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_says_what_it_is(page):
+    assert {language for _, language, _ in blocks(page)} <= {"python", "sh", "text", "toml"}
+
+
+def commands() -> list[str]:
+    """Commands inside sentences, and those whose runs took hours (in indented lines)."""
+    found: set[str] = set()
+    for page in PAGES:
+        prose = BLOCK.sub("", page.read_text(encoding="utf-8"))
+        found.update(re.findall(r"`((?:tensorucb|python -m|make) [^`]+)`", prose))
+        found.update(re.findall(r"^    ((?:tensorucb|python -m) .+)$", prose, flags=re.MULTILINE))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("text", commands())
+def test_commands_in_sentences_exist(text, capsys):
+    program, *words = shlex.split(text)
+    used = {word.split("=")[0] for word in words if re.match("-[a-z-]", word)}
+    if program == "make":
+        assert re.search(rf"^{words[0]}:", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    elif program == "tensorucb":
+        with pytest.raises(SystemExit, match="0"):
+            main([*words[: 2 if words[0] == "datasets" else 1], "--help"])
+        assert used <= set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", capsys.readouterr().out)) | {"--help"}
+    else:
+        place = ROOT / words[1].replace(".", "/")
+        files = [place.with_suffix(".py")] if place.with_suffix(".py").exists() else sorted(place.glob("*.py"))
+        source = "".join(file.read_text(encoding="utf-8") for file in files)
+        assert source
+        assert all(f'"{option}"' in source for option in used - {"-m"})
+
+
+def test_links_to_files_lead_somewhere():
+    for page in PAGES:
+        shown = re.sub(r"<!--.*?-->", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for link in re.findall(r"\]\(([^)#]+)\)", shown):
+            if "://" not in link:
+                assert exists(page, link), f"{page.name} links to {link}"
+
+
+def exists(page: Path, link: str) -> bool:
+    """Whether the file is there, or the page of the site that is made of an example or of the API."""
+    target = Path(os.path.normpath(page.parent / link))
+    if target.parent == ROOT / "docs" / "gallery":
+        return target.name == "index" or (ROOT / "examples" / f"{target.name}.py").exists()
+    return target.exists() or target == ROOT / "docs" / "reference" / "api" / "index"

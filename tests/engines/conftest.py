@@ -1,0 +1,57 @@
+"""A real Ray cluster of several nodes on loopback, stopped at the end."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tensorucb import Graph
+from tensorucb.engines import RayEngine
+
+# 127.0.0.1 stands for an interface's address to Ray; any other address of the loopback network stays there.
+LOOPBACK = "127.0.0.2"
+_NODE = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "node_ip_address": LOOPBACK}
+
+
+@contextmanager
+def started(nodes: int) -> Iterator[Any]:
+    """A head and further nodes, of one CPU each."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    cluster_utils = pytest.importorskip("ray.cluster_utils")
+    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        head = {**_NODE, "include_dashboard": False, "temp_dir": folder}
+        cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=head)
+        try:
+            for _ in range(nodes - 1):
+                cluster.add_node(**_NODE)
+            yield cluster
+        finally:
+            cluster.shutdown()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with started(2) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def engine(cluster: Any) -> Iterator[RayEngine]:
+    with RayEngine(cluster.address) as found:
+        yield found
+
+
+def network(n: int, m: int, seed: int = 0) -> tuple[Graph, np.ndarray]:
+    """A random network with some users of many followers, and weighted-cascade probabilities."""
+    rng = np.random.default_rng(seed)
+    s, t = (n * rng.random(m) ** 2).astype(np.int64), rng.integers(0, n, m)
+    graph = Graph.from_edges(s[s != t], t[s != t], nodes=np.arange(n))
+    return graph, 1.0 / graph.in_degree[graph.targets]

@@ -1,0 +1,174 @@
+"""The page on how a campaign is going: what its figures show, and how it behaves in a browser."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from campaign.worlds import answers, small_campaign
+from tensorucb.campaign import Reach
+from tensorucb.errors import InputError
+from tensorucb.graph import Graph
+from tensorucb.plots import Figure, campaign_report
+from tensorucb.plots._campaign import expected_and_observed, running_calibration, running_sums
+from tensorucb.policies import HighDegree
+
+HOSTILE = ["</script><b>", "<!--<script>", "=1+1", "Zoë", "名前", "x" * 200]
+STRATEGIES = {"strategies": {"mail": [1.0, 0.0], "<i>visit": [0.0, 1.0]}, "strategy_costs": {"<i>visit": 2.0}}
+
+
+@pytest.fixture(scope="module")
+def progress():
+    """Of a campaign with hold-outs, strategies, costs and hostile ids: four closed rounds and an open one."""
+    names = [*HOSTILE, *(f"user-{i}" for i in range(24))]
+    rng = np.random.default_rng(0)
+    pairs = sorted({(names[i], names[j]) for i, j in rng.integers(0, 30, (150, 2)) if i != j})
+    graph = Graph.from_edges(*zip(*pairs, strict=True), nodes=np.array(names))
+    products = {HOSTILE[0]: [1.0, 0.0], "tea": [0.0, 1.0]}
+    campaign = small_campaign(
+        graph=graph, policy=HighDegree(), products=products, costs=np.ones(30), window=100.0, **STRATEGIES
+    )
+    for number in range(5):
+        ask = campaign.ask(list(products)[number % 2], 10, strategies="all", holdout=0.2)
+        campaign.tell(ask.id, answers(campaign, ask, every=5))
+        acting = rng.choice(graph.ids, 8, replace=False)
+        campaign.tell(ask.id, [{"user": user, "time": 1001.0} for user in acting.tolist()])
+        if number < 4:
+            campaign.close(ask.id)
+    return campaign.progress()
+
+
+@pytest.fixture(scope="module")
+def page(progress):
+    return campaign_report(progress)
+
+
+def specifications(report):
+    return [
+        block.chart.to_dict() for section in report.sections for block in section.blocks if isinstance(block, Figure)
+    ]
+
+
+def test_the_page_answers_each_question_in_a_section(page):
+    assert [section.title for section in page.sections] == [
+        "Responses beside expectation",
+        "Reach and spending",
+        "Can the forecasts be trusted?",
+        "Does contact change anything?",
+        "Who was contacted most, and what their followers did",
+        "Products",
+        "Strategies",
+    ]
+
+
+def test_each_figure_says_what_it_shows(page):
+    for document in specifications(page):
+        assert document["title"]["text"]
+        assert len(document["description"]) > 30
+
+
+def test_the_text_of_the_page_is_harmless(page):
+    html = page.to_html()
+    assert "</script><b>" not in html
+    assert "<i>visit" not in html
+    assert "&lt;/script&gt;&lt;b&gt;" in html
+
+
+def test_a_round_outside_of_its_interval_looks_different(progress):
+    reach = Reach(10.0, 5.0, 15.0, objective="direct")
+    outcomes = ((10, True, "closed"), (40, False, "closed"), (3, None, "open"))
+    rounds = [
+        replace(progress.rounds[0], number=i, expected=reach, responders=count, within=within, status=status)
+        for i, (count, within, status) in enumerate(outcomes, start=1)
+    ]
+    document = expected_and_observed(rounds).to_dict()
+    points = document["layer"][2]
+    domain, colours = (points["encoding"]["color"]["scale"][name] for name in ("domain", "range"))
+    rows = document["layer"][0].get("data", document.get("data"))["values"]
+    assert [row["state"] for row in rows] == ["in the interval", "outside of it", "still open"] == domain
+    assert len(set(colours)) == len(set(points["encoding"]["shape"]["scale"]["range"])) == 3
+
+
+def test_a_first_interval_as_wide_as_the_network_does_not_squeeze_the_others(progress):
+    wide, usual = Reach(20.0, 0.0, 5000.0, objective="direct"), Reach(20.0, 12.0, 28.0, objective="direct")
+    first = replace(progress.rounds[0], expected=wide, responders=18, within=True)
+    rounds = [first, *(replace(first, number=i, expected=usual) for i in range(2, 10))]
+    document = expected_and_observed(rounds).to_dict()
+    rows = document["layer"][0].get("data", document.get("data"))["values"]
+    assert max(row["end"] for row in rows) < 60.0
+    assert rows[0]["high"] == 5000.0
+
+
+def test_sums_end_where_the_totals_are(progress):
+    rows = running_sums(progress.rounds).to_dict()["data"]["values"]
+    last = {row["what"]: row["sum"] for row in rows}
+    assert last["responses"] == progress.closed.responders
+    assert last["responses expected"] == pytest.approx(progress.closed.expected)
+    assert last["different users who responded"] <= progress.reached
+    shares = running_calibration(progress.rounds).to_dict()["layer"][1]
+    assert json.dumps(shares)
+
+
+def test_layers_name_an_axis_alike(page):
+    """On a phone the page wraps titles, and layers of different ones would be joined with commas."""
+    for document in specifications(page):
+        for channel in ("x", "y"):
+            named = [layer["encoding"].get(channel, {}) for layer in document.get("layer", [])]
+            assert len({axis.get("title") for axis in named if "field" in axis}) <= 1, (channel, document["title"])
+
+
+def test_a_campaign_without_rounds_has_a_page():
+    html = campaign_report(small_campaign().progress()).to_html()
+    assert "No round has been opened yet." in html
+    assert "vegaEmbed" not in html
+
+
+def test_a_campaign_of_shadow_rounds_has_a_page():
+    campaign = small_campaign()
+    ask = campaign.ask("tea", 3, shadow=campaign.graph.ids[:3].tolist())
+    campaign.tell(ask.id, answers(campaign, ask))
+    campaign.close(ask.id)
+    report = campaign_report(campaign.progress())
+    assert specifications(report) == []
+    assert "closed (shadow)" in report.to_html()
+
+
+def test_something_else_is_refused():
+    with pytest.raises(InputError, match="CampaignProgress"):
+        campaign_report("spring")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/usr/bin/chromium").exists(), reason="Chromium is not installed (Debian: chromium)")
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "light"), (390, "dark")])
+def test_the_page_in_a_browser(page, tmp_path, width, scheme):
+    sync_api = pytest.importorskip("playwright.sync_api")
+    path = page.save(tmp_path / "report.html")
+    options = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+    options += ["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--disable-quic"]
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=options)
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        tab, complaints, requests = context.new_page(), [], []
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        tab.on("request", lambda request: requests.append(request.url))
+        tab.goto(path.as_uri())
+        figures = len(specifications(page))
+        tab.wait_for_function(f"document.querySelectorAll('.chart svg.marks[aria-label]').length === {figures}")
+        assert complaints == []
+        assert requests == [path.as_uri()]
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        assert [tab.locator(landmark).count() for landmark in ("main", "header", "footer", "h1")] == [1, 1, 1, 1]
+        assert tab.locator("h2").count() == len(page.sections)
+        assert tab.locator(".chart svg.marks").first.get_attribute("aria-label").startswith("For each of 5 rounds")
+        inside = "(e) => e.getBoundingClientRect().right <= document.documentElement.clientWidth"
+        assert all(frame.evaluate(inside) for frame in tab.locator("section").all())
+        assert (
+            "," not in tab.locator(".chart svg.marks").first.locator(".mark-text.role-axis-title").last.text_content()
+        )
+        browser.close()

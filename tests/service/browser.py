@@ -1,0 +1,69 @@
+"""A real Chromium for the tests of the page; it remembers what went wrong and where requests went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = [
+    f"--{name}"
+    for name in (
+        "no-sandbox",
+        "disable-gpu",
+        "disable-quic",
+        "no-first-run",
+        "disable-background-networking",
+        "disable-component-update",
+        "disable-sync",
+        "disable-dev-shm-usage",
+    )
+]
+SECONDS = 15_000.0  # milliseconds that a busy machine may take
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A browser; the test is skipped where there is none."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not CHROMIUM.exists():
+        pytest.skip(f"{CHROMIUM} is not there; Debian's package chromium brings it")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@dataclass
+class Watched:
+    """What a page said on its console, and the hosts that it asked."""
+
+    page: Any
+    errors: list[str] = field(default_factory=list)
+    hosts: set[str] = field(default_factory=set)
+
+
+@contextmanager
+def opened(browser: Any, url: str, *, width: int = 1280, mode: str = "light") -> Iterator[Watched]:
+    """A page of its own; at the end there must be no error on its console and no request to another host."""
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=mode, base_url=url)
+    context.set_default_timeout(SECONDS)
+    page = context.new_page()
+    watched = Watched(page)
+    page.on("console", lambda said: watched.errors.append(said.text) if said.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: watched.errors.append(str(error)))
+    page.on("request", lambda request: watched.hosts.add(urlsplit(request.url).netloc))
+    try:
+        yield watched
+        assert watched.errors == []
+        assert watched.hosts == {urlsplit(url).netloc}
+    finally:
+        context.close()

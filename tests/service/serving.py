@@ -1,0 +1,57 @@
+"""A real server of the service on a free loopback port, in a thread of the test's process."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+from tensorucb.service import ServiceSettings, create_app
+from tensorucb.service._run import configured
+
+
+@contextmanager
+def serving(storage: str, engine: Any = None, **settings: Any) -> Iterator[str]:
+    """The address of a service on this store; stopped at the end, as a signal would stop it."""
+    chosen = ServiceSettings(storage, port=0, **settings)
+    server = uvicorn.Server(configured(chosen, create_app(chosen, engine)))
+    with socket.create_server(("127.0.0.1", 0), backlog=1024) as listening:
+        # Clients can connect from now on; they are answered as soon as the app has started.
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(timeout=60)
+            assert not thread.is_alive()
+
+
+def connected(url: str, timeout: float = 20.0) -> socket.socket:
+    """A bare connection, for what no HTTP library would send."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    return socket.create_connection((host, int(port)), timeout=timeout)
+
+
+def read_to_end(connection: socket.socket) -> bytes:
+    """All that the server still says, until it closes; the connection's timeout is the bound."""
+    found = b""
+    while True:
+        try:
+            part = connection.recv(65536)
+        except ConnectionResetError:
+            return found
+        if not part:
+            return found
+        found += part
+
+
+def talk(url: str, request: bytes) -> bytes:
+    """The whole answer to bare bytes."""
+    with connected(url) as connection:
+        connection.sendall(request)
+        return read_to_end(connection)

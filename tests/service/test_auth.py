@@ -1,0 +1,210 @@
+"""Tokens, roles, the login of the page, and masked ids."""
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from campaign.worlds import small_campaign
+from service.serving import serving
+from tensorucb.errors import InputError
+from tensorucb.service import _tokens
+from tensorucb.service._tokens import Principal, TokenBook, add_token
+from tensorucb.store import open_store
+
+API = "/api/v1"
+WEB = httpx.Client(timeout=60)  # making one takes longer than a request
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _web_closed():
+    yield
+    WEB.close()
+
+
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory):
+    url = f"sqlite:///{tmp_path_factory.mktemp('auth')}/c.db"
+    small_campaign(url).disconnect()
+    return url
+
+
+@pytest.fixture(scope="module")
+def tokens(storage):
+    with open_store(storage) as store:
+        return {role: add_token(store, f"{role}er", role) for role in _tokens.ROLES}
+
+
+@pytest.fixture(scope="module")
+def url(storage, tokens):
+    with serving(storage) as url:
+        yield url
+
+
+def _bearer(token):
+    return {"Authorization": f"Bearer {token}"}
+
+
+def test_without_tokens_everybody_on_the_machine_is_admin(tmp_path):
+    storage = f"sqlite:///{tmp_path}/c.db"
+    small_campaign(storage).disconnect()
+    with serving(storage) as url:
+        found = WEB.get(f"{url}{API}/session").json()
+        assert found["role"] == "admin"
+        assert not found["login"]
+        assert WEB.get(f"{url}{API}/campaigns/spring").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        _bearer("tucb_" + "A" * 43),
+        {"Authorization": "Basic YTpi"},
+        {"Authorization": "Bearer"},
+        {"Authorization": b"Bearer \xff\xfe"},
+        {"Cookie": "tensorucb_session=cmVhZGVy.99999999999." + "0" * 64},
+        {"Cookie": "tensorucb_session="},
+        {"Cookie": 'tensorucb_session="'},
+    ],
+    ids=str,
+)
+def test_a_stranger_sees_nothing(url, headers):
+    for path in (f"{API}/campaigns/spring", "/metrics"):
+        answer = WEB.get(f"{url}{path}", headers=headers)
+        assert answer.status_code == 401
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert "tensorucb token add" in answer.json()["detail"]
+    assert WEB.get(f"{url}{API}/session", headers=headers).json() == {
+        "name": None,
+        "role": None,
+        "login": True,
+        "read_only": False,
+        "version": None,
+    }
+
+
+def test_health_is_for_everybody(url):
+    assert WEB.get(f"{url}/healthz").json() == {"status": "alive"}
+    assert WEB.get(f"{url}/readyz").json() == {"status": "ready"}
+
+
+def test_a_role_may_what_those_below_it_may(url, tokens):
+    for role, ask in {"read": 403, "operate": 201, "admin": 201}.items():
+        headers = _bearer(tokens[role])
+        assert WEB.get(f"{url}{API}/session", headers=headers).json()["role"] == role
+        assert WEB.get(f"{url}{API}/campaigns/spring", headers=headers).status_code == 200
+        answer = WEB.post(f"{url}{API}/campaigns/spring/rounds", json={"product": "tea", "k": 2}, headers=headers)
+        assert answer.status_code == ask, answer.text
+    refused = WEB.post(f"{url}{API}/campaigns/spring/rounds", json={}, headers=_bearer(tokens["read"]))
+    assert refused.json()["detail"] == "this needs the role operate; your token 'reader' has the role read."
+
+
+def test_a_login_is_a_cookie_that_scripts_and_other_sites_never_see(url, tokens):
+    with httpx.Client(base_url=url, headers={"Origin": url}) as browser:
+        assert browser.post(f"{API}/session", json={"token": "tucb_wrong"}).status_code == 401
+        answer = browser.post(f"{API}/session", json={"token": f" {tokens['operate']}\n"})
+        assert (answer.status_code, answer.json()["role"]) == (200, "operate")
+        cookie = answer.headers["set-cookie"].lower()
+        assert "httponly" in cookie
+        assert "samesite=strict" in cookie
+        assert "secure" not in cookie
+        assert tokens["operate"] not in answer.text + cookie
+        assert browser.get(f"{API}/campaigns/spring").status_code == 200
+        assert browser.get(f"{API}/session").json()["name"] == "operateer"
+        assert browser.delete(f"{API}/session").status_code == 204
+        assert browser.get(f"{API}/campaigns/spring").status_code == 401
+
+
+def test_a_login_behind_tls_is_never_sent_without(url, tokens):
+    host = {"Origin": url.replace("http:", "https:")}
+    answer = WEB.post(f"{url}{API}/session", json={"token": tokens["read"]}, headers=host)
+    assert "; secure" in answer.headers["set-cookie"].lower()
+
+
+def test_tokens_count_and_are_revoked_while_the_service_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr(_tokens, "_FRESH", 0.0)
+    storage = f"sqlite:///{tmp_path}/c.db"
+    small_campaign(storage).disconnect()
+    with serving(storage) as url, open_store(storage) as store:
+        assert WEB.get(f"{url}{API}/campaigns/spring").status_code == 200
+        token = add_token(store, "ann", "admin")
+        assert WEB.get(f"{url}{API}/campaigns/spring").status_code == 401
+        assert WEB.get(f"{url}{API}/campaigns/spring", headers=_bearer(token)).status_code == 200
+        with httpx.Client(base_url=url, headers={"Origin": url}) as browser:
+            assert browser.post(f"{API}/session", json={"token": token}).status_code == 200
+            assert browser.get(f"{API}/campaigns/spring").status_code == 200
+            with store.write() as session:
+                session.delete_token("ann")
+            assert browser.get(f"{API}/campaigns/spring").status_code == 401
+        assert WEB.get(f"{url}{API}/campaigns/spring", headers=_bearer(token)).status_code == 401
+        # The last token is gone, but that opens no door.
+        assert WEB.get(f"{url}{API}/campaigns/spring").status_code == 401
+
+
+def test_the_store_never_holds_a_token(tmp_path):
+    with open_store(f"sqlite:///{tmp_path}/c.db") as store:
+        token = add_token(store, "ann", "read")
+        with pytest.raises(InputError, match="called 'ann' already"):
+            add_token(store, "ann", "admin")
+        for name, role in (("", "read"), ("x" * 101, "read"), ("bob", "root"), ("a\0", "read")):
+            with pytest.raises(InputError):
+                add_token(store, name, role)
+        assert _book(store).of_token(token) == Principal("ann", "read")
+    files = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert token.encode() not in files
+    assert token.removeprefix("tucb_").encode() not in files
+
+
+def _book(store, clock=lambda: 1000.0):
+    book = TokenBook(store, demanded=True, clock=clock)
+    book.refresh()
+    return book
+
+
+def test_a_session_ends_with_its_time_and_cannot_be_made_up():
+    store, now = open_store("memory://"), [1000.0]
+    add_token(store, "ann", "read")
+    add_token(store, "bob", "admin")
+    book = _book(store, lambda: now[0])
+    cookie = book.open_session(Principal("ann", "read"))
+    assert book.of_session(cookie) == Principal("ann", "read")
+    other = open_store("memory://")
+    add_token(other, "ann", "admin")
+    assert _book(other).of_session(cookie) is None
+    name, ends, seal = cookie.split(".")
+    admin = book.open_session(Principal("bob", "admin")).split(".")[0]
+    for forged in (
+        f"{admin}.{ends}.{seal}",
+        f"{name}.{int(ends) + 1}.{seal}",
+        f"{name}.{ends}.{seal[:-1]}0",
+        cookie[1:],
+    ):
+        assert book.of_session(forged) is None or forged == cookie
+    now[0] += _tokens.SESSION - 1
+    assert book.of_session(cookie) is not None
+    now[0] += 2
+    assert book.of_session(cookie) is None
+
+
+_STORE = open_store("memory://")
+add_token(_STORE, "ann", "read")
+_BOOK = _book(_STORE)
+
+
+@settings(max_examples=40)
+@given(st.text(st.characters()) | st.from_regex(r"[a-zA-Z0-9]*\.[0-9a-z-]*\.[0-9a-f]{0,64}", fullmatch=True))
+def test_nothing_made_up_is_a_session_or_a_token(text):
+    assert _BOOK.of_session(text) is None
+    assert _BOOK.of_token(text) is None
+
+
+def test_masked_ids_are_stable_and_tell_nothing():
+    again = _book(_STORE)
+    assert _BOOK.masked("person-001") == again.masked("person-001")
+    assert _BOOK.masked("7") != _BOOK.masked(7)
+    masked = {_BOOK.masked(f"person-{i}") for i in range(2000)}
+    assert len(masked) == 2000
+    assert all(name.startswith("user-") and "person" not in name for name in masked)
+    assert _book(open_store("memory://")).masked("person-001") != _BOOK.masked("person-001")

@@ -1,0 +1,604 @@
+"""What an attacker sends: refused or shown harmlessly, and the service goes on."""
+
+import gzip
+import io
+import random
+import re
+import select
+import socket
+import time
+from contextlib import ExitStack, suppress
+
+import httpx
+import numpy as np
+import polars as pl
+import pytest
+
+from campaign.worlds import small_campaign
+from service.serving import connected, read_to_end, serving, talk
+from tensorucb.graph import Graph
+from tensorucb.service._desk import Desk
+from tensorucb.service._guard import SAFE_HEADERS, Pace, _RefusedError
+from tensorucb.service._tokens import add_token
+from tensorucb.store import open_store
+
+API = "/api/v1"
+WEB = httpx.Client(timeout=60)  # making one takes longer than a request
+NASTY = (
+    "<script>alert(1)</script>",
+    "Robert'); DROP TABLE tensorucb_campaign; --",
+    '"><img src=x onerror=alert(1)>',
+    "{{7*7}}${7*7}",
+    "%s%n%x",
+    "\u202egnp.exe",
+    "=cmd|'/c calc'!A1",
+    "../../etc/passwd",
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _web_closed():
+    yield
+    WEB.close()
+
+
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory):
+    url = f"sqlite:///{tmp_path_factory.mktemp('hostile')}/c.db"
+    small_campaign(url).disconnect()
+    return url
+
+
+@pytest.fixture(scope="module")
+def url(storage):
+    with serving(storage, max_body=64 * 1024) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def hurried(storage):
+    """The same with less patience."""
+    with serving(storage, patience=0.5, connections=20) as url:
+        yield url
+
+
+def _refused(answer, status):
+    """A refusal that says why, with all the safe headers and no banner."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    found = answer.json()
+    assert found["status"] == status
+    assert found["detail"]
+    assert found["request_id"] == answer.headers["x-request-id"]
+    _safe(answer)
+    return found["detail"]
+
+
+def _safe(answer):
+    for name, value in SAFE_HEADERS.items():
+        assert answer.headers[name] == value
+    assert "server" not in answer.headers
+
+
+def _rounds(url):
+    return WEB.get(f"{url}{API}/campaigns/spring").json()["rounds"]
+
+
+# -- who is addressed, and by which page --
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:8000",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+        "localhost@evil.example",
+        "evil.example@localhost",
+        "127.0.0.2",
+        "[::1",
+        "localhost:80:80",
+        "localhost/..",
+        "0",
+        "2130706433",
+        "<script>",
+        "x" * 5000,
+    ],
+    ids=lambda host: host[:30],
+)
+def test_a_foreign_name_of_the_service_is_refused(url, host):
+    for method, path in (("GET", "/"), ("GET", f"{API}/campaigns"), ("POST", f"{API}/session"), ("GET", "/healthz")):
+        assert "--allow-host" in _refused(WEB.request(method, f"{url}{path}", headers={"Host": host}), 400)
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:8000"])
+def test_names_of_this_machine_are_fine(url, host):
+    assert WEB.get(f"{url}/healthz", headers={"Host": host}).status_code == 200
+
+
+def test_a_name_that_resolves_to_this_machine_gets_no_further(url):
+    """DNS rebinding: to the browser the attacker's page and the service are the same origin."""
+    port = url.rpartition(":")[2]
+    headers = {"Host": f"evil.example:{port}", "Origin": f"http://evil.example:{port}", "Sec-Fetch-Site": "same-origin"}
+    before = _rounds(url)
+    _refused(WEB.get(f"{url}{API}/campaigns/spring", headers=headers), 400)
+    _refused(WEB.post(f"{url}{API}/campaigns/spring/rounds", json={"product": "tea", "k": 1}, headers=headers), 400)
+    assert _rounds(url) == before
+
+
+def test_another_name_is_allowed_on_purpose_and_then_needs_a_token(tmp_path):
+    storage = f"sqlite:///{tmp_path}/c.db"
+    small_campaign(storage).disconnect()
+    with open_store(storage) as store:
+        token = add_token(store, "ann", "admin")
+        with store.write() as session:
+            session.delete_token("ann")
+    with serving(storage, hosts=("ads.example",)) as url:
+        answer = WEB.get(f"{url}{API}/campaigns/spring", headers={"Host": "ADS.example"})
+        _refused(answer, 401)
+        headers = {"Host": "ads.example", "Authorization": f"Bearer {token}"}
+        _refused(WEB.get(f"{url}{API}/campaigns/spring", headers=headers), 401)
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "http://127.0.0.1", "file://", "{}.evil.example", "x"]
+)
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "OPTIONS"])
+def test_the_page_of_another_site_may_nothing(url, origin, method):
+    before = _rounds(url)
+    answer = WEB.request(
+        method,
+        f"{url}{API}/campaigns/spring/rounds",
+        headers={"Origin": origin.format(url), "Content-Type": "text/plain"},
+        content=b'{"product": "tea", "k": 1}',
+    )
+    assert "may not use" in _refused(answer, 403)
+    assert not any(name.startswith("access-control") for name in answer.headers)
+    assert _rounds(url) == before
+
+
+def test_a_request_that_a_browser_marks_as_foreign_is_refused(url):
+    for site in ("cross-site", "same-site"):
+        headers = {"Sec-Fetch-Site": site}
+        _refused(WEB.get(f"{url}{API}/campaigns/spring", headers=headers), 403)
+        _refused(WEB.post(f"{url}{API}/session", json={"token": "x"}, headers=headers), 403)
+        assert WEB.get(f"{url}/healthz", headers=headers).status_code == 200
+
+
+def test_a_change_by_cookie_needs_an_origin(url):
+    answer = WEB.delete(f"{url}{API}/session", headers={"Cookie": "tensorucb_session=a.1.b"})
+    assert "Origin" in _refused(answer, 403)
+
+
+# -- answers --
+
+
+def test_every_answer_has_safe_headers(url, monkeypatch):
+    _safe(WEB.get(f"{url}/healthz"))
+    _refused(WEB.get(f"{url}/nowhere"), 404)
+    _refused(WEB.get(f"{url}{API}/campaigns/none"), 404)
+    _refused(WEB.patch(f"{url}{API}/campaigns/spring"), 405)
+    _refused(WEB.post(f"{url}{API}/campaigns/spring/rounds", json={"k": -1}), 422)
+
+    def broken(*_):
+        raise ZeroDivisionError("person-001 at 10.0.0.1")
+
+    monkeypatch.setattr(Desk, "read", broken)
+    detail = _refused(WEB.get(f"{url}{API}/campaigns/spring"), 500)
+    assert "person-001" not in detail
+
+
+def test_a_request_id_cannot_carry_anything(url):
+    assert WEB.get(f"{url}/healthz", headers={"X-Request-ID": "job-7.a"}).headers["x-request-id"] == "job-7.a"
+    for bad in ("<script>", "a b", "x" * 65, "a;b"):
+        assert WEB.get(f"{url}/healthz", headers={"X-Request-ID": bad}).headers["x-request-id"] != bad
+
+
+# -- bodies --
+
+
+def _head(path, *lines):
+    return "\r\n".join([f"POST {path} HTTP/1.1", "Host: localhost", *lines, "", ""]).encode()
+
+
+_ASK = f"{API}/campaigns/spring/rounds"
+
+
+def test_a_body_that_says_it_is_too_large_is_refused_before_it_comes(url):
+    answer = talk(url, _head(_ASK, "Content-Type: application/json", "Content-Length: 65537"))
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert b"at most 65,536 bytes" in answer
+    assert b"connection: close" in answer.lower()
+    assert talk(url, _head(_ASK, f"Content-Length: {'9' * 19}")).startswith(b"HTTP/1.1 413")
+
+
+@pytest.mark.parametrize(
+    "kind", ["application/json", "application/x-ndjson", "text/csv", "multipart/form-data; boundary=x"]
+)
+def test_a_body_without_a_length_is_counted(url, kind):
+    before = _rounds(url)
+    sent = 0
+
+    def endless():
+        nonlocal sent
+        while sent < 50_000_000:
+            sent += 8192
+            yield b" " * 8192
+
+    try:
+        answer = WEB.post(f"{url}{_ASK}", content=endless(), headers={"Content-Type": kind})
+    except httpx.TransportError:
+        pass  # the service has closed the connection while we were writing
+    else:
+        assert answer.status_code in (413, 415, 422)
+    assert sent < 10_000_000
+    assert _rounds(url) == before
+
+
+def test_a_truncated_body_changes_nothing(url):
+    before = _rounds(url)
+    body = b'{"product": "tea", "k": 1}'
+    for kind in ("application/json", "text/csv", "application/x-ndjson"):
+        with connected(url) as connection:
+            connection.sendall(_head(_ASK, f"Content-Type: {kind}", "Content-Length: 1000") + body)
+            connection.shutdown(socket.SHUT_WR)
+            assert b" 201 " not in read_to_end(connection)
+    with connected(url) as connection:
+        connection.sendall(_head(_ASK, "Content-Type: application/json", "Transfer-Encoding: chunked"))
+        connection.sendall(b"1a\r\n" + body)
+    assert _rounds(url) == before
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("Content-Length: -1",),
+        ("Content-Length: 1", "Content-Length: 2"),
+        ("Content-Length: 1_0",),
+        ("Transfer-Encoding: gzip",),
+        ("Transfer-Encoding: chunked", "Transfer-Encoding: chunked"),
+        ("Host: evil.example",),
+        ("Bad Header: x",),
+        ("X: \x00",),
+    ],
+    ids=str,
+)
+def test_a_malformed_head_is_refused(url, lines):
+    answer = talk(url, _head(_ASK, *lines))
+    assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 501"))
+    assert b"content-security-policy" in answer.lower()
+    assert b"h11" not in answer.lower()
+    assert b"uvicorn" not in answer.lower()
+
+
+def test_a_request_cannot_be_smuggled_in_a_body(url):
+    """Both a length and chunks: what stands behind the last chunk must not pass as another caller's request."""
+    before = _rounds(url)
+    inner = _head(_ASK, "Content-Type: application/json", "Content-Length: 26") + b'{"product": "tea", "k": 1}'
+    outer = _head(f"{API}/session", "Content-Length: 4", "Transfer-Encoding: chunked", "Connection: close")
+    talk(url, outer + b"0\r\n\r\n" + inner)
+    assert _rounds(url) == before
+
+
+def test_a_compressed_body_is_not_opened(url):
+    bomb = gzip.compress(bytes(40_000_000))
+    assert len(bomb) < 64 * 1024
+    for encoding in ("gzip", "br", "deflate", "zstd", "identity, gzip"):
+        headers = {"Content-Encoding": encoding, "Content-Type": "application/json"}
+        answer = WEB.post(f"{url}{_ASK}", content=bomb, headers=headers)
+        assert "Content-Encoding" in _refused(answer, 415)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 60_000,
+        b'{"a":' * 10_000,
+        b'{"product": "tea", "k": ' + b"9" * 30_000 + b"}",
+        b'{"product": "tea", "k": NaN}',
+        b'{"product": "tea", "k": 1e999}',
+        b'{"product": "\\ud800", "k": 1}',
+        b'{"product": "\\u0000", "k": 1}',
+        b'{"product": "tea", "k": 1',
+        b"\xff\xfe",
+        b"",
+        b"null",
+    ],
+    ids=lambda body: body[:30].decode("latin-1"),
+)
+def test_strange_json_is_refused(url, body):
+    answer = WEB.post(f"{url}{_ASK}", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code in (400, 422), answer.text
+    _refused(answer, answer.status_code)
+    answer = WEB.post(f"{url}{API}/session", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code in (400, 422)
+
+
+# -- addresses and names --
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../../../../etc/passwd",
+        "/static/../../../../etc/passwd",
+        "/static/..%2f..%2f..%2f..%2fetc%2fpasswd",
+        "/static/%2e%2e/%2e%2e/%2e%2e/etc/passwd",
+        "/static/....//....//etc/passwd",
+        "/static//etc/passwd",
+        "/static/%00",
+        "/static/..%5c..%5cwindows",
+        "/static/%c0%ae%c0%ae/",
+        "//etc/passwd",
+        f"{API}/campaigns/..%2f..%2fetc%2fpasswd",
+        f"{API}/campaigns/%00",
+        f"{API}/campaigns/spring%00",
+        f"{API}/campaigns/sqlite:%2f%2f%2fetc%2fpasswd",
+        f"{API}/campaigns/spring/rounds/..%2f..%2f",
+        f"{API}/campaigns/spring/rounds/%ed%a0%80",
+        f"{API}/campaigns/spring/rounds/1'%20OR%20'1'='1",
+        "http://evil.example/",
+        "*",
+        f"/{'a' * 60_000}",
+        f"/{'a' * 2_000_000}",
+    ],
+    ids=lambda path: path[:50],
+)
+def test_no_path_leads_to_a_file_or_to_an_error_of_ours(url, path):
+    answer = talk(url, f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+    assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 404", b"HTTP/1.1 422")), answer[:300]
+    assert b"root:" not in answer
+    assert b"content-security-policy" in answer.lower()
+
+
+def test_names_and_ids_with_markup_or_sql_are_only_text(tmp_path):
+    storage = f"sqlite:///{tmp_path}/c.db"
+    names = [name + str(i) for i in range(4) for name in NASTY]
+    graph = Graph.from_edges(names, names[1:] + names[:1], nodes=names)
+    users = np.random.default_rng(0).normal(size=(graph.n_nodes, 2))
+    for name in NASTY[1:3]:
+        small_campaign(storage, name=name, graph=graph, users=users, products={name: [1.0, 0.0]}).disconnect()
+    with serving(storage) as url:
+        for name in NASTY[1:3]:
+            place = f"{url}{API}/campaigns/{httpx.URL(path='/' + name).raw_path.decode()[1:].replace('/', '%2F')}"
+            found = WEB.get(place)
+            assert found.headers["content-type"] == "application/json"
+            _safe(found)
+            assert found.json()["name"] == name
+            opened = WEB.post(f"{place}/rounds", json={"product": name, "k": 3})
+            assert opened.status_code == 201, opened.text
+            assert opened.headers["content-type"] == "application/json"
+        assert WEB.get(f"{url}/readyz").status_code == 200
+        for name in NASTY:  # none of these is there, and the message quotes it as text
+            answer = WEB.get(f"{url}{API}/campaigns/none", params={"search": name})
+            _refused(answer, 404)
+
+
+# -- clients that waste time --
+
+
+def test_a_head_that_drips_is_cut_off(hurried):
+    with connected(hurried) as connection:
+        began = time.monotonic()
+        line = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 4000
+        cut = False
+        for byte in line:
+            try:
+                connection.send(bytes([byte]))
+            except (ConnectionResetError, BrokenPipeError):
+                cut = True
+                break
+            if select.select([connection], [], [], 0.05)[0]:
+                cut = connection.recv(1000) == b""
+                break
+        assert cut
+        assert time.monotonic() - began < 15
+
+
+@pytest.mark.parametrize("first", [b"", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"], ids=["new", "kept alive"])
+def test_a_silent_client_is_cut_off(hurried, first):
+    with connected(hurried) as connection:
+        connection.sendall(first + b"GET /hea")
+        assert read_to_end(connection).count(b"alive") == bool(first)
+
+
+def test_a_body_that_drips_is_cut_off(hurried):
+    before = _rounds(hurried)
+    with connected(hurried) as connection:
+        connection.sendall(_head(_ASK, "Content-Type: application/json", "Content-Length: 26") + b'{"product": "tea"')
+        answer = read_to_end(connection)
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert b"too slowly" in answer
+    assert _rounds(hurried) == before
+
+
+def test_a_client_that_does_not_read_is_cut_off(hurried):
+    with connected(hurried) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        request = b"GET /api/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        connection.setblocking(False)
+        waiting = select.poll()
+        waiting.register(connection, select.POLLHUP | select.POLLERR)
+        deadline = time.monotonic() + 20
+        while not waiting.poll(20) and time.monotonic() < deadline:
+            try:
+                connection.send(request * 20)
+            except BlockingIOError:
+                continue
+            except (ConnectionResetError, BrokenPipeError):
+                break
+        assert time.monotonic() < deadline
+    assert WEB.get(f"{hurried}/healthz").status_code == 200
+
+
+def test_too_many_connections_are_closed_and_the_service_goes_on(hurried):
+    with ExitStack() as held:
+        connections = [held.enter_context(connected(hurried)) for _ in range(60)]
+        # All are let go in the end: those above the limit at once, the others because they say nothing.
+        assert all(read_to_end(connection) == b"" for connection in connections)
+    assert WEB.get(f"{hurried}/healthz").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [b"X-A: " + b"a" * 200_000, b"\r\n".join(b"X-%d: a" % i for i in range(20_000)), b"Cookie: " + b"a=b; " * 40_000],
+    ids=["one long", "many", "cookies"],
+)
+def test_a_flood_of_headers_is_refused(url, flood):
+    with connected(url) as connection:
+        try:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n" + flood + b"\r\n\r\n")
+            answer = read_to_end(connection)
+        except (ConnectionResetError, BrokenPipeError):
+            answer = b""  # closed while we were still sending
+    assert not answer or answer.startswith(b"HTTP/1.1 400")
+    assert WEB.get(f"{url}/healthz").status_code == 200
+
+
+def test_callers_who_ask_too_often_have_to_wait(storage):
+    with serving(storage, rate=0.1) as url:
+        assert WEB.get(f"{url}/healthz").status_code == 200
+        refused = WEB.get(f"{url}/healthz")
+    assert 1 <= int(refused.headers["retry-after"]) <= 10
+    assert "too often" in _refused(refused, 429)
+
+
+def test_a_bucket_fills_again_and_callers_have_one_each():
+    now = [0.0]
+
+    def allowed(count, caller):
+        found = 0
+        for _ in range(count):
+            with suppress(_RefusedError):
+                pace._take(caller)
+                found += 1
+        return found
+
+    pace = Pace(None, 10.0, lambda: now[0])
+    assert allowed(100, "ann") == 20
+    assert allowed(100, "bob") == 20
+    now[0] = 0.55
+    assert allowed(100, "ann") == 5
+    now[0] = 100.0
+    assert allowed(100, "ann") == 20
+    for i in range(20_000):
+        pace._take(str(i))
+    assert len(pace._buckets) <= 10_000
+
+
+# -- uploads and keys --
+
+
+@pytest.fixture
+def opened(storage):
+    """A service with an open round, and where its responses go."""
+    with serving(storage, rate=1e5) as url:
+        found = WEB.post(f"{url}{_ASK}", json={"product": "tea", "k": 2}).json()
+        yield url, f"{url}{_ASK}/{found['round']}/responses"
+
+
+_PARQUET = {"Content-Type": "application/vnd.apache.parquet"}
+
+
+def _parquet(frame):
+    file = io.BytesIO()
+    frame.write_parquet(file, compression="zstd")
+    return file.getvalue()
+
+
+def _told(url):
+    return float(re.search(r"^tensorucb_responses_told_total (\S+)$", WEB.get(f"{url}/metrics").text, re.MULTILINE)[1])
+
+
+def test_parquet_that_unpacks_to_too_much_is_refused_unread(opened, monkeypatch):
+    url, place = opened
+    many = _parquet(pl.select(user=pl.repeat("person-001", 2_100_000)))
+    assert len(many) < 200_000
+    assert "rows" in _refused(WEB.post(place, content=many, headers=_PARQUET), 413)
+    wide = _parquet(pl.DataFrame({"user": ["x" * 4_000_000]}))
+    assert len(wide) < 200_000
+    monkeypatch.setattr("tensorucb.service._parquet.MOST_BYTES", 2**20)
+    assert "unpacked" in _refused(WEB.post(place, content=wide, headers=_PARQUET), 413)
+    assert _told(url) == 0
+
+
+def test_damaged_parquet_is_refused(opened):
+    url, place = opened
+    whole = _parquet(pl.DataFrame({"source": ["person-001"] * 50, "target": ["person-002"] * 50, "outcome": [1] * 50}))
+    rng = random.Random(0)
+    pieces = [b"", b"PAR1", b"PAR1" * 4, whole[:-1], whole[: len(whole) // 2], whole + b"x"]
+    for _ in range(30):
+        changed = bytearray(whole)
+        for _ in range(3):
+            changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
+        pieces.append(bytes(changed))
+    for piece in pieces:
+        answer = WEB.post(place, content=piece, headers=_PARQUET)
+        assert answer.status_code in (200, 413, 422), answer.text
+        assert "/tmp" not in answer.text
+    assert WEB.get(f"{url}/readyz").status_code == 200
+
+
+NO_ROWS = [
+    ("text/csv", b"user\n" + b"=1+1\n"),
+    ("text/csv", b"," * 50_000),
+    ("text/csv", b'user,time\n"unclosed'),
+    ("text/csv", b"\x00\x01\x02"),
+    ("application/json", b'"/etc/passwd"'),
+    ("application/json", b'{"path": "/etc/passwd"}'),
+    ("application/json", b'["/etc/passwd"]'),
+    ("application/json", b'[{"user": {"$ne": null}}]'),
+    ("application/x-ndjson", b'{"user": "x"}\n[1]\n'),
+    ("application/x-ndjson", b"file:///etc/passwd\n"),
+    ("application/octet-stream", b"x"),
+    ("", b"x"),
+]
+
+
+def test_rows_that_are_none_are_refused(opened):
+    url, place = opened
+    for kind, body in NO_ROWS:
+        answer = WEB.post(place, content=body, headers={"Content-Type": kind})
+        assert answer.status_code in (413, 415, 422), (kind, body, answer.text)
+        _refused(answer, answer.status_code)
+        assert "root:" not in answer.text
+        assert "/tmp" not in answer.text
+    assert _told(url) == 0
+
+
+def test_a_truncated_upload_is_no_error_of_ours(opened):
+    url, place = opened
+    with connected(url) as connection:
+        head = _head(place.removeprefix(url), "Content-Type: text/csv", "Content-Length: 1000")
+        connection.sendall(head + b"user,time\nperson-001,1001\n")
+        connection.shutdown(socket.SHUT_WR)
+        read_to_end(connection)
+    assert _told(url) == 0
+    text = WEB.get(f"{url}/metrics").text
+    assert re.search(r'route="\S*/responses",status="400"} 1.0', text)
+    assert 'status="500"' not in text
+
+
+def test_a_replayed_key_does_nothing_twice_and_gives_nothing_away(tmp_path):
+    storage = f"sqlite:///{tmp_path}/c.db"
+    small_campaign(storage).disconnect()
+    with open_store(storage) as store:
+        ann, bob = ({"Authorization": f"Bearer {add_token(store, name, 'operate')}"} for name in ("ann", "bob"))
+    key = {"Idempotency-Key": "monday"}
+    with serving(storage) as url:
+        first = WEB.post(f"{url}{_ASK}", json={"product": "tea", "k": 2}, headers=ann | key)
+        again = WEB.post(f"{url}{_ASK}", json={"product": "tea", "k": 2}, headers=ann | key)
+        assert (first.status_code, again.status_code) == (201, 201)
+        assert first.json() == again.json()
+        assert again.headers["idempotency-replayed"] == "true"
+        assert "other request" in _refused(WEB.post(f"{url}{_ASK}", json={"k": 1}, headers=ann | key), 422).replace(
+            "another", "other"
+        )
+        # Without a token, or with another one, a key that was overheard is worth nothing.
+        _refused(WEB.post(f"{url}{_ASK}", json={"product": "tea", "k": 2}, headers=key), 401)
+        other = WEB.post(f"{url}{_ASK}", json={"product": "soap", "k": 1}, headers=bob | key)
+        assert "idempotency-replayed" not in other.headers
+        for bad in ("", "x" * 201, "a b"):
+            answer = WEB.post(f"{url}{_ASK}", json={"product": "tea", "k": 2}, headers=ann | {"Idempotency-Key": bad})
+            assert answer.status_code == 422

@@ -1,0 +1,277 @@
+"""The page in a real Chromium: what a person does there, by mouse and by keyboard, wide and narrow."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from campaign.worlds import answers, small_campaign
+from service.browser import SECONDS, chromium, opened
+from service.serving import serving
+from tensorucb.campaign import create_campaign, load_campaign
+from tensorucb.data import make_sandbox
+from tensorucb.policies import HighDegree
+from tensorucb.service._tokens import add_token
+from tensorucb.store import open_store
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+expect = sync_api.expect
+expect.set_options(timeout=SECONDS)
+
+UNLABELLED = """[...document.querySelectorAll("input, select, textarea, canvas")]
+    .filter((one) => !one.labels?.length && !one.getAttribute("aria-label")).length"""
+FOCUSED = """(document.activeElement.getAttribute("aria-label")
+    || document.activeElement.labels?.[0]?.textContent || document.activeElement.textContent).trim()"""
+NASTY = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory):
+    """A campaign with closed rounds and an open one, whose ids and name hold markup."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('page')}/c.db"
+    with small_campaign(url, products={"tea": [1.0, 0.0], NASTY: [0.0, 1.0]}, clock=time.time) as campaign:
+        for product in ("tea", NASTY, "tea", "tea"):
+            ask = campaign.ask(product, k=4)
+            campaign.tell(ask.id, answers(campaign, ask))
+            campaign.close(ask.id)
+        campaign.ask("tea", k=3)
+    small_campaign(url, name=NASTY).disconnect()
+    return url
+
+
+@pytest.fixture(scope="module")
+def url(storage):
+    with serving(storage) as url:
+        yield url
+
+
+def shop_files():
+    """A network of 40 users and a table of products, as somebody would upload them."""
+    rng = np.random.default_rng(5)
+    pairs = {(int(a), int(b)) for a, b in rng.integers(0, 40, (260, 2)) if a != b}
+    edges = "source,target\n" + "".join(f"person-{a:02d},person-{b:02d}\n" for a, b in sorted(pairs))
+    products = "product,kind\n" + "".join(f"item-{i},{'abc'[i % 3]}\n" for i in range(9))
+    return {
+        "Network": {"name": "followers.csv", "mimeType": "text/csv", "buffer": edges.encode()},
+        "Products": {"name": "products.csv", "mimeType": "text/csv", "buffer": products.encode()},
+    }, sorted(pairs)
+
+
+def all_drawn(page):
+    expect(page.locator(".waiting, .chart[data-state=waiting]")).to_have_count(0)
+    expect(page.locator(".chart[data-state=failed]")).to_have_count(0)
+
+
+def test_from_files_to_a_learned_round(browser, url):
+    files, pairs = shop_files()
+    with opened(browser, url) as seen, opened(browser, url) as other:
+        page = seen.page
+        page.goto("/#/new")
+        page.get_by_label("Name", exact=True).fill("By hand")
+        for label, payload in files.items():
+            page.get_by_label(label, exact=True).set_input_files(payload)
+        page.get_by_role("button", name="Create campaign").click()
+        page.get_by_role("link", name="Ask for the first round").click()
+
+        page.get_by_label("Product").fill("item-3")
+        page.get_by_label("Users to contact").fill("4")
+        page.get_by_role("button", name="Propose users").click()
+        proposal = page.get_by_role("region", name="Proposal for item-3")
+        rows = proposal.locator("tbody tr")
+        expect(rows).to_have_count(4)
+        chosen = [text.strip() for text in rows.locator("th").all_inner_texts()]
+        other_user = next(f"person-{i:02d}" for i in range(40) if f"person-{i:02d}" not in chosen)
+
+        proposal.get_by_role("button", name=f"Change {chosen[0]}").click()
+        proposal.get_by_label(f"In place of {chosen[0]}").fill(other_user)
+        proposal.get_by_role("button", name="Swap").click()
+        expect(proposal.get_by_text("by your 1 change")).to_be_visible()
+        expect(proposal.get_by_role("button", name=f"Back to {chosen[0]}")).to_be_visible()
+        page.get_by_role("button", name="Accept and open the round").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Round 1")
+        users = page.get_by_role("region", name="Chosen users").locator("tbody th")
+        expect(users).to_have_count(4)
+        assert {text.strip() for text in users.all_inner_texts()} == {other_user, *chosen[1:]}
+        with page.expect_download() as download:
+            page.get_by_role("link", name="Download as CSV").click()
+        assert other_user in download.value.path().read_text("utf-8")
+
+        other.page.goto("/#/c/By%20hand")
+        other.page.get_by_role("link", name="All rounds").focus()
+        chart = other.page.locator(".chart svg.marks").first
+        expect(chart.get_by_text("still open")).to_be_visible()
+        contacted = {int(text[-2:]) for text in (other_user, *chosen[1:])}
+        told = [(a, b) for a, b in pairs if a in contacted]
+        body = "source,target,outcome\n" + "".join(
+            f"person-{a:02d},person-{b:02d},{i % 2}\n" for i, (a, b) in enumerate(told)
+        )
+        page.get_by_label("File with responses").set_input_files(
+            {"name": "responses.csv", "mimeType": "text/csv", "buffer": body.encode()}
+        )
+        page.get_by_role("button", name="Send responses").click()
+        expect(page.get_by_text(f"{len(told)} rows stored")).to_be_visible()
+        expect(page.get_by_text("0 → ")).to_be_visible()
+        page.get_by_role("button", name="Close and learn").click()
+        expect(page.locator(".note.good").get_by_text("The round is closed.")).to_be_visible()
+        # The other window has followed by itself: the point of the round is no longer an open one.
+        expect(chart.get_by_text("still open")).to_have_count(0)
+        expect(other.page.get_by_text("All rounds are closed")).to_be_visible()
+        expect(other.page.get_by_role("link", name="All rounds")).to_be_focused()
+
+
+VIEWS = (
+    "",
+    "c/spring",
+    "c/spring/next",
+    "c/spring/rounds",
+    "c/spring/rounds/1",
+    "c/spring/network",
+    "c/spring/learned",
+    "new",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [390, 1280])
+def test_every_view_fits_the_screen_and_has_one_heading_and_landmarks(browser, url, width):
+    with opened(browser, url, width=width, mode="dark" if width == 390 else "light") as seen:
+        page = seen.page
+        for view in VIEWS:
+            page.goto(f"/#/{view}")
+            all_drawn(page)
+            assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), view
+            expect(page.get_by_role("heading", level=1)).to_have_count(1)
+            for role in ("banner", "main", "navigation"):
+                expect(page.get_by_role(role).first).to_be_visible()
+            assert page.evaluate(UNLABELLED) == 0, view
+
+
+@pytest.mark.slow
+def test_markup_in_names_is_text(browser, url):
+    with opened(browser, url) as seen:
+        page = seen.page
+        page.goto("/")
+        page.get_by_role("link", name=NASTY).click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(NASTY)
+        page.goto("/#/c/spring/learned")
+        all_drawn(page)
+        expect(page.get_by_role("rowheader", name=NASTY)).to_be_visible()
+        assert page.locator("main img").count() == 0
+
+
+@pytest.mark.slow
+def test_an_error_repeats_the_words_of_the_library(browser, url):
+    with opened(browser, url) as seen:
+        page = seen.page
+        page.goto("/#/c/spring/next")
+        page.get_by_label("Product").fill("coffee")
+        page.get_by_role("button", name="Propose users").click()
+        expect(page.get_by_role("alert")).to_contain_text("'coffee' is not in the campaign's catalogue")
+        assert len(seen.errors) == 1  # the browser's own line on the refused request
+        seen.errors.clear()
+
+
+@pytest.mark.slow
+def test_a_user_is_found_and_chosen_in_the_network(browser, url):
+    with opened(browser, url) as seen:
+        page = seen.page
+        page.goto("/#/c/spring/network")
+        expect(page.get_by_role("img", name="Picture of the network with 30 users")).to_be_visible()
+        page.get_by_label("Find a user").fill("person-007")
+        page.get_by_label("Find a user").press("Enter")
+        expect(page.get_by_role("heading", name="person-007")).to_be_visible()
+        expect(page.get_by_text("Strongest followers")).to_be_visible()
+        canvas = page.locator("canvas")
+        before = canvas.screenshot()
+        canvas.press("+")
+        assert canvas.screenshot() != before
+        canvas.press("0")
+
+
+@pytest.mark.slow
+def test_by_keyboard_alone(browser, url):
+    with opened(browser, url) as seen:
+        page = seen.page
+        page.goto("/")
+        expect(page.get_by_role("link", name="spring")).to_be_visible()
+
+        def tab_to(name):
+            for _ in range(60):
+                page.keyboard.press("Tab")
+                if page.evaluate(FOCUSED) == name:
+                    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
+                    return
+            pytest.fail(f"the Tab key never comes to {name!r}")
+
+        tab_to("Skip to the content")
+        tab_to("spring")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", level=1)).to_have_text("spring")
+        tab_to("Next round")
+        page.keyboard.press("Enter")
+        expect(page.get_by_label("Product")).to_be_visible()
+        tab_to("Propose users")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="Proposal for")).to_be_focused()
+        tab_to("Accept and open the round")
+
+
+def test_log_in_with_a_token_and_not_without(browser, tmp_path):
+    storage = f"sqlite:///{tmp_path}/c.db"
+    small_campaign(storage).disconnect()
+    with open_store(storage) as store:
+        tokens = {role: add_token(store, role, role) for role in ("read", "operate")}
+    with serving(storage) as url, opened(browser, url) as seen:
+        page = seen.page
+        page.goto("/#/c/spring")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
+        page.get_by_label("Token").fill("nonsense")
+        page.get_by_role("button", name="Log in").click()
+        expect(page.get_by_role("alert")).to_contain_text("knows no such token")
+        assert all("401" in error for error in seen.errors)
+        seen.errors.clear()
+        page.get_by_label("Token").fill(tokens["read"])
+        page.get_by_role("button", name="Log in").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("spring")
+        expect(page.get_by_text("role: read")).to_be_visible()
+        expect(page.get_by_role("link", name="Next round")).to_have_count(0)
+        page.get_by_role("link", name="Network").click()
+        expect(page.locator("canvas")).to_be_visible()
+        page.get_by_role("button", name="Log out").click()
+        page.get_by_label("Token").fill(tokens["operate"])
+        page.get_by_role("button", name="Log in").click()
+        page.get_by_role("link", name="spring").click()
+        expect(page.get_by_role("link", name="Ask for the first round")).to_be_visible()
+
+
+@pytest.mark.slow
+def test_the_description_of_the_api_is_shown_without_other_hosts(browser, url):
+    with opened(browser, url) as seen:
+        seen.page.goto("/api/docs")
+        expect(seen.page.get_by_text("/api/v1/campaigns", exact=True).first).to_be_visible()
+
+
+@pytest.mark.slow
+def test_ten_thousand_users(browser, tmp_path):
+    storage, box = f"sqlite:///{tmp_path}/c.db", make_sandbox(10_000, 120_000, 5, rng=0)
+    products = {f"p{i}": vector for i, vector in enumerate(box.products)}
+    create_campaign("large", graph=box.graph, policy=HighDegree(), products=products, storage=storage).disconnect()
+    with load_campaign("large", storage=storage) as campaign:
+        campaign.ask("p0", k=500)
+    with serving(storage) as url, opened(browser, url, width=390) as seen:
+        page = seen.page
+        page.goto("/#/c/large/network")
+        expect(page.get_by_role("img", name="Picture of the network with 10,000 users")).to_be_visible()
+        page.goto("/#/c/large/rounds/1")
+        rows = page.get_by_role("region", name="Chosen users").locator("tbody tr")
+        expect(rows).to_have_count(25)
+        page.get_by_role("button", name="Show 25 more rows of 500").click()
+        expect(rows).to_have_count(50)

@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import threading
+import time
+
+import polars as pl
+import pytest
+
+from tensorucb.campaign import Campaign, load_campaign
+
+ROUNDS = "/campaigns/spring/rounds"
+
+
+def ask(client, **body):
+    answer = client.post(ROUNDS, json={"product": "tea", "k": 3, **body})
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def problem(answer, status, kind="InputError"):
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    found = answer.json()
+    assert found["status"] == status
+    assert found["type"].endswith(f":{kind}")
+    assert found["request_id"] == answer.headers["x-request-id"]
+    return found["detail"]
+
+
+def edges(storage, users):
+    with load_campaign("spring", storage=storage) as campaign:
+        graph = campaign.graph
+        numbers = graph.out_edges(graph.rows(users))
+        return [(graph.ids[graph.sources[e]].item(), graph.ids[graph.targets[e]].item()) for e in numbers]
+
+
+def test_a_round_from_ask_to_close(client, storage):
+    opened = ask(client)
+    assert opened["status"] == "open"
+    assert len(opened["seeds"]) == 3
+    assert [seed["user"] for seed in opened["explanation"]["seeds"]] == opened["seeds"]
+    rows = [{"source": s, "target": t, "outcome": 1} for s, t in edges(storage, opened["seeds"])[:4]]
+    told = client.post(f"{ROUNDS}/1/responses", json=rows).json()
+    assert told["accepted"] == 4
+    closed = client.post(f"{ROUNDS}/{opened['round']}/close")
+    assert closed.json()["status"] == "closed"
+    assert client.post(f"{ROUNDS}/1/close").json() == closed.json()
+    progress = client.get("/campaigns/spring/progress").json()
+    assert progress["rounds"][0]["responders"] > 0
+    assert client.get("/campaigns/spring").json()["closed"] == 1
+
+
+def test_cancelled_rounds_take_nothing(client):
+    ask(client)
+    assert client.post(f"{ROUNDS}/1/cancel").json()["status"] == "cancelled"
+    assert "cancelled" in problem(client.post(f"{ROUNDS}/1/close"), 409, "StateError")
+    answer = client.post(f"{ROUNDS}/1/responses", json=[{"user": "person-001", "time": time.time()}])
+    problem(answer, 409, "StateError")
+
+
+def test_what_is_not_there(client):
+    assert "no campaign" in problem(client.get("/campaigns/winter"), 404, "UnknownIdError")
+    for path in ("rounds/7", "rounds/000007-abc", "rounds/7/explanation", "rounds/7/seeds.csv", "users/nobody"):
+        problem(client.get(f"/campaigns/spring/{path}"), 404, "UnknownIdError")
+    problem(client.post(f"{ROUNDS}/7/close"), 404, "UnknownIdError")
+    problem(client.get("/nothing"), 404, "UnknownIdError")
+    refused = client.put("/campaigns/spring")
+    problem(refused, 405)
+    assert refused.headers["allow"] == "DELETE, GET"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"k": 0}, "k"),
+        ({"k": 99}, "only 30 may be chosen"),
+        ({"k": "3"}, "k"),
+        ({"product": "coffee"}, "coffee"),
+        ({"colour": "red"}, "colour"),
+        ({"exclude": ["nobody"]}, "nobody"),
+        ({"holdout": 2.0}, "holdout"),
+        ({"deadline": 5.0}, "deadline"),
+        ({"shadow": ["person-001"], "users": ["person-002"]}, "shadow"),
+    ],
+)
+def test_questions_that_are_refused(shared, body, said):
+    assert said in problem(shared.post(ROUNDS, json={"product": "tea", "k": 3, **body}), 422, _kind(body))
+    assert shared.get(ROUNDS).json()["items"] == []
+
+
+def _kind(body):
+    return "UnknownIdError" if "coffee" in body.values() or "exclude" in body else "InputError"
+
+
+def test_bodies_that_are_no_json(client):
+    for content in (b"{", b"[1]", b'"tea"', b""):
+        answer = client.post(ROUNDS, content=content, headers={"Content-Type": "application/json"})
+        problem(answer, 422)
+    rows = client.post(f"{ROUNDS}/1/responses", content=b'"/etc/passwd"', headers={"Content-Type": "application/json"})
+    problem(rows, 404, "UnknownIdError")
+    ask(client)
+    rows = client.post(f"{ROUNDS}/1/responses", content=b'"/etc/passwd"', headers={"Content-Type": "application/json"})
+    assert "list of rows" in problem(rows, 422)
+
+
+def test_a_preview_is_what_an_ask_gives(client):
+    body = {"product": "tea", "k": 3, "strategies": "all", "per_user": True, "budget": 4.0}
+    first = client.post("/campaigns/autumn/preview", json=body).json()
+    assert first["difference"] == 0.0
+    assert client.get("/campaigns/autumn/rounds").json()["items"] == []
+    opened = client.post("/campaigns/autumn/rounds", json=body).json()
+    assert (opened["seeds"], opened["strategies"]) == (first["seeds"], first["strategies"])
+    assert opened["reach"] == first["reach"]
+
+
+def test_a_changed_list_is_judged_and_accepted(client):
+    first = client.post("/campaigns/spring/preview", json={"product": "tea", "k": 3}).json()
+    other = next(f"person-{i:03d}" for i in range(30) if f"person-{i:03d}" not in first["seeds"])
+    users = [*first["seeds"][:2], other]
+    judged = client.post("/campaigns/spring/preview", json={"product": "tea", "users": users}).json()
+    assert judged["seeds"] == users
+    assert judged["best"] == first["reach"]
+    assert judged["difference"] == pytest.approx(judged["reach"]["mean"] - first["reach"]["mean"])
+    opened = client.post(ROUNDS, json={"product": "tea", "users": users, "holdout": 0.34}).json()
+    assert sorted([*opened["seeds"], *opened["held_out"]]) == sorted(users)
+    assert len(opened["held_out"]) == 1
+    assert "put on the list by a person" in opened["explanation"]["seeds"][0]["text"]
+    other = client.get(f"{ROUNDS}/1/explanation", params={"user": first["seeds"][2]}).json()
+    assert "a person made the list" in other["text"]
+
+
+def test_a_list_with_strategies(client):
+    contacts = [{"user": "person-001", "strategy": "email"}, {"user": "person-002", "strategy": "letter"}]
+    body = {"product": "tea", "strategies": "all", "users": contacts}
+    assert "per_user" in problem(client.post("/campaigns/autumn/rounds", json=body), 422)
+    opened = client.post("/campaigns/autumn/rounds", json={**body, "per_user": True}).json()
+    assert opened["strategies"] == ["email", "letter"]
+    assert opened["cost"] == 2.0
+    refused = client.post("/campaigns/autumn/rounds", json={**body, "per_user": True, "budget": 1.0})
+    assert "over the budget" in problem(refused, 422)
+
+
+def test_seeds_as_a_file_for_a_spreadsheet(serve, tmp_path):
+    from tensorucb import Graph, create_campaign
+    from tensorucb.policies import HighDegree
+
+    names = ["=cmd()", "=cmd()", "bob"]
+    url = f"sqlite:///{tmp_path}/odd.db"
+    graph = Graph.from_edges(names, ["bob", "cid", "cid"])
+    create_campaign("spring", graph=graph, policy=HighDegree(), storage=url).disconnect()
+    client = serve(url)
+    assert client.post(ROUNDS, json={"k": 1}).status_code == 201
+    answer = client.get(f"{ROUNDS}/1/seeds.csv")
+    assert answer.headers["content-disposition"] == 'attachment; filename="round-1-seeds.csv"'
+    assert next(csv.DictReader(io.StringIO(answer.text)))["user"] == "'=cmd()"
+
+
+FORMS = {
+    "application/json": lambda frame: json.dumps(frame.to_dicts()).encode(),
+    "application/x-ndjson": lambda frame: frame.write_ndjson().encode(),
+    "text/csv": lambda frame: frame.write_csv().encode(),
+    "application/vnd.apache.parquet": lambda frame: _parquet(frame),
+}
+
+
+def _parquet(frame):
+    file = io.BytesIO()
+    frame.write_parquet(file)
+    return file.getvalue()
+
+
+def test_responses_in_four_forms(client, storage):
+    opened = ask(client)
+    pairs = edges(storage, opened["seeds"])[:6]
+    frame = pl.DataFrame({"follower": [t for _, t in pairs], "source": [s for s, _ in pairs], "outcome": [1] * 6})
+    for number, (form, packed) in enumerate(FORMS.items()):
+        answer = client.post(
+            f"{ROUNDS}/1/responses?column=target:follower", content=packed(frame), headers={"Content-Type": form}
+        )
+        assert answer.status_code == 200, answer.text
+        assert (answer.json()["accepted"], answer.json()["duplicates"]) == ((6, 0) if number == 0 else (0, 6))
+        broken = client.post(f"{ROUNDS}/1/responses", content=packed(frame)[:-9], headers={"Content-Type": form})
+        if form != "text/csv":  # a shorter CSV file is still one
+            assert broken.status_code == 422
+            assert "tmp" not in broken.text
+    problem(client.post(f"{ROUNDS}/1/responses", content=b"x", headers={"Content-Type": "image/png"}), 415)
+
+
+def test_strangers_are_refused_or_skipped(client):
+    ask(client)
+    rows = [{"user": "stranger", "time": time.time()}]
+    assert "stranger" in problem(client.post(f"{ROUNDS}/1/responses", json=rows), 422, "UnknownIdError")
+    assert client.post(f"{ROUNDS}/1/responses?unknown=skip", json=rows).json()["unknown"] == 1
+
+
+def test_a_log_of_all_rounds(client):
+    opened = ask(client)
+    row = {"user": opened["seeds"][0], "item": "tea", "time": time.time() + 1.0}
+    report = client.post("/campaigns/spring/responses", json=[row, {**row, "item": "soap"}]).json()
+    assert (report["accepted"], report["other"]) == (1, 1)
+    assert list(report["rounds"]) == [opened["round"]]
+
+
+def test_rounds_come_in_pages(client):
+    for _ in range(5):
+        ask(client, k=1)
+    seen, after = [], None
+    while True:
+        answer = client.get(ROUNDS, params={"limit": 2, **({"after": after} if after else {})}).json()
+        seen += [item["number"] for item in answer["items"]]
+        assert len(answer["items"]) <= 2
+        after = answer["next"]
+        if after is None:
+            break
+    assert seen == [5, 4, 3, 2, 1]
+    client.post(f"{ROUNDS}/2/close")
+    assert [item["number"] for item in client.get(ROUNDS, params={"status": "closed"}).json()["items"]] == [2]
+    problem(client.get(ROUNDS, params={"after": "????"}), 422)
+    problem(client.get(ROUNDS, params={"limit": 501}), 422)
+
+
+def test_due_rounds_close_by_themselves(client, serve):
+    opened = ask(client, deadline=time.time() + 1.2)
+    assert opened["status"] == "open"
+    end = time.monotonic() + 30.0
+    while client.get(f"{ROUNDS}/1").json()["status"] != "closed":
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def test_a_slow_ask_delays_neither_tell_nor_reads(client, monkeypatch):
+    """The ask is held inside its choice until everything else has been answered."""
+    ask(client)
+    inside, go_on = threading.Event(), threading.Event()
+    choose = Campaign.ask
+
+    def slow(self, *args, **named):
+        inside.set()
+        assert go_on.wait(60.0)
+        return choose(self, *args, **named)
+
+    monkeypatch.setattr(Campaign, "ask", slow)
+    answers = []
+    asking = threading.Thread(target=lambda: answers.append(client.post(ROUNDS, json={"product": "tea", "k": 2})))
+    asking.start()
+    assert inside.wait(60.0)
+    told = client.post(f"{ROUNDS}/1/responses", json=[{"user": "person-001", "time": time.time()}])
+    assert told.status_code == 200
+    for path in ("", "/progress", "/rounds", "/rounds/1/explanation", "/users", "/users/person-001", "/products"):
+        assert client.get(f"/campaigns/spring{path}").status_code == 200
+    assert not answers
+    go_on.set()
+    asking.join(60.0)
+    assert answers[0].status_code == 201
