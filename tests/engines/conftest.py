@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -23,12 +22,17 @@ _NODE = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "node_ip_address": L
 @contextmanager
 def started(nodes: int) -> Iterator[Any]:
     """A head and further nodes, of one CPU each."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     cluster_utils = pytest.importorskip("ray.cluster_utils")
-    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder, warnings.catch_warnings():
+    with (
+        tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder,
+        pytest.MonkeyPatch.context() as patch,
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore")
-        head = {**_NODE, "include_dashboard": False, "temp_dir": folder}
-        cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=head)
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        # Not the argument temp_dir: with it Ray still writes one file to its default folder, which may not be there.
+        patch.setenv("RAY_TMPDIR", folder)
+        cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={**_NODE, "include_dashboard": False})
         try:
             for _ in range(nodes - 1):
                 cluster.add_node(**_NODE)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +33,7 @@ from tensorucb.threads import single_threaded_blas, thread_count
 from tensorucb.work import Engine, Piece, check_engine, map_pieces
 
 HEADER = "partitions.json"
+_reading = threading.Lock()
 
 
 class LearningSums(NamedTuple):
@@ -77,7 +79,7 @@ class PartitionedGraph:
         self.directory = folder = check_path("directory", directory).absolute()
         try:
             header = json.loads((folder / HEADER).read_text(encoding="utf-8"))
-            ids, offsets = (np.load(folder / name, mmap_mode="r") for name in ("ids.npy", "offsets.npy"))
+            ids, offsets = (_mapped(folder / name) for name in ("ids.npy", "offsets.npy"))
             sizes = [(folder / part_file(part)).stat().st_size for part in range(len(header["bytes"]))]
             sound = sizes == header["bytes"] and offsets.size == ids.size + 1 and offsets[-1] == header["edges"]
         except FileNotFoundError as error:
@@ -126,7 +128,7 @@ class PartitionedGraph:
         """A partition; its edges are read when they are touched."""
         if number not in self._parts:
             a, b = int(self.bounds[number]), int(self.bounds[number + 1])
-            targets = np.load(self.directory / part_file(number), mmap_mode="r")
+            targets = _mapped(self.directory / part_file(number))
             offsets = self.out_offsets[a : b + 1] - self.out_offsets[a]
             self._parts[number] = Part(a, frozen(offsets), frozen(targets))
         return self._parts[number]
@@ -301,6 +303,13 @@ def _part_sums(shared: tuple[Any, ...], start: int, stop: int) -> list[tuple[F64
 def _check_targets(part: Part, network: PartitionedGraph) -> None:
     if part.targets.size and not (part.targets.min() >= 0 and part.targets.max() < network.n_nodes):
         raise FileFormatError(f"the partitions in {shown_path(network.directory)} are damaged: unknown targets.")
+
+
+def _mapped(path: Path) -> NDArray[Any]:
+    """An array on disk, read when it is touched."""
+    # NumPy parses the header as Python, and the parser of Python 3.11 fails if a second thread parses at that moment.
+    with _reading:
+        return cast(NDArray[Any], np.load(path, mmap_mode="r"))
 
 
 def part_file(part: int) -> str:
