@@ -17,8 +17,6 @@ from typing import Any, TypeVar
 
 from tensorucb.checks import check_count
 
-__all__ = ["OnProgress", "map_chunks", "single_threaded_blas", "thread_count"]
-
 MOST_THREADS = 1024
 T = TypeVar("T")
 OnProgress = Callable[[int, int, str], None]

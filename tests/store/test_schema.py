@@ -30,7 +30,7 @@ def _sqlite_schema(path):
 
 def test_the_steps_are_numbered_and_the_last_is_the_schema_of_this_release():
     assert list(STEPS) == [f"{i:04d}" for i in range(1, len(STEPS) + 1)]
-    assert SCHEMA == list(STEPS)[-1]
+    assert list(STEPS)[-1] == SCHEMA
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])

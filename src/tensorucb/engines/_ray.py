@@ -13,7 +13,6 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -68,9 +67,7 @@ class RayEngine:
     def __enter__(self) -> RayEngine:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -202,7 +199,7 @@ class _RayCollection(Collection):
         return fits
 
     def _sample(self, first: int, count: int, limit: int, horizon: int | None) -> Batch:
-        parts = list(ranges(first, count, self._crew.size))
+        parts = ranges(first, count, self._crew.size)
         drawn = self._call("draw", [(shard, (start, number, limit)) for shard, start, number in parts])
         for shard, start, number in parts:
             self._ranges[shard] = (*self._ranges[shard], (start, number))

@@ -17,7 +17,7 @@ from tensorucb.engines._partitions import HEADER, PartitionedGraph, part_file
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.files import staged
 from tensorucb.graph import Graph
-from tensorucb.graph._ids import id_column, string_array
+from tensorucb.graph._ids import id_array
 
 _EDGES = 2**24  # of a partition: 64 MB of targets, and 128 MB of probabilities while it is scored
 
@@ -115,5 +115,4 @@ def _of_parquet(
             degree = np.bincount(found["source_row"].to_numpy() - a, minlength=b - a)
             yield degree, found["target_row"].to_numpy().astype(np.int32)
 
-    column = id_column(ids, source)
-    return column if isinstance(column, np.ndarray) else string_array(column), bounds, parts()
+    return id_array(ids, source), bounds, parts()
