@@ -105,20 +105,29 @@ def read_table(
     import polars as pl
 
     suffix = suffix_of(path)
-    try:
+    with file_errors(path, suffix):
         if suffix == PARQUET:
-            with _panics_kept_quiet():
+            with panics_kept_quiet():
                 return _read_parquet(path, columns)
         # A line becomes a text of its own before its fields do; gzip halves and more.
         check_memory(f"reading {shown_path(path)}", path.stat().st_size * (24.0 if suffix.endswith(".gz") else 6.0))
         if suffix not in TEXT:
-            with _panics_kept_quiet():
+            with panics_kept_quiet():
                 return pl.read_ndjson(path, infer_schema_length=None)
         header, source = _text_source(path, gzipped=suffix.endswith(".gz"))
         between = separator or between_fields(suffix, header)
         _refuse_ragged(path, source, between)
         # The whole file is looked at for types: a word in the last row makes a column text.
         return pl.read_csv(source, separator=between, schema_overrides=types, infer_schema_length=None, glob=False)
+
+
+@contextmanager
+def file_errors(path: Path, suffix: str) -> Iterator[None]:
+    """Whatever goes wrong in reading this file becomes one clear error."""
+    import polars as pl
+
+    try:
+        yield
     except (OSError, EOFError, zlib.error, csv.Error, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise FileFormatError(
@@ -199,7 +208,7 @@ def _ragged(path: Path, line: int, fields: int, wanted: int) -> FileFormatError:
 
 
 @contextmanager
-def _panics_kept_quiet() -> Iterator[None]:
+def panics_kept_quiet() -> Iterator[None]:
     """Keeps the trace of a panic off the terminal: Rust writes it to the file descriptor before Python can see it."""
     import polars as pl
 

@@ -38,9 +38,8 @@ def _key(*columns: str) -> sa.PrimaryKeyConstraint:
 
 def _once(name: str, column: str) -> sa.Index:
     """A unique index over a campaign's rows that have a value in the column."""
-    present = sa.text(f"{column} IS NOT NULL")
-    where = {"sqlite_where": present, "postgresql_where": present}
-    return sa.Index(f"tensorucb_{name}", "campaign", column, unique=True, **where)
+    present, name = sa.text(f"{column} IS NOT NULL"), f"tensorucb_{name}"
+    return sa.Index(name, "campaign", column, unique=True, sqlite_where=present, postgresql_where=present)
 
 
 campaign = sa.Table(
