@@ -88,7 +88,7 @@ class RayEngine:
         """Pieces on the cluster's workers."""
         held = tuple(self.keep(each) if isinstance(each, np.ndarray) else each for each in shared)
         calls = [("piece", (function, held, int(a), int(b))) for a, b in pairwise(bounds) if b > a]
-        return self._crew.anywhere(calls)
+        return self._crew.run(calls)
 
     def fill(self, tasks: Sequence[Task], jobs: int, each_step: Callable[[int], None]) -> None:
         """Runs on the cluster's workers; what they leave is written here. ``jobs`` are this machine's."""
@@ -105,7 +105,7 @@ class RayEngine:
                 each_step(number)
 
         try:
-            self._crew.anywhere([("play", (held, number)) for number in range(len(tasks))], done)
+            self._crew.run([("play", (held, number)) for number in range(len(tasks))], done)
         except EngineError:
             raise
         except Exception:
