@@ -26,7 +26,7 @@ def main():
     sys.path.insert(0, str(Path(__file__).parents[1]))
     from store.content import content, fill
     from tensorucb.store import open_store
-    from tensorucb.store._schema import SCHEMA
+    from tensorucb.store._tables import SCHEMA
 
     target = FOLDER / f"schema_{int(SCHEMA)}.sql"
     if target.exists():

@@ -16,8 +16,8 @@ from tensorucb.store import _tables as tables
 from tensorucb.store import open_store
 from tensorucb.store._checksum import edge_hashes, node_hashes, total, user_hashes
 from tensorucb.store._protocol import AnswerRecord, TokenRecord
-from tensorucb.store._schema import bring_up_to_date
 from tensorucb.store._session import Session
+from tensorucb.store._sql import bring_up_to_date
 from tensorucb.store._values import damage_named
 
 

@@ -4,14 +4,15 @@ import sqlite3
 
 import pytest
 import sqlalchemy as sa
+from alembic.config import Config
+from alembic.script import ScriptDirectory
 
-import tensorucb.store._schema as schema
+import tensorucb.store._sql as schema
 from store.content import content, fill
 from store.released import FOLDER, plain
 from tensorucb.errors import FileFormatError, StoreError
 from tensorucb.store import open_store
-from tensorucb.store._schema import SCHEMA, STEPS
-from tensorucb.store._tables import VERSION_TABLE, metadata
+from tensorucb.store._tables import SCHEMA, VERSION_TABLE, metadata
 
 RELEASED = sorted(FOLDER.glob("schema_*.sql"))
 
@@ -28,13 +29,18 @@ def _sqlite_schema(path):
     return {name: re.sub(r"\s+", " ", sql) for name, sql in rows if name not in (VERSION_TABLE, "sqlite_sequence")}
 
 
-def test_the_steps_are_numbered_and_the_last_is_the_schema_of_this_release():
-    assert list(STEPS) == [f"{i:04d}" for i in range(1, len(STEPS) + 1)]
-    assert list(STEPS)[-1] == SCHEMA
+def test_the_newest_migration_is_the_schema_of_this_release():
+    config = Config()
+    config.set_main_option("script_location", "tensorucb.store:migrations")
+    config.set_main_option("path_separator", "os")
+    script = ScriptDirectory.from_config(config)
+    assert script.get_heads() == [SCHEMA]
+    numbers = sorted(revision.revision for revision in script.walk_revisions())
+    assert numbers == [f"{i:04d}" for i in range(1, len(numbers) + 1)]
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_the_steps_make_the_tables_that_queries_name(kind, path, request):
+def test_the_migrations_make_the_tables_that_queries_name(kind, path, request):
     url = f"sqlite:///{path}" if kind == "sqlite" else request.getfixturevalue("fresh_postgres_url")
     with open_store(url) as store, store._engine.connect() as connection:
         made = sa.inspect(connection)
@@ -85,21 +91,21 @@ def test_a_released_schema_opens_with_its_content(released, path, tmp_path):
 
 def test_a_current_schema_runs_no_migration(path, monkeypatch):
     open_store(f"sqlite:///{path}").close()
-    monkeypatch.setattr(schema, "upgrade", lambda connection, found: pytest.fail("migrated again"))
+    monkeypatch.setattr(schema, "_upgrade", lambda connection: pytest.fail("migrated again"))
     open_store(f"sqlite:///{path}").close()
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_an_upgrade_that_fails_leaves_nothing(kind, path, request, monkeypatch):
     url = f"sqlite:///{path}" if kind == "sqlite" else request.getfixturevalue("fresh_postgres_url")
-    whole = schema.upgrade
+    whole = schema._upgrade
 
-    def half(connection, found):
-        whole(connection, found)
+    def half(connection):
+        whole(connection)
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "upgrade", half)
+        patch.setattr(schema, "_upgrade", half)
         with pytest.raises(ZeroDivisionError):
             open_store(url)
     if kind == "sqlite":

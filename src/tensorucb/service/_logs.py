@@ -63,6 +63,7 @@ def log_to_stderr(level: str) -> None:
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
     # What these tell below that level nobody asked for.
     for name, quiet in {
+        "alembic": "WARNING",
         "asyncio": "WARNING",
         "uvicorn": "WARNING",
         "python_multipart": "ERROR",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -15,16 +16,18 @@ from typing import Self
 
 import sqlalchemy as sa
 
-from tensorucb.errors import StateError, StoreError
+from tensorucb.errors import FileFormatError, StateError, StoreError
 from tensorucb.store._address import masked
 from tensorucb.store._backend import Backend
-from tensorucb.store._schema import bring_up_to_date
 from tensorucb.store._session import Session
 from tensorucb.store._sqlite import SQLiteBackend
+from tensorucb.store._tables import SCHEMA
 from tensorucb.store._values import damage_named
 
 # Connections inherited through a fork: closing them here would disturb the parent's, so they are kept and never used.
 _inherited: list[sa.Engine] = []
+# Alembic keeps the migration under way in a module's globals.
+_one_at_a_time = threading.Lock()
 _living: weakref.WeakValueDictionary[str, MemoryStore] = weakref.WeakValueDictionary()
 
 
@@ -154,6 +157,48 @@ class SQLStore:
                 raise
             # Without the driver's own error, whose text may quote the address with its password.
             raise clear from None
+
+
+def bring_up_to_date(backend: Backend, engine: sa.Engine) -> None:
+    """Create or upgrade the tables; a schema that is current costs one query."""
+    with engine.connect() as connection:
+        backend.prepare(connection)
+        if _is_current(backend, connection):
+            return
+        connection.rollback()
+        if backend.read_only:
+            raise StoreError(
+                f"{backend.shown} has no tables yet, or those of an older release, and a read-only connection can make "
+                "none; open it once without read_only=True."
+            )
+        with _one_at_a_time:
+            backend.begin_write(connection)
+            if not _is_current(backend, connection):  # another process may have been quicker
+                _upgrade(connection)
+            connection.commit()
+
+
+def _is_current(backend: Backend, connection: sa.Connection) -> bool:
+    found = backend.version(connection)
+    if found is not None and not (re.fullmatch(r"[0-9]{4}", found) and found > "0000"):
+        raise FileFormatError(f"{backend.shown} is damaged: its schema is called {found!r}. Use another copy.")
+    if found is not None and found > SCHEMA:
+        raise StoreError(
+            f"{backend.shown} was written by a newer release of tensorucb (schema {found}, this release knows "
+            f"{SCHEMA}); upgrade tensorucb to open it."
+        )
+    return found == SCHEMA
+
+
+def _upgrade(connection: sa.Connection) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
 
 
 class MemoryStore(SQLStore):
