@@ -287,20 +287,9 @@ def check_array(
 ) -> NDArray[np.float64]:
     """A contiguous float64 array of finite numbers in ``[low, high]``; a copy only where it has to be.
 
-    Parameters
-    ----------
-    shape
-        The size of each dimension: a number where it is given, a letter where any size (of at least 1) will do, as
-        in ``(n, "d")``; a letter with a ``?``, as in ``"N?"``, may also be 0.
-    hint
-        What to do, at the end of the message about a wrong shape or range.
-    ranged
-        False leaves the bounds to a kernel that reads all values anyway.
-
-    Examples
-    --------
-    >>> check_array("weights", [1, 2, 3], ("n",), low=0.0)
-    array([1., 2., 3.])
+    ``shape`` has the size of each dimension: a number where it is given, a letter where any size (of at least 1) will
+    do, as in ``(n, "d")``; a letter with a ``?``, as in ``"N?"``, may also be 0. ``hint`` says what to do about a wrong
+    shape or range. ``ranged=False`` leaves the bounds to a kernel that reads all values anyway.
     """
     wanted = f"an array of numbers of shape {_shape_text(shape)}"
     array = _real(name, array_of(name, values, wanted), wanted)

@@ -24,17 +24,6 @@ from numpy.typing import NDArray
 
 from tensorucb.errors import FileFormatError, InputError
 
-__all__ = [
-    "FORMULA",
-    "atomic_write",
-    "cache_directory",
-    "pack_state",
-    "read_state",
-    "staged",
-    "unpack_state",
-    "write_state",
-]
-
 # How a text begins that a spreadsheet would take for a formula. In CSV it gets an apostrophe in front, and so does one
 # that has it already: taking off one apostrophe gives the text back. Numbers stay as they are.
 FORMULA = r"^('*[=+\-@\t\r])"
@@ -50,15 +39,7 @@ def cache_directory() -> Path | None:
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A binary file that appears under ``path`` only once it is complete and on disk.
-
-    Examples
-    --------
-    >>> with atomic_write("notes.txt") as file:
-    ...     _ = file.write(b"whole")
-    >>> Path("notes.txt").read_bytes()
-    b'whole'
-    """
+    """A binary file that appears under ``path`` only once it is complete and on disk."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     # Not by tempfile, whose files are private to their owner.
@@ -146,15 +127,7 @@ def _digest(header: str, arrays: Mapping[str, NDArray[Any]]) -> str:
 
 
 def pack_state(kind: str, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """The bytes of a state file: ``kind`` names what it is, ``settings`` must be JSON, ``arrays`` plain arrays.
-
-    Examples
-    --------
-    >>> data = pack_state("counts", {"rank": 2}, {"n": np.array([3, 4])})
-    >>> settings, arrays = unpack_state(data, "counts")
-    >>> settings, arrays["n"].tolist()
-    ({'rank': 2}, [3, 4])
-    """
+    """The bytes of a state file: ``kind`` names what it is, ``settings`` must be JSON, ``arrays`` plain arrays."""
     arrays = {name: np.asarray(array) for name, array in arrays.items()}
     for name, array in arrays.items():
         if array.dtype.hasobject:

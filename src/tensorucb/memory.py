@@ -13,29 +13,13 @@ from pathlib import Path
 
 from tensorucb.errors import InputError, MemoryLimitError
 
-__all__ = ["check_memory", "free_memory", "in_words", "total_memory"]
-
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _PROC, _CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 _SMALL = 2**26  # not worth a look at the system
 
 
 def check_memory(what: str, needed: float, hint: str = "") -> None:
-    """Refuse work that needs more memory than is free.
-
-    Parameters
-    ----------
-    what
-        The work, as the beginning of a sentence: ``"reading edges.parquet"``.
-    needed
-        Bytes that it takes beyond what is held already.
-    hint
-        What else helps, as a sentence.
-
-    Examples
-    --------
-    >>> check_memory("a small step", 1e6)
-    """
+    """Refuse work that needs more bytes than are free; ``what`` begins a sentence, such as "reading edges.parquet"."""
     if needed < _SMALL:
         return
     free = free_memory()
@@ -72,13 +56,7 @@ def storing(nodes: int, edges: int, columns: int) -> float:
 
 
 def in_words(size: float) -> str:
-    """A number of bytes as people say it.
-
-    Examples
-    --------
-    >>> in_words(3.5 * 2**30), in_words(40 * 2**20)
-    ('3.5 GB', '40 MB')
-    """
+    """A number of bytes as people say it."""
     return f"{size / 2**30:.1f} GB" if size >= 2**30 else f"{size / 2**20:.0f} MB"
 
 

@@ -14,17 +14,6 @@ from numpy.typing import NDArray
 from tensorucb.checks import LARGEST, array_of, check_number, is_real, plain, refusal, shown
 from tensorucb.errors import InputError
 
-__all__ = [
-    "Duration",
-    "check_moment",
-    "check_times",
-    "duration",
-    "duration_text",
-    "is_moment",
-    "unix_seconds",
-    "unix_times",
-]
-
 Duration = float | timedelta | str
 """Seconds, a `datetime.timedelta`, or a text such as ``"7d"``."""
 
@@ -42,11 +31,6 @@ def duration(name: str, value: Any, *, zero: bool = False) -> float:
     """Seconds of a duration: a number, a `datetime.timedelta`, or a text such as ``7d``; 0 only if ``zero`` allows it.
 
     A text is a number and a unit: s, m (minutes), h, d or w.
-
-    Examples
-    --------
-    >>> duration("window", "12h"), duration("window", timedelta(minutes=1)), duration("window", 30)
-    (43200.0, 60.0, 30.0)
     """
     given = value
     if isinstance(value, str):
@@ -67,13 +51,7 @@ def duration(name: str, value: Any, *, zero: bool = False) -> float:
 
 
 def duration_text(seconds: float) -> str:
-    """A duration for people, exactly: in the longest of days, hours, minutes and seconds that it is a multiple of.
-
-    Examples
-    --------
-    >>> duration_text(604800.0), duration_text(5400), duration_text(0.5)
-    ('7d', '90m', '0.5s')
-    """
+    """A duration for people, exactly: in the longest of days, hours, minutes and seconds that it is a multiple of."""
     for unit in "dhm":
         if seconds >= _UNITS[unit] and seconds % _UNITS[unit] == 0:
             return f"{seconds // _UNITS[unit]:.0f}{unit}"

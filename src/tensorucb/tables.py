@@ -28,8 +28,6 @@ from tensorucb.memory import check_memory
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["PARQUET", "TEXT", "between_fields", "plain_column", "read_table", "suffix_of", "table_columns"]
-
 TEXT = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 PARQUET = ".parquet"
 LINES = (".ndjson", ".jsonl")
@@ -38,14 +36,7 @@ _stderr = threading.Lock()
 
 
 def table_columns(name: str, frame: Any) -> dict[str, Any]:
-    """The columns of a polars, pandas or Arrow table by name: polars series, or arrays of a pandas frame.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> table_columns("edges", pl.DataFrame({"source": [1, 2]}))["source"].to_list()
-    [1, 2]
-    """
+    """The columns of a polars, pandas or Arrow table by name: polars series, or arrays of a pandas frame."""
     import polars as pl
 
     library = type(frame).__module__.split(".")[0]
@@ -105,41 +96,38 @@ def read_table(
     separator: str | None = None,
     columns: Sequence[str] | None = None,
 ) -> pl.DataFrame:
-    r"""The rows of a file, in the format that its suffix tells.
+    """The rows of a file, in the format that its suffix tells.
 
-    Parameters
-    ----------
-    types
-        Polars types of some columns of a text file; the others are found from all of its rows.
-    separator
-        The character between the fields of a text file; by default what :func:`between_fields` finds in the header.
-    columns
-        The columns that are needed: others of a Parquet file are not read. If one of them is missing, the table has all
-        columns and no rows.
-
-    Examples
-    --------
-    >>> _ = Path("edges.csv").write_text("source,target\nann,bob\n")
-    >>> read_table(Path("edges.csv")).rows()
-    [('ann', 'bob')]
+    ``types`` are polars types of some columns of a text file; the others are found from all of its rows. ``separator``
+    is by default what :func:`between_fields` finds in the header. Of a Parquet file only ``columns`` are read; if one
+    of them is missing, the table has all columns and no rows.
     """
     import polars as pl
 
     suffix = suffix_of(path)
-    try:
+    with file_errors(path, suffix):
         if suffix == PARQUET:
-            with _panics_kept_quiet():
+            with panics_kept_quiet():
                 return _read_parquet(path, columns)
         # A line becomes a text of its own before its fields do; gzip halves and more.
         check_memory(f"reading {shown_path(path)}", path.stat().st_size * (24.0 if suffix.endswith(".gz") else 6.0))
         if suffix not in TEXT:
-            with _panics_kept_quiet():
+            with panics_kept_quiet():
                 return pl.read_ndjson(path, infer_schema_length=None)
-        between = separator or between_fields(suffix, _first_line(path))
-        source = _with_plain_line_ends(path, gzipped=suffix.endswith(".gz"))
+        header, source = _text_source(path, gzipped=suffix.endswith(".gz"))
+        between = separator or between_fields(suffix, header)
         _refuse_ragged(path, source, between)
         # The whole file is looked at for types: a word in the last row makes a column text.
         return pl.read_csv(source, separator=between, schema_overrides=types, infer_schema_length=None, glob=False)
+
+
+@contextmanager
+def file_errors(path: Path, suffix: str) -> Iterator[None]:
+    """Whatever goes wrong in reading this file becomes one clear error."""
+    import polars as pl
+
+    try:
+        yield
     except (OSError, EOFError, zlib.error, csv.Error, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise FileFormatError(
@@ -166,28 +154,19 @@ def between_fields(suffix: str, header: str) -> str:
     """The character between the fields of a text file: the suffix's own, or a semicolon or tab if the header has that.
 
     Spreadsheets of many countries write a semicolon into a .csv file, since the comma is in their numbers.
-
-    Examples
-    --------
-    >>> between_fields(".csv", "source;target")
-    ';'
     """
     # The suffix's own wins wherever it stands: names of columns may hold the others.
     return next((mark for mark in (TEXT[suffix], ";", "\t") if mark in header), TEXT[suffix])
 
 
-def _first_line(path: Path) -> str:
-    with gzip.open(path) if suffix_of(path).endswith(".gz") else path.open("rb") as file:
-        return re.split(rb"[\r\n]", file.read(_PEEK), maxsplit=1)[0].decode("utf-8", "replace")
-
-
-def _with_plain_line_ends(path: Path, *, gzipped: bool) -> Path | bytes:
-    """The file itself, or its bytes with other line ends if its lines end in a bare CR."""
+def _text_source(path: Path, *, gzipped: bool) -> tuple[str, Path | bytes]:
+    """The first line, and the file itself, or its bytes with other line ends if its lines end in a bare CR."""
     with gzip.open(path) if gzipped else path.open("rb") as file:
         start = file.read(_PEEK)
+        header = re.split(rb"[\r\n]", start, maxsplit=1)[0].decode("utf-8", "replace")
         if b"\r" not in start or b"\n" in start:
-            return path
-        return (start + file.read()).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+            return header, path
+        return header, (start + file.read()).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
 def _refuse_ragged(path: Path, source: Path | bytes, separator: str) -> None:
@@ -229,7 +208,7 @@ def _ragged(path: Path, line: int, fields: int, wanted: int) -> FileFormatError:
 
 
 @contextmanager
-def _panics_kept_quiet() -> Iterator[None]:
+def panics_kept_quiet() -> Iterator[None]:
     """Keeps the trace of a panic off the terminal: Rust writes it to the file descriptor before Python can see it."""
     import polars as pl
 

@@ -7,6 +7,7 @@ must depend on its bounds alone, never on the thread that ran it.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,8 +17,6 @@ from typing import Any, TypeVar
 
 from tensorucb.checks import check_count
 
-__all__ = ["OnProgress", "map_chunks", "single_threaded_blas", "thread_count"]
-
 MOST_THREADS = 1024
 T = TypeVar("T")
 OnProgress = Callable[[int, int, str], None]
@@ -26,6 +25,7 @@ OnProgress = Callable[[int, int, str], None]
 
 # Blocks that keep BLAS on one thread now; and its libraries with their numbers of threads before the first of them.
 _blas_lock, _inside, _before = threading.Lock(), 0, dict[str, tuple[Any, int]]()
+_loaded, _blas = 0, list[Any]()
 
 
 def thread_count(threads: int | None = None) -> int:
@@ -56,6 +56,16 @@ def _set_threads(library: Any, count: int) -> None:
     release(force=True)
 
 
+def _blas_libraries() -> list[Any]:
+    """The BLAS libraries of this process; looked for again only after an import, since that takes milliseconds."""
+    from threadpoolctl import ThreadpoolController
+
+    global _loaded, _blas
+    if len(sys.modules) != _loaded:
+        _loaded, _blas = len(sys.modules), ThreadpoolController().select(user_api="blas").lib_controllers
+    return _blas
+
+
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
     """One BLAS thread inside the block: small products on several are an order of magnitude slower.
@@ -63,11 +73,9 @@ def single_threaded_blas() -> Iterator[None]:
     The number belongs to the whole process. It is put back when the last of several blocks ends, in whatever threads:
     if each put it back alone, one that ends would take it from those that still run, and round their sums otherwise.
     """
-    from threadpoolctl import ThreadpoolController
-
     global _inside
     with _blas_lock:
-        for library in ThreadpoolController().select(user_api="blas").lib_controllers:
+        for library in _blas_libraries():
             _before.setdefault(library.filepath, (library, library.num_threads))
             _set_threads(library, 1)
         _inside += 1

@@ -51,7 +51,7 @@ class Engine(Protocol):
 
 def check_engine(engine: Any) -> Engine | None:
     """An engine, or None for this machine."""
-    if engine is None or all(callable(getattr(engine, name, None)) for name in ("sampler", "map", "fill")):
+    if engine is None or all(callable(getattr(engine, name, None)) for name in ("sampler", "map", "pieces", "fill")):
         found: Engine | None = engine
         return found
     raise InputError(

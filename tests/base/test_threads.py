@@ -1,3 +1,4 @@
+import sys
 import threading
 
 import pytest
@@ -46,6 +47,31 @@ def test_blas_is_pinned_inside_the_block_only():
     with single_threaded_blas():
         assert set(blas_threads()) == {1}
     assert blas_threads() == before
+
+
+def test_blas_is_looked_for_again_only_after_an_import(monkeypatch):
+    import threadpoolctl
+
+    with single_threaded_blas():
+        pass
+    searches = []
+    monkeypatch.setattr(threadpoolctl, "ThreadpoolController", lambda: searches.append(1) or _Found())
+    for _ in range(2):
+        with single_threaded_blas():
+            pass
+    assert not searches
+    monkeypatch.setitem(sys.modules, "a module that was imported", sys)
+    for _ in range(2):
+        with single_threaded_blas():
+            pass
+    assert len(searches) == 1
+
+
+class _Found:
+    lib_controllers = ()
+
+    def select(self, user_api):
+        return self
 
 
 def test_blas_stays_pinned_until_the_last_of_several_threads_is_done():

@@ -80,9 +80,10 @@ def test_partitions_of_a_parquet_file_are_those_of_the_graph(tmp_path: Path, str
     rng = np.random.default_rng(0)
     ends = rng.integers(0, 50, (2, 700))
     columns = [[f"u{x}é" for x in end] if strings else end * 7 - 20 for end in ends]
-    pl.DataFrame({"from": columns[0], "to": columns[1]}).write_parquet(tmp_path / "edges.parquet")
-    whole = Graph.read(tmp_path / "edges.parquet", source="from", target="to", self_loops="drop")
-    parts = write_partitions(tmp_path / "edges.parquet", tmp_path / "p", source="from", target="to", edges_per_part=100)
+    file = tmp_path / "edges[1].parquet"  # a name, not a pattern
+    pl.DataFrame({"from": columns[0], "to": columns[1]}).write_parquet(file)
+    whole = Graph.read(file, source="from", target="to", self_loops="drop")
+    parts = write_partitions(file, tmp_path / "p", source="from", target="to", edges_per_part=100)
     assert parts.n_parts > 3
     assert np.array_equal(parts.ids, whole.ids)
     assert np.array_equal(parts.out_offsets, whole.out_offsets)
@@ -112,4 +113,8 @@ def test_what_is_damaged_or_missing_is_said(graph: Graph, tmp_path: Path) -> Non
     pl.DataFrame({"a": [1], "b": [2]}).write_parquet(tmp_path / "edges.parquet")
     with pytest.raises(InputError, match="has no column 'source'"):
         write_partitions(tmp_path / "edges.parquet", tmp_path / "q")
+    (tmp_path / "cut.parquet").write_bytes((tmp_path / "edges.parquet").read_bytes()[:-9])
+    for absent in ("cut.parquet", "none.parquet"):
+        with pytest.raises(FileFormatError, match=f"cannot read .*{absent}"):
+            write_partitions(tmp_path / absent, tmp_path / "q")
     assert not (tmp_path / "q").exists()

@@ -44,15 +44,6 @@ def parameters(case: Case) -> list[str]:
     return names
 
 
-def jobs() -> list[tuple[str, str, int]]:
-    """Every case, parameter and number of a hostile value."""
-    world = World()
-    found = []
-    for name, make in CASES.items():
-        found += [(name, parameter, i) for parameter in parameters(make(world)) for i in range(len(HOSTILE))]
-    return found
-
-
 def wrong(value: Any, case: Case, depth: int = 0) -> str | None:
     """Why a result cannot be right, or None."""
     if depth > 6:
@@ -84,18 +75,22 @@ class Fuzz:
         self.tally = Tally()
         self.tried: set[str] = set()
 
+    def pairs(self) -> list[tuple[str, str]]:
+        """Every callable with each of its parameters."""
+        return [(name, parameter) for name in CASES for parameter in parameters(self.case(name))]
+
     def case(self, name: str) -> Case:
         if name.startswith("campaign") and len(self.world.campaign.rounds()) > 40:
             del self.world.campaign
             self.made = {key: kept for key, kept in self.made.items() if not key.startswith("campaign")}
-        if name not in self.made:
-            self.made[name] = CASES[name](self.world)
         if name not in self.tried:
             # Valid arguments first: they must pass, and whatever compiles does so outside the clock.
             self.tried.add(name)
             fresh = CASES[name](self.world)
             reason = wrong(fresh.call(**fresh.valid), fresh)
             assert reason is None, f"{name} with valid arguments: {reason}"
+        if name not in self.made:
+            self.made[name] = CASES[name](self.world)
         return self.made[name]
 
     def run(self, name: str, parameter: str, number: int) -> None:

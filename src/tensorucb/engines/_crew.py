@@ -47,11 +47,7 @@ class Crew:
     def on_shards(self, calls: Sequence[tuple[int, Call]]) -> list[Any]:
         """Call methods of shards, each given by its number, at the same time; results in order."""
         full = [("shard", (number, method, *arguments)) for number, (method, arguments) in calls]
-        return self._run(full, lambda i: self._owners[calls[i][0]])
-
-    def anywhere(self, calls: Sequence[Call], done: Callable[[int, Any], None] = lambda i, result: None) -> list[Any]:
-        """Make these calls, each on the next worker that is free; ``done(i, result)`` after each."""
-        return self._run(calls, None, done)
+        return self.run(full, owner=lambda i: self._owners[calls[i][0]])
 
     def close(self) -> None:
         """End the workers, and the connection if it was made for them."""
@@ -62,12 +58,13 @@ class Crew:
         if self._ours:
             self.ray.shutdown()
 
-    def _run(
+    def run(
         self,
         calls: Sequence[Call],
-        owner: Callable[[int], int] | None,
         done: Callable[[int, Any], None] = lambda i, result: None,
+        owner: Callable[[int], int] | None = None,
     ) -> list[Any]:
+        """Make these calls, each on its owner or the next worker that is free; ``done(i, result)`` after each."""
         if not self._workers:
             raise StateError("this engine is closed; make a new one.")
         results: list[Any] = [None] * len(calls)

@@ -60,11 +60,6 @@ class PartitionedGraph:
     A process holds the ids and one offset per node. Edges are read where they are needed, so each node of a cluster
     must see the directory under the same path.
 
-    Parameters
-    ----------
-    directory
-        Where it was written.
-
     Examples
     --------
     >>> from tensorucb import Graph

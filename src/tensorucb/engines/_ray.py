@@ -13,7 +13,6 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -68,9 +67,7 @@ class RayEngine:
     def __enter__(self) -> RayEngine:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -91,7 +88,7 @@ class RayEngine:
         """Pieces on the cluster's workers."""
         held = tuple(self.keep(each) if isinstance(each, np.ndarray) else each for each in shared)
         calls = [("piece", (function, held, int(a), int(b))) for a, b in pairwise(bounds) if b > a]
-        return self._crew.anywhere(calls)
+        return self._crew.run(calls)
 
     def fill(self, tasks: Sequence[Task], jobs: int, each_step: Callable[[int], None]) -> None:
         """Runs on the cluster's workers; what they leave is written here. ``jobs`` are this machine's."""
@@ -108,7 +105,7 @@ class RayEngine:
                 each_step(number)
 
         try:
-            self._crew.anywhere([("play", (held, number)) for number in range(len(tasks))], done)
+            self._crew.run([("play", (held, number)) for number in range(len(tasks))], done)
         except EngineError:
             raise
         except Exception:
@@ -202,7 +199,7 @@ class _RayCollection(Collection):
         return fits
 
     def _sample(self, first: int, count: int, limit: int, horizon: int | None) -> Batch:
-        parts = list(ranges(first, count, self._crew.size))
+        parts = ranges(first, count, self._crew.size)
         drawn = self._call("draw", [(shard, (start, number, limit)) for shard, start, number in parts])
         for shard, start, number in parts:
             self._ranges[shard] = (*self._ranges[shard], (start, number))

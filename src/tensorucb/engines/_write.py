@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from tensorucb.arrays import I32, I64
 from tensorucb.checks import check_count, check_path, shown_path
 from tensorucb.engines._partitions import HEADER, PartitionedGraph, part_file
-from tensorucb.errors import FileFormatError, InputError
+from tensorucb.errors import InputError
 from tensorucb.files import staged
 from tensorucb.graph import Graph
-from tensorucb.graph._ids import id_column, string_array
+from tensorucb.graph._ids import id_array
+from tensorucb.tables import PARQUET, file_errors, panics_kept_quiet
 
 _EDGES = 2**24  # of a partition: 64 MB of targets, and 128 MB of probabilities while it is scored
 
@@ -90,14 +91,13 @@ def _of_parquet(
     import polars as pl
 
     file = check_path("edges", path)
-    try:
-        known = pl.scan_parquet(file).collect_schema()
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise FileFormatError(f"{shown_path(file)} cannot be read as Parquet ({error}).") from error
+    table = pl.scan_parquet(file, glob=False)
+    with file_errors(file, PARQUET), panics_kept_quiet():
+        known = table.collect_schema()
     missing = [name for name in (source, target) if name not in known]
     if missing:
         raise InputError(f"{shown_path(file)} has no column {missing[0]!r}; it has {', '.join(known)}.")
-    ends = pl.scan_parquet(file).select(source=source, target=target).filter(pl.col("source") != pl.col("target"))
+    ends = table.select(source=source, target=target).filter(pl.col("source") != pl.col("target"))
     both = pl.concat([ends.select(id="source"), ends.select(id="target")]).unique().sort("id")
     ids = both.collect(engine="streaming")["id"]
     counts = ends.group_by("source").len().rename({"source": "id"})
@@ -115,5 +115,4 @@ def _of_parquet(
             degree = np.bincount(found["source_row"].to_numpy() - a, minlength=b - a)
             yield degree, found["target_row"].to_numpy().astype(np.int32)
 
-    column = id_column(ids, source)
-    return column if isinstance(column, np.ndarray) else string_array(column), bounds, parts()
+    return id_array(ids, source), bounds, parts()

@@ -50,7 +50,7 @@ def build_edges(
     given = {} if attributes is None else check_mapping("attributes", attributes, "a mapping of names to columns")
     needed = building(len(source), len(given), strings=kind_of(source) == "strings")
     check_memory(f"a network of {len(source):,} edges", needed)
-    columns = {name: attribute_column(values, name, len(source)) for name, values in given.items()}
+    columns = {name: attribute_column(values, name, len(source)).copy() for name, values in given.items()}
     ids = distinct_ids([source, target]) if nodes is None else node_ids(nodes)
     index = IdIndex(ids, lookups=2 * len(source))
     s, t = known_rows(index, source, "sources", "nodes"), known_rows(index, target, "targets", "nodes")
@@ -149,7 +149,7 @@ def _sort_and_merge(
 
 
 def attribute_column(values: Any, name: str, length: int) -> NDArray[Any]:
-    """One attribute as a fresh bool, int64, float64 or datetime64 array, complete and finite."""
+    """One attribute as a bool, int64, float64 or datetime64 array, complete and finite; a copy only where needed."""
     check_text("the name of an attribute", name)
     label, wanted = f"attribute {shown(name)}", "one number, boolean or time per edge"
     array = array_of(label, values, wanted)
@@ -164,15 +164,15 @@ def attribute_column(values: Any, name: str, length: int) -> NDArray[Any]:
         raise ShapeError(f"{label} must hold one value per edge, of shape ({length},); got shape {array.shape}.")
     if array.dtype.kind in "mM":
         refuse_missing(label, np.isnat(array))
-        return array.copy()
+        return array
     if array.dtype.kind == "f":
         refuse_missing(label, np.isnan(array))
         infinite = np.flatnonzero(np.isinf(array))
         if infinite.size:
             raise InputError(f"{label} must be finite; got {describe_rows(array[infinite[:5]].tolist(), infinite)}.")
-        return array.astype(np.float64)
+        return array.astype(np.float64, copy=False)
     if array.dtype.kind == "b":
-        return array.copy()
+        return array
     if array.dtype.kind in "iu" and array.dtype != np.uint64:
-        return array.astype(np.int64)
+        return array.astype(np.int64, copy=False)
     raise InputError(f"{label} must hold numbers, booleans or times; got values of type {array.dtype}.")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I32, I64
-from tensorucb.checks import LONGEST_TEXT, array_of, is_missing, shown
+from tensorucb.checks import LONGEST_TEXT, array_of, is_missing, plain, shown
 from tensorucb.errors import InputError, ShapeError
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
 
 def describe_rows(values: Sequence[Any], rows: I64) -> str:
     """The first offenders with their rows, for messages: ``7 (row 3), 9 (row 4) and 12 more``."""
-    plain = [value.item() if isinstance(value, np.generic) else value for value in values]
-    pairs = zip(plain, rows[:_SHOWN].tolist(), strict=False)
+    pairs = zip(map(plain, values), rows[:_SHOWN].tolist(), strict=False)
     return ", ".join(f"{shown(value, 40)} (row {row})" for value, row in pairs) + (
         f" and {rows.size - _SHOWN} more" if rows.size > _SHOWN else ""
     )

@@ -111,9 +111,8 @@ def _mapped(path: Path) -> Graph:
         if _crc(_bytes(arrays[name])) != crc:
             raise FileFormatError(f"the kept network is damaged: {name} does not match its checksum.")
     n, merged, dropped = about["counts"]
-    graph = Graph(n, arrays["sources"], arrays["targets"], arrays["ids"], {}, merged, dropped)
     held = {name.removeprefix(_ATTRIBUTE): array for name, array in arrays.items() if name.startswith(_ATTRIBUTE)}
-    graph.edge_attributes.update(held)
+    graph = Graph(n, arrays["sources"], arrays["targets"], arrays["ids"], held, merged, dropped)
     made = {name: arrays[name] for name in ("out_offsets", "in_offsets")}
     vars(graph).update(made, _transposed=(arrays["in_edges"], arrays["in_sources"]))
     return graph

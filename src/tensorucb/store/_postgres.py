@@ -87,7 +87,10 @@ class PostgresBackend(Backend):
 
     def version(self, connection: sa.Connection) -> str | None:
         """The schema, looked for along the connection's search path."""
-        if connection.exec_driver_sql(f"SELECT to_regclass('{VERSION_TABLE}')").scalar() is None:
+        # Alone, to_regclass answers from a cache that may not know what was committed while we waited for our turn;
+        # a query of a table brings the cache up to date.
+        found = connection.exec_driver_sql(f"SELECT oid FROM pg_class WHERE oid = to_regclass('{VERSION_TABLE}')")
+        if found.scalar() is None:
             return None
         return connection.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").scalar()
 
