@@ -196,6 +196,10 @@ class BasePolicy:
     def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
         raise NotImplementedError
 
+    def _known(self, modes: Vectors) -> Arrays:
+        """What is known now; before the first update, the start for products like this one."""
+        return self._arrays or self._initial(tuple(mode.size for mode in modes))
+
     def _saved(self) -> Arrays:
         """What was learned, as arrays."""
         return self._arrays

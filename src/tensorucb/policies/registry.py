@@ -17,9 +17,9 @@ REGISTRY: dict[str, tuple[str, str, dict[str, Any]]] = {
     "TensorUCB": ("tensor_ucb", "TensorUCB", {}),
     "TensorUCB (paper)": ("paper_tensor_ucb", "PaperTensorUCB", {}),
     "LogisticUCB": ("logistic_ucb", "LogisticUCB", {}),
-    "LinUCB": ("linucb", "LinUCB", {}),
-    "IMLinUCB": ("imlinucb", "IMLinUCB", {}),
-    "DILinUCB": ("dilinucb", "DILinUCB", {}),
+    "LinUCB": ("linear", "LinUCB", {}),
+    "IMLinUCB": ("linear", "IMLinUCB", {}),
+    "DILinUCB": ("linear", "DILinUCB", {}),
     "DILinUCB (original)": ("dilinucb_original", "DILinUCBOriginal", {}),
     "GammaCounts": ("gamma_counts", "GammaCounts", {}),
     "IMFB": ("imfb", "IMFB", {}),
@@ -28,8 +28,8 @@ REGISTRY: dict[str, tuple[str, str, dict[str, Any]]] = {
     "COIN+": ("coin", "COIN", {"variant": "plus"}),
     "CUCB": ("cucb", "CUCB", {}),
     "Thompson": ("thompson", "Thompson", {}),
-    "HighDegree": ("high_degree", "HighDegree", {}),
-    "Random": ("random", "Random", {}),
+    "HighDegree": ("simple", "HighDegree", {}),
+    "Random": ("simple", "Random", {}),
 }
 
 
