@@ -196,7 +196,7 @@ class BasePolicy:
     def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
         raise NotImplementedError
 
-    def _known(self, modes: Vectors) -> Arrays:
+    def _arrays_for(self, modes: Vectors) -> Arrays:
         """What is known now; before the first update, the start for products like this one."""
         return self._arrays or self._initial(tuple(mode.size for mode in modes))
 

@@ -1,8 +1,8 @@
 """The linear baselines, and what they share with `LogisticUCB`: features of users for a product, and main effects.
 
 All three are ridge regressions ``M = I/τ + Σ x xᵀ/σ²``, ``b = Σ y x``, ``θ = M⁻¹b/σ²`` with the score
-``p = clip(x·θ + c√(xᵀ M⁻¹ x))``; they differ in x and in who shares θ. Published: fixed features, c tuned. Added: from a
-`UserProfile` the past influence and taste m of users for the very product of the round; τ is tuned as well.
+``p = clip(x·θ + c√(xᵀ M⁻¹ x))``; they differ in x and in who shares θ. Published: fixed features, c tuned. Added: from
+a `UserProfile` the past influence and taste m of users for the very product of the round; τ is tuned as well.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class FeaturePolicy(BasePolicy):
     # -- main effects: x = (x_i, x_j, z, …, 1) --
 
     def _n_effects(self, dims: tuple[int, ...]) -> int:
-        return 2 * (self.users.shape[1] + self._n_matched) + sum(dims) + int(self.constant)
+        return 2 * int(self.users.shape[1] + self._n_matched) + sum(dims) + int(self.constant)
 
     def _context(self, modes: Vectors) -> F64:
         """The part of x that all edges of a round share."""
@@ -195,7 +195,7 @@ class LinUCB(LinearPolicy):
         return {} if dims is None else self._blank(self._n_effects(dims))
 
     def _score(self, modes: Vectors) -> F64:
-        scores, variance = self._moments(modes, *self._posterior(self._known(modes)))
+        scores, variance = self._moments(modes, *self._posterior(self._arrays_for(modes)))
         scores += self.exploration * np.sqrt(variance)
         return np.clip(scores, 0.0, 1.0, out=scores)
 

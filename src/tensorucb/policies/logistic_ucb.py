@@ -97,7 +97,7 @@ class LogisticUCB(FeaturePolicy):
         }
 
     def _score(self, modes: Vectors) -> F64:
-        arrays = self._known(modes)
+        arrays = self._arrays_for(modes)
         with single_threaded_blas():
             covariance = covariance_of(arrays["precision"])
         logits, variance = self._moments(modes, arrays["theta"], covariance)
