@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import array_of, check_callable, check_count, check_instance, check_mapping, check_rows, shown
 from tensorucb.errors import InputError, ShapeError, StateError
+from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.memory import binding, check_memory
@@ -176,6 +177,7 @@ class BasePolicy:
 
     _graph: Graph | None = None
     _users: F64 | None = None
+    _profile: UserProfile | None = None  # for a policy that uses the past by topic
     _key: int = 0
     _rounds: int = 0
     _dims: tuple[int, ...] | None = None
@@ -340,6 +342,9 @@ class BasePolicy:
                 f"{self.name} has learned from products with dimensions {self._dims}; got {dims}. "
                 "Every product of a campaign has the same features."
             )
+        if self._profile is not None:
+            # Refuses a product with another number of topics before anything is learned.
+            self._profile.topic_weights(modes[0])
         return modes
 
     def _generator(self, purpose: str, modes: Vectors = ()) -> np.random.Generator:

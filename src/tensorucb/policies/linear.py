@@ -16,7 +16,7 @@ from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_flag, check_number
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
-from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Grid, Product
+from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Grid
 from tensorucb.rng import RngLike
 from tensorucb.threads import single_threaded_blas
 
@@ -32,7 +32,6 @@ class FeaturePolicy(BasePolicy):
     needs_users = True
     matched: bool
     constant: bool = True
-    _profile: UserProfile | None = None
 
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
         """Start again on this graph, with (n, d) user features or a `UserProfile`, and a seed."""
@@ -52,13 +51,6 @@ class FeaturePolicy(BasePolicy):
     def _nodes(self, modes: Vectors) -> F64:
         """``(n, d + m)``: the users' columns, then those about this product."""
         return self.users if self._profile is None else np.hstack([self.users, self._matched(modes)])
-
-    def _modes(self, product: Product) -> Vectors:
-        modes = super()._modes(product)
-        if self._profile is not None:
-            # Refuses a product with another number of topics before anything is learned.
-            self._profile.topic_weights(modes[0])
-        return modes
 
     # -- main effects: x = (x_i, x_j, z, …, 1) --
 

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_choice, check_count, check_number
-from tensorucb.errors import ShapeError
 from tensorucb.features import UserProfile, degree_features
 from tensorucb.graph import Graph
 from tensorucb.learner import response
@@ -80,7 +79,6 @@ class TensorUCB(BasePolicy):
     shares_parameters = True
 
     _state: response.ResponseState | None = None
-    _topics: int | None = None
 
     def __init__(
         self,
@@ -110,7 +108,7 @@ class TensorUCB(BasePolicy):
         profile = users if isinstance(users, UserProfile) else UserProfile(self.users)
         columns = np.hstack([degree_features(graph), profile.features])
         self._nodes = response.node_features(columns, profile.taste, profile.credit, profile.exposure)
-        self._topics, self._state = profile.k, None
+        self._profile, self._state = (None if profile.k is None else profile), None
 
     def mean(self, product: Product) -> F64:
         """The believed probability of every edge, without exploration."""
@@ -125,15 +123,6 @@ class TensorUCB(BasePolicy):
 
     def _model(self) -> response.ResponseSettings:
         return response.ResponseSettings(rank=self.rank, base_logit=self.base_logit, max_rows=self.max_rows)
-
-    def _modes(self, product: Product) -> Vectors:
-        modes = super()._modes(product)
-        if self._topics is not None and modes[0].size != self._topics:
-            raise ShapeError(
-                f"the users' profile knows {self._topics} topics, so a product (or its first vector) must have "
-                f"{self._topics} features; got {modes[0].size}. Describe past items and products alike."
-            )
-        return modes
 
     def _knowledge(self, modes: Vectors) -> response.ResponseState:
         """What is known now; before the first round, the start for contexts like this one."""
