@@ -33,6 +33,8 @@ Product = ArrayLike | Sequence[ArrayLike]
 Grid = Mapping[str, Sequence[Any]]
 # The paper's candidates for c.
 EXPLORATIONS = (1e-3, 1e-2, 1e-1, 1.0)
+# What the tensor policies can do about uncertainty.
+EXPLORATION_KINDS = ("ucb", "thompson", "greedy")
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,12 @@ from tensorucb.checks import check_choice, check_count, check_number
 from tensorucb.features import UserProfile, degree_features
 from tensorucb.graph import Graph
 from tensorucb.learner import response
-from tensorucb.policies._base import BasePolicy, Product
+from tensorucb.policies._base import EXPLORATION_KINDS, BasePolicy, Product
 from tensorucb.policies.beliefs import Beliefs
 from tensorucb.policies.paper_tensor_ucb import PaperTensorUCB
 from tensorucb.rng import RngLike
 from tensorucb.threads import single_threaded_blas
 
-_KINDS = ("ucb", "thompson", "greedy")
 # exp of more would leave the range of numbers; the probability is 1 long before.
 _LARGEST_BONUS = 30.0
 
@@ -91,7 +90,7 @@ class TensorUCB(BasePolicy):
     ) -> None:
         self.rank = check_count("rank", rank, 1, 1000)
         self.exploration = check_number("exploration", exploration)
-        self.exploration_kind = check_choice("exploration_kind", exploration_kind, _KINDS)
+        self.exploration_kind = check_choice("exploration_kind", exploration_kind, EXPLORATION_KINDS)
         self.base_logit = check_number("base_logit", base_logit, low=-30.0, high=30.0)
         self.max_rows = check_count("max_rows", max_rows, 1)
 
