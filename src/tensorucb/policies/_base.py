@@ -55,6 +55,19 @@ class PolicyState:
     arrays: Mapping[str, NDArray[Any]]
 
 
+def parts_of_state(state: Any, here: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Settings and arrays of a state, which must be that of a policy with the settings ``here``."""
+    check_instance("state", state, PolicyState, "a PolicyState", "Take policy.state().")
+    saved = check_mapping("state.settings", state.settings, "a mapping, as policy.state() gives it")
+    for field, value in here.items():
+        if saved.get(field) != value:
+            raise InputError(
+                f"the state is not this policy's: its {field} is {shown(saved.get(field))}, here {shown(value)}. "
+                "Build and bind the policy as it was when the state was saved."
+            )
+    return saved, check_mapping("state.arrays", state.arrays, "a mapping, as policy.state() gives it")
+
+
 class Oracle(Protocol):
     """Picks ``k`` rows for the given edge probabilities.
 
@@ -266,15 +279,8 @@ class BasePolicy:
     def restore(self, state: PolicyState) -> None:
         """Go on from ``state``; the policy must be bound to the same graph and have the same settings."""
         here = self._header()
-        check_instance("state", state, PolicyState, "a PolicyState", "Take policy.state().")
-        saved = check_mapping("state.settings", state.settings, "a mapping, as policy.state() gives it")
-        check_mapping("state.arrays", state.arrays, "a mapping, as policy.state() gives it")
-        for field in ("policy", "arguments", "n_nodes", "n_edges"):
-            if saved.get(field) != here[field]:
-                raise InputError(
-                    f"the state is not this policy's: its {field} is {shown(saved.get(field))}, here "
-                    f"{shown(here[field])}. Build and bind the policy as it was when the state was saved."
-                )
+        must_match = {field: here[field] for field in ("policy", "arguments", "n_nodes", "n_edges")}
+        saved, arrays = parts_of_state(state, must_match)
         try:
             key, rounds = int(saved["key"], 16), int(saved["rounds"])
             dims = None if saved["product_dims"] is None else tuple(int(d) for d in saved["product_dims"])
@@ -283,10 +289,10 @@ class BasePolicy:
             raise InputError(f"the state of {self.name} is incomplete or malformed ({shown(error)}).") from error
         if not sound:
             raise InputError(f"the state of {self.name} has impossible values: {shown(saved)}.")
-        for name, array in state.arrays.items():
+        for name, array in arrays.items():
             if np.asarray(array).dtype.kind == "f" and not np.isfinite(array).all():
                 raise InputError(f"array {name!r} of {self.name}'s state holds NaN or infinity. Take an earlier state.")
-        self._load(dims, state.arrays)
+        self._load(dims, arrays)
         self._key, self._rounds, self._dims = key, rounds, dims
 
     # -- helpers --

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I64, Arrays, Vectors
-from tensorucb.checks import check_count, check_instance, check_mapping, check_number
+from tensorucb.checks import check_count, check_number
 from tensorucb.errors import InputError, ShapeError, StateError
 from tensorucb.graph import Graph
-from tensorucb.policies._base import Grid, Oracle, Policy, PolicyState, Product, check_policy_object
+from tensorucb.policies._base import Grid, Oracle, Policy, PolicyState, Product, check_policy_object, parts_of_state
 from tensorucb.policies._inputs import as_modes, as_observations
 from tensorucb.policies.beliefs import expected_probabilities
 from tensorucb.rng import RngLike, as_generator, stream_key
@@ -308,12 +308,7 @@ class ForgetOnDrift:
     def restore(self, state: PolicyState) -> None:
         """Go on from ``state``; wrapper and policy must be bound and set as they were."""
         self._world()
-        check_instance("state", state, PolicyState, "a PolicyState", "Take policy.state().")
-        saved = check_mapping("state.settings", state.settings, "a mapping, as policy.state() gives it")
-        arrays = check_mapping("state.arrays", state.arrays, "a mapping, as policy.state() gives it")
-        for field, value in (("policy", self.name), ("arguments", self.settings())):
-            if saved.get(field) != value:
-                raise InputError(f"the state is of {field} {saved.get(field)!r}; this is {value!r}. Use the same one.")
+        saved, arrays = parts_of_state(state, {"policy": self.name, "arguments": self.settings()})
         try:
             log, totals = _log_of(saved, arrays), np.array(arrays["totals"], dtype=np.float64)
             if totals.shape != (2, 2):

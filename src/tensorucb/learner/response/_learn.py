@@ -167,12 +167,14 @@ def source_step(now: Stand) -> tuple[Move, SourcePosterior]:
     theta, d, w, e = point.weights, point.effects, now.at.pull_curvature, now.at.pull_slope
     V, H, left = prior.effect_covariances.copy(), np.zeros(data.Z.shape), np.empty_like(data.X)
     learn_effects(data.place, data.Z, w, V, H)
+    # What is left of each x_q once the d_i follow θ; it makes the precision of θ with all d_i integrated out.
     without_effects(data.order, data.begin, H, data.X, data.Z, left)
     tight = 1.0 / prior.variances[prior.groups]
     left *= w[:, None]
     schur = data.X.T @ left + prior.precision + np.diag(tight)
     S = np.linalg.inv(0.5 * (schur + schur.T))
     S = 0.5 * (S + S.T)
+    # Slopes of the log posterior in d_i and in θ, the latter with the d_i where they would then be.
     own_slope = prior.effect_naturals - d / prior.effect_variances - times(prior.effect_precisions, d)
     own_slope += _by_source(data, e[:, None] * data.Z)
     slope = prior.natural - prior.precision @ theta - tight * (theta - prior.means)
@@ -197,6 +199,7 @@ def target_step(now: Stand) -> Move:
     prior, at, T, seen = now.prior, now.at, now.data.T, now.data.observed
     gamma, b = now.point.target_weights, now.point.target_offsets
     own_prior = prior.offset_precisions[seen] + 1.0 / prior.target_variances[1]
+    # Each b_j has a precision of its own; ``share`` of a change of γ's part is taken up by it.
     own = at.target_curvature + own_prior
     own_slope = at.target_slope + prior.offset_naturals[seen] - own_prior * b[seen]
     share = at.target_curvature / own
