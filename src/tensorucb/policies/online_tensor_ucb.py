@@ -21,8 +21,7 @@ class OnlineTensorUCB(TensorPolicy):
     every mode, so that the tensor holds main and pair effects as well, and a shrunken intercept for each source and
     each target. Prior means are small random numbers, except that the constants of the first rank multiply to
     ``base_logit``, so that every edge begins near one score. User features are divided by one factor, which makes the
-    root mean square of their norms 1; products are taken as they come. It keeps no rounds: memory does not grow, and a
-    round is learned once. `PaperTensorUCB` is the paper to the letter.
+    root mean square of their norms 1; products are taken as they come. `PaperTensorUCB` is the paper to the letter.
 
     Parameters
     ----------

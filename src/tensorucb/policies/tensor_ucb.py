@@ -26,12 +26,10 @@ _LARGEST_BONUS = 30.0
 class TensorUCB(BasePolicy):
     """Our default policy: a hierarchical logistic model of who responds to which user, in which context.
 
-    ``logit p_ij(x) = a(x) + α·s_i(x) + xᵀM s_i + d_i·(1, x) + γ·t_j + b_j + g·m_j(x)``: how the context x (product,
-    strategy, …) changes the base rate, with interactions between its modes; what a source's features predict, also in
-    this context; each source's own effect and own response beyond that; the target's features, its own readiness and
-    its past taste. Prior variances of all groups of weights are learned. All parameters are refitted to the rounds kept
-    from time to time; between refits ``d_i`` of the sources seen follow by a Kalman step. ``docs/model.md`` explains
-    the whole model on one page.
+    ``logit p_ij(x) = β·c(x) + α·s_i(x) + xᵀM s_i + d_i·(1, x) + γ·t_j + b_j + g·m_j(x)``: how the context x (product,
+    strategy, …) changes the base rate; what a source's features predict, also in this context; each source's own effect
+    and own response beyond that; the target's features, its own readiness and its past taste. ``docs/model.md``
+    explains the whole model, and how it is learned, on one page.
 
     Seeds are chosen by the total response of a source to the context, so exploration is about sources: the deviation of
     a source's logit, times ``exploration``, is added to the logits of its out-edges.
