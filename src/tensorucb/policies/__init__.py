@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from tensorucb.policies.check import check_policy as check_policy
     from tensorucb.policies.coin import COIN as COIN
     from tensorucb.policies.cucb import CUCB as CUCB
+    from tensorucb.policies.dilinucb import DILinUCB as DILinUCB
     from tensorucb.policies.dilinucb_original import DILinUCBOriginal as DILinUCBOriginal
     from tensorucb.policies.drift import DriftAlarm as DriftAlarm
     from tensorucb.policies.drift import DriftState as DriftState
     from tensorucb.policies.drift import ForgetOnDrift as ForgetOnDrift
     from tensorucb.policies.gamma_counts import GammaCounts as GammaCounts
+    from tensorucb.policies.high_degree import HighDegree as HighDegree
     from tensorucb.policies.imfb import IMFB as IMFB
-    from tensorucb.policies.linear import DILinUCB as DILinUCB
-    from tensorucb.policies.linear import IMLinUCB as IMLinUCB
-    from tensorucb.policies.linear import LinUCB as LinUCB
+    from tensorucb.policies.imlinucb import IMLinUCB as IMLinUCB
+    from tensorucb.policies.linucb import LinUCB as LinUCB
     from tensorucb.policies.logistic_ucb import LogisticUCB as LogisticUCB
     from tensorucb.policies.online_tensor_ucb import OnlineTensorUCB as OnlineTensorUCB
     from tensorucb.policies.paper_tensor_ucb import PaperTensorUCB as PaperTensorUCB
-    from tensorucb.policies.simple import HighDegree as HighDegree
-    from tensorucb.policies.simple import Random as Random
+    from tensorucb.policies.random import Random as Random
     from tensorucb.policies.tensor_ucb import TensorUCB as TensorUCB
     from tensorucb.policies.thompson import Thompson as Thompson
 

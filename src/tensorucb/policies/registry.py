@@ -17,9 +17,9 @@ REGISTRY: dict[str, tuple[str, str, dict[str, Any]]] = {
     "TensorUCB": ("tensor_ucb", "TensorUCB", {}),
     "TensorUCB (paper)": ("paper_tensor_ucb", "PaperTensorUCB", {}),
     "LogisticUCB": ("logistic_ucb", "LogisticUCB", {}),
-    "LinUCB": ("linear", "LinUCB", {}),
-    "IMLinUCB": ("linear", "IMLinUCB", {}),
-    "DILinUCB": ("linear", "DILinUCB", {}),
+    "LinUCB": ("linucb", "LinUCB", {}),
+    "IMLinUCB": ("imlinucb", "IMLinUCB", {}),
+    "DILinUCB": ("dilinucb", "DILinUCB", {}),
     "DILinUCB (original)": ("dilinucb_original", "DILinUCBOriginal", {}),
     "GammaCounts": ("gamma_counts", "GammaCounts", {}),
     "IMFB": ("imfb", "IMFB", {}),
@@ -28,8 +28,8 @@ REGISTRY: dict[str, tuple[str, str, dict[str, Any]]] = {
     "COIN+": ("coin", "COIN", {"variant": "plus"}),
     "CUCB": ("cucb", "CUCB", {}),
     "Thompson": ("thompson", "Thompson", {}),
-    "HighDegree": ("simple", "HighDegree", {}),
-    "Random": ("simple", "Random", {}),
+    "HighDegree": ("high_degree", "HighDegree", {}),
+    "Random": ("random", "Random", {}),
 }
 
 
