@@ -1,8 +1,8 @@
 """What the linear baselines share, and `LogisticUCB` with them: features of users for a product, and main effects.
 
 LinUCB, IMLinUCB and DILinUCB are ridge regressions ``M = I/τ + Σ x xᵀ/σ²``, ``b = Σ y x``, ``θ = M⁻¹b/σ²``, with the
-score ``p = clip(x·θ + c√(xᵀ M⁻¹ x))``. They differ in x and in who shares θ. Published: fixed features, c tuned. Added: from
-a `UserProfile` the past influence and taste m of users for the very product of the round; τ is tuned as well.
+score ``p = clip(x·θ + c√(xᵀ M⁻¹ x))``. They differ in x and in who shares θ. Published: fixed features, c tuned. Added:
+from a `UserProfile` the past influence and taste m of users for the product of the round; τ is tuned as well.
 """
 
 from __future__ import annotations
