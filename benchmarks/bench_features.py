@@ -15,7 +15,7 @@ import polars as pl
 
 from tensorucb.data import ActionLog, Dataset, flixster_like, make_sandbox, read_dataset
 from tensorucb.features import eigenmap, topic_mixtures
-from tensorucb.features._profile import _count_past
+from tensorucb.features._users import _count_past
 from tensorucb.graph import Graph
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))

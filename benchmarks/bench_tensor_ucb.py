@@ -15,7 +15,7 @@ import numpy as np
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
 from tensorucb.learner import response
-from tensorucb.learner.response._log import load, sums_at
+from tensorucb.learner.response._likelihood import load, sums_at
 from tensorucb.oracle import SeedOracle
 from tensorucb.policies.online_tensor_ucb import OnlineTensorUCB
 from tensorucb.policies.tensor_ucb import TensorUCB
@@ -43,14 +43,14 @@ def _sums(data, point):
     """Log-likelihood, and curvature and slope by pull, by target and in taste: NumPy, array by array over all rows."""
     q, j = np.repeat(np.arange(data.place.size), np.diff(data.ptr)), data.target_number
     pulls = data.X @ point.weights + np.einsum("qk,qk->q", point.effects[data.place], data.Z)
-    targets = data.T @ point.target_weights + point.targets[data.observed]
-    u = pulls[q] + targets[j] + point.taste_weight * data.liking
+    targets = data.T @ point.target_weights + point.target_offsets[data.observed]
+    u = pulls[q] + targets[j] + point.taste_weight * data.taste
     p = 1.0 / (1.0 + np.exp(-u))
     value = float(np.sum(data.outcome * u - data.trials * np.logaddexp(0.0, u)))
     w, e = data.trials * p * (1.0 - p), data.outcome - data.trials * p
     by_pull = [np.add.reduceat(part, data.ptr[:-1]) for part in (w, e)]
     by_target = [np.bincount(j, part, data.observed.size) for part in (w, e)]
-    return *by_pull, *by_target, value, float(w @ data.liking**2), float(e @ data.liking)
+    return *by_pull, *by_target, value, float(w @ data.taste**2), float(e @ data.taste)
 
 
 def _median(function, repeats):

@@ -13,7 +13,7 @@ from reference.features import count_past, matched_columns
 from tensorucb.data import make_sandbox
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.features import UserProfile, user_profile
-from tensorucb.features._profile import _count_past
+from tensorucb.features._users import _count_past
 from tensorucb.graph import Graph
 
 
@@ -72,7 +72,7 @@ def test_past_influence_is_the_plain_count(seed):
 
 @pytest.mark.parametrize("piece", [1, 300, 10**6])
 def test_counts_in_pieces_are_those_item_by_item_bit_for_bit(piece, monkeypatch):
-    monkeypatch.setattr("tensorucb.features._profile._PIECE", piece)
+    monkeypatch.setattr("tensorucb.features._users._PIECE", piece)
     rng = np.random.default_rng(0)
     graph = make_sandbox(80, 900, 4, rng=0).graph
     users, items, times = rng.integers(0, 80, 1500), rng.integers(0, 60, 1500), rng.integers(0, 40, 1500)

@@ -16,14 +16,13 @@ from tensorucb.learner import response
 from tensorucb.learner.response._context import context_of
 from tensorucb.learner.response._learn import (
     fit,
-    log_posterior,
-    prior_covariances,
     quick_step,
     source_step,
     target_step,
     taste_step,
 )
-from tensorucb.learner.response._log import load, sums_at, with_told
+from tensorucb.learner.response._likelihood import Stand, load
+from tensorucb.learner.response._log import with_told
 from tensorucb.learner.response._state import Point, with_sources
 
 
@@ -78,8 +77,7 @@ def world(sizes=(3,), past=True, rounds=3, seed=0, rows=12):
 
 
 def loaded(nodes, state):
-    data = load(nodes, state.context, state.seen, state.log)
-    return data, sums_at(data, state.point)
+    return Stand(load(nodes, state.context, state.seen, state.log), state.prior, state.point)
 
 
 CASES = [((3,), True), ((3,), False), ((3, 2), True), ((1,), False), ((2, 1, 2), False)]
@@ -89,14 +87,14 @@ CASES = [((3,), True), ((3,), False), ((3, 2), True), ((1,), False), ((2, 1, 2),
 def test_the_log_posterior_is_the_plain_one(sizes, past):
     _, nodes, users, state, _ = world(sizes, past)
     want = plain.log_posterior(state.prior, state.point, users, state.seen, state.log, sizes)
-    at = loaded(nodes, state)[1]
-    assert log_posterior(state.prior, state.point, at) == pytest.approx(want, rel=1e-11)
+    assert loaded(nodes, state).value == pytest.approx(want, rel=1e-11)
 
 
 @pytest.mark.parametrize(("sizes", "past"), CASES)
 def test_sums_are_the_plain_ones(sizes, past):
     _, nodes, users, state, _ = world(sizes, past)
-    data, got = loaded(nodes, state)
+    now = loaded(nodes, state)
+    data, got = now.data, now.at
     pulls, targets, taste = plain.sums(state.point, users, state.seen, state.log, sizes)
     keys = [(t, int(i)) for t, r in enumerate(state.log) for i in r.sources]
     tolerance = {"rtol": 1e-9, "atol": 1e-12}
@@ -112,15 +110,10 @@ def test_sums_are_the_plain_ones(sizes, past):
 def test_newton_steps_have_the_right_slope(sizes):
     """Along δ = H⁻¹∇ the slope is ∇ᵀH⁻¹∇ and the curvature −∇ᵀH⁻¹∇."""
     _, nodes, _, state, _ = world(sizes)
-    data, at = loaded(nodes, state)
-    point, prior, h = state.point, state.prior, 3e-3
-    moves = {
-        "source": source_step(data, prior, prior_covariances(prior), point, at)[0],
-        "target": target_step(data, prior, point, at),
-        "taste": taste_step(prior, point, at),
-    }
+    now, h = loaded(nodes, state), 3e-3
+    moves = {"source": source_step(now)[0], "target": target_step(now), "taste": taste_step(now)}
     for name, move in moves.items():
-        low, mid, high = (log_posterior(prior, move(s), sums_at(data, move(s))) for s in (-h, 0.0, h))
+        low, mid, high = (replace(now, point=move(s)).value for s in (-h, 0.0, h))
         slope, curvature = (high - low) / (2 * h), (high - 2 * mid + low) / h**2
         assert slope > 0, name
         assert curvature == pytest.approx(-slope, rel=5e-3), name
@@ -138,11 +131,11 @@ def test_a_long_fit_ends_where_no_direction_leads_up(sizes):
 
     best, point = value(fitted.point), fitted.point
     assert best > value(state.point)
-    for name in ("weights", "effects", "target_weights", "targets", "taste_weight"):
+    for name in ("weights", "effects", "target_weights", "target_offsets", "taste_weight"):
         part = np.asarray(getattr(point, name))
         for _ in range(4):
             step = 1e-3 * rng.normal(size=part.shape)
-            if name == "targets":  # those never observed stay where they are
+            if name == "target_offsets":  # those never observed stay where they are
                 step[np.setdiff1d(np.arange(nodes.n), np.concatenate([r.targets for r in state.log]))] = 0.0
             there, back = (value(replace(point, **{name: part + sign * step})) for sign in (1, -1))
             assert abs(there - back) < 2e-5, name
@@ -151,15 +144,15 @@ def test_a_long_fit_ends_where_no_direction_leads_up(sizes):
 
 def test_the_source_posterior_is_the_inverse_of_the_joint_precision():
     _, nodes, _, state, _ = world((3,), rounds=5)
-    data, at = loaded(nodes, state)
-    point, prior = state.point, state.prior
+    now = loaded(nodes, state)
+    data, point = now.data, state.point
     assert {1, 2, 3} <= set(np.diff(data.begin))
-    _, posterior = source_step(data, prior, prior_covariances(prior), point, at)
+    _, posterior = source_step(now)
     w, d = point.weights.size, point.effects.size
 
     def value(x):
         moved = replace(point, weights=x[:w], effects=x[w:].reshape(point.effects.shape))
-        return log_posterior(prior, moved, sums_at(data, moved))
+        return replace(now, point=moved).value
 
     S, V, H = posterior
     K = np.zeros((*point.effects.shape, w))
@@ -308,8 +301,8 @@ def test_rounds_of_one_context_are_kept_as_one():
     assert sum(r.outcomes.size for r in joined) < sum(r.outcomes.size for r in told)
     found = []
     for log in (told, joined):
-        data, at = loaded(nodes, replace(state, log=log))
-        found.append((at, source_step(data, state.prior, prior_covariances(state.prior), state.point, at)[0](1.0)))
+        now = loaded(nodes, replace(state, log=log))
+        found.append((now.at, source_step(now)[0](1.0)))
     (apart, one), (together, other) = found
     assert together.value == pytest.approx(apart.value, rel=1e-11)
     np.testing.assert_allclose(together.target_slope, apart.target_slope, rtol=1e-9, atol=1e-12)

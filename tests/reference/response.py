@@ -76,7 +76,7 @@ def source_row(users, i, own, sizes):
 def logit(point, users, seen, i, j, own, sizes):
     """One edge's logit in one context."""
     total = source_row(users, i, own, sizes) @ point.weights
-    total += users.target[j] @ point.target_weights + point.targets[j]
+    total += users.target[j] @ point.target_weights + point.target_offsets[j]
     total += point.taste_weight * users.taste(j, mixture(split(own, sizes)[0]))
     if i in seen:
         total += point.effects[list(seen).index(i)] @ np.append(1.0, own)
@@ -101,7 +101,7 @@ def log_posterior(prior, point, users, seen, log, sizes):
     total -= 0.5 * point.weights @ prior.precision @ point.weights - prior.natural @ point.weights
     for d, precision, natural in zip(point.effects, prior.effect_precisions, prior.effect_naturals, strict=True):
         total -= 0.5 * d @ (precision + np.diag(1.0 / prior.effect_variances)) @ d - natural @ d
-    c, b = point.target_weights, point.targets
+    c, b = point.target_weights, point.target_offsets
     total -= 0.5 * c @ (prior.target_precision + np.eye(c.size) / prior.target_variances[0]) @ c
     total += prior.target_natural @ c
     total -= np.sum(0.5 * (prior.offset_precisions + 1.0 / prior.target_variances[1]) * b**2)

@@ -6,9 +6,16 @@ from tensorucb.features._cache import cached
 from tensorucb.features._eigenmap import Eigenmap, eigenmap, laplacian_eigenmap
 from tensorucb.features._items import TopicModel, held_out_items, topic_mixtures
 from tensorucb.features._products import ProductFeatures
-from tensorucb.features._profile import UserProfile, user_profile
+from tensorucb.features._profile import UserProfile
 from tensorucb.features._table import TableFeatures
-from tensorucb.features._users import FeatureKind, activity_features, degree_features, taste_features, user_features
+from tensorucb.features._users import (
+    FeatureKind,
+    activity_features,
+    degree_features,
+    taste_features,
+    user_features,
+    user_profile,
+)
 
 __all__ = [
     "Eigenmap",

@@ -1,39 +1,21 @@
-"""`UserProfile`: what is known of users before a campaign, features and the past by topic kept apart.
-
-:func:`user_profile` makes one from a log: what users achieved as sources on held-out items, and how they responded.
-"""
+"""`UserProfile`: what is known of users before a campaign, features and the past by topic kept apart."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb._columns import expected_credit, log_ratio, standardised, taste_beyond_activity
-from tensorucb.arrays import F64, I64
-from tensorucb.checks import LARGEST, check_array, check_rows, check_sequence, shown
+from tensorucb.arrays import F64
+from tensorucb.checks import LARGEST, check_array
 from tensorucb.errors import InputError, ShapeError
-from tensorucb.features._eigenmap import laplacian_eigenmap
-from tensorucb.features._items import actions_on, item_numbers
-from tensorucb.features._users import FeatureKind, user_features
-from tensorucb.graph import Graph
-from tensorucb.graph._arguments import check_graph
 from tensorucb.graph._ids import frozen
-from tensorucb.moments import check_times
-
-if TYPE_CHECKING:
-    from tensorucb.data import ActionLog
 
 _PARTS = ("features", "taste", "credit", "exposure", "coordinates")
-# Items a user must have been exposed to before the rate of following counts by half.
-_RESPONSE_SMOOTHING = 3.0
-# Out-edges of users who acted that are looked at together, so that memory stays bounded.
-_PIECE = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +145,7 @@ class UserProfile:
             ratio = log_ratio(self.credit @ weights, self._expected @ weights)
             columns.append(0.5 * (ratio - mean) / deviation)
         if self.taste is not None:
-            columns.append(self._preference @ weights)
+            columns.append(self._beyond_activity @ weights)
         return np.column_stack(columns) if columns else np.zeros((self.n, 0))
 
     def topic_weights(self, product: ArrayLike) -> F64:
@@ -197,7 +179,7 @@ class UserProfile:
         return float(ratio.mean()), float(ratio.std()) or 1.0
 
     @cached_property
-    def _preference(self) -> F64:
+    def _beyond_activity(self) -> F64:
         """Log actions by topic beyond what activity predicts, with mean 0 and deviation ½ over users and topics."""
         assert self.taste is not None
         beyond = taste_beyond_activity(self.taste)
@@ -225,125 +207,3 @@ class UserProfile:
     def _flat(self) -> F64:
         first = [] if self.coordinates is None else [self.coordinates]
         return frozen(np.hstack([*first, *self._columns.values()]))
-
-
-@dataclass(frozen=True)
-class _FirstActions:
-    """Each user's first action on each item: the item's place among those asked for, the user and the time.
-
-    Sorted by ``key = place * n + user``.
-    """
-
-    places: I64
-    users: I64
-    times: F64
-    key: I64
-
-    @classmethod
-    def of(cls, graph: Graph, log: ActionLog, items: I64) -> _FirstActions:
-        users, numbers = check_rows("users", log.users, graph.n_nodes), check_rows("items", log.items, 2**31)
-        times = check_times("times", log.times)
-        if not users.shape == numbers.shape == times.shape:
-            raise ShapeError(
-                f"users, items and times must be of one length; got {users.shape}, {numbers.shape}, {times.shape}."
-            )
-        place = np.full(max(log.n_items, int(numbers.max(initial=-1)) + 1), -1, dtype=np.int64)
-        place[items] = np.arange(items.size)
-        asked = place[numbers] >= 0
-        key, moments = place[numbers[asked]] * graph.n_nodes + users[asked], times[asked].astype(np.float64)
-        order = np.lexsort((moments, key))
-        key = key[order]
-        first = np.diff(key, prepend=-1) > 0
-        return cls(*np.divmod(key[first], graph.n_nodes), moments[order][first], key[first])
-
-    def pieces(self, degree: I64) -> list[slice]:
-        """Pieces of whole items, each with about a million out-edges of the users who acted on them."""
-        ends = np.flatnonzero(np.diff(self.places, append=-1)) + 1
-        number = np.cumsum(degree[self.users])[ends - 1] // _PIECE
-        cuts = ends[np.diff(number, append=-1) != 0]
-        return [slice(a, b) for a, b in pairwise([0, *cuts.tolist()])]
-
-
-def _count_past(graph: Graph, log: ActionLog, mixtures: F64, held_out: I64) -> tuple[F64, F64, F64]:
-    """Credit and exposure of every user as a source, by topic, and the log rate of following as a target.
-
-    A source that acted on an item is exposed to each follower that had not acted yet. A follower that acts later gives
-    one credit, shared equally by its in-neighbours that acted before it. Both count for topics by the item's mixture.
-    The rate of following is relative to the mean rate over all users.
-    """
-    from scipy.sparse import csr_array
-
-    n, degree, first = graph.n_nodes, graph.out_degree, _FirstActions.of(graph, log, held_out)
-    chances, earned = np.zeros((2, first.users.size))
-    followed_items, exposed_items = np.zeros((2, n))
-    for piece in first.pieces(degree):
-        users, times, key = first.users[piece], first.times[piece], first.key[piece]
-        # Every out-edge of those who acted, and the target's own action on the same item, if there is one.
-        source = np.repeat(np.arange(users.size), degree[users])
-        wanted = first.places[piece][source] * n + graph.targets[graph.out_edges(users)]
-        target = np.minimum(np.searchsorted(key, wanted), key.size - 1)
-        acted = key[target] == wanted
-        trial = ~acted | (times[target] > times[source])
-        followed = trial & acted
-        rivals = np.bincount(target[followed], minlength=users.size)
-        chances[piece] = np.bincount(source[trial], minlength=users.size)
-        earned[piece] = np.bincount(source[followed], 1.0 / rivals[target[followed]], users.size)
-        exposed_items += np.bincount(np.unique(wanted[trial]) % n, minlength=n)
-        followed_items += np.bincount(users[rivals > 0], minlength=n)
-    rate = float(followed_items.sum()) / max(float(exposed_items.sum()), 1.0)
-    response: F64 = np.log((followed_items + _RESPONSE_SMOOTHING) / (exposed_items * rate + _RESPONSE_SMOOTHING))
-    shape, where = (n, held_out.size), (first.users, first.places)
-    credit, exposure = (csr_array((part, where), shape=shape) @ mixtures[held_out] for part in (earned, chances))
-    return credit, exposure, response
-
-
-def user_profile(
-    graph: Graph,
-    log: ActionLog,
-    held_out: ArrayLike,
-    mixtures: ArrayLike,
-    *,
-    kinds: Sequence[FeatureKind] = ("eigenmap", "degree"),
-    dim: int | None = 10,
-) -> UserProfile:
-    """Features of all users, and their taste, credit and exposure by topic, from held-out items alone.
-
-    Parameters
-    ----------
-    graph
-        The network.
-    log
-        The action log, with ``users``, ``items`` and ``times``.
-    held_out
-        Items whose actions may be used (`held_out_items`); rounds must draw from the others.
-    mixtures
-        ``(items, k)`` mixture of every item: the features that products will have.
-    kinds, dim
-        See `user_features`. The eigenmap becomes the profile's coordinates. How often users followed an in-neighbour
-        is one more feature; activity and taste are parts of the profile in any case.
-
-    Examples
-    --------
-    >>> from tensorucb.data import generate_dataset
-    >>> from tensorucb.features import held_out_items, topic_mixtures, user_profile
-    >>> data = generate_dataset("sandbox", scale=0.1)
-    >>> held, mixtures = held_out_items(data.log, share=0.5), topic_mixtures(data.log, 3)
-    >>> user_profile(data.graph, data.log, held, mixtures, kinds=("degree",)).taste.shape[1]
-    3
-    """
-    numbers = item_numbers(log, held_out)
-    check_graph(graph)
-    if not hasattr(log, "times"):
-        raise InputError(f"log must be an action log with times, such as tensorucb.data.ActionLog; got {shown(log)}.")
-    shares = check_array("mixtures", mixtures, (log.n_items, "k"), hint="One row for each item of the log.")
-    kinds = check_sequence("kinds", kinds, "a list of kinds such as ('eigenmap', 'degree')")
-    credit, exposure, response = _count_past(graph, log, shares, numbers)
-    columns = [0.5 * standardised(response[:, None])]
-    plain = [kind for kind in kinds if kind != "eigenmap"]
-    if plain:
-        columns.insert(0, user_features(graph, log, numbers, kinds=plain, dim=dim))
-    users, places = actions_on(log, numbers, graph.n_nodes)
-    mixes = shares[numbers[places]]
-    taste = np.column_stack([np.bincount(users, column, graph.n_nodes).astype(np.float64) for column in mixes.T])
-    coordinates = laplacian_eigenmap(graph, dim) if "eigenmap" in kinds else None
-    return UserProfile(np.hstack(columns), taste, credit, exposure, coordinates)

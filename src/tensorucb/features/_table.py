@@ -35,7 +35,7 @@ _MOST_WORDS, _MOST_TOPICS = 2000, 8
 # A number is described by its place between these quantiles, so that a price of 10,000 does not drown the others.
 _QUANTILES = (0.0, 1 / 3, 2 / 3, 1.0)
 _SEASONS = 4
-_YEAR, _DAY = 365.2425 * 86400.0, 86400.0
+_YEAR = 365.2425 * 86400.0
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ class ColumnFeatures:
 
     def shares(self, values: pl.Series) -> F64:
         """``(rows, features)`` of these values."""
-        found = self._raw(values)
+        found = self.weights(values)
         totals = found.sum(axis=1, keepdims=True)
-        # A row of zeros is a value that is missing or was never seen: it is taken for the average one.
         return np.where(totals > 0.0, found / np.where(totals > 0.0, totals, 1.0), self.arrays["mean"])
 
-    def _raw(self, values: pl.Series) -> F64:
+    def weights(self, values: pl.Series) -> F64:
+        """The same before rows are scaled to sum to 1; zeros where the value is missing or was never seen."""
         if self.kind == "number":
             return _hats(numbers_of(self.name, values), self.arrays["knots"])
         if self.kind == "date":
@@ -79,8 +79,11 @@ class ColumnFeatures:
             return np.hstack([_hats(seconds, self.arrays["knots"]), _seasons(seconds)])
         if self.kind == "text":
             return self._topics(texts_of(values))
-        lists = cells_of(values, self.settings.get("separator"))
-        return np.asarray(self._counter.transform(lists).toarray(), dtype=np.float64)
+        place = {value: column for column, value in enumerate(self.settings["values"])}
+        found = np.zeros((values.len(), len(place)))
+        for row, cells in enumerate(cells_of(values, self.settings.get("separator"))):
+            found[row, [place[cell] for cell in cells if cell in place]] = 1.0
+        return found
 
     def _topics(self, texts: list[str]) -> F64:
         """The topics that explain each text best, by non-negative least squares: no text depends on the others."""
@@ -94,13 +97,6 @@ class ColumnFeatures:
         return np.array([nnls(root.T, inverse @ row)[0] for row in overlaps]).reshape(len(texts), len(topics))
 
     @cached_property
-    def _counter(self) -> Any:
-        from sklearn.feature_extraction.text import CountVectorizer
-
-        # The rows are lists of values already.
-        return CountVectorizer(analyzer=_as_it_is, vocabulary=list(self.settings["values"]), binary=True)
-
-    @cached_property
     def _words(self) -> Any:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -111,10 +107,6 @@ class ColumnFeatures:
 
 _WORDS: dict[str, Any] = {"strip_accents": "unicode", "sublinear_tf": True, "token_pattern": r"(?u)\b\w\w+\b"}
 _FACTORS: dict[str, Any] = {"init": "nndsvda", "random_state": 0, "max_iter": 500, "tol": 1e-4}
-
-
-def _as_it_is(values: list[str]) -> list[str]:
-    return values
 
 
 @dataclass(frozen=True)
@@ -235,10 +227,10 @@ def _guess(values: pl.Series) -> tuple[str, str]:
     if texts and all(re.fullmatch(r"\W*[0-9][0-9.\s]*,[0-9]{1,2}\W*", text) for text in texts):
         return "ignore", "its numbers have commas; write them as 1234.50"
     words = float(np.mean([len(text.split()) for text in texts])) if texts else 0.0
-    if distinct <= max(_MOST_VALUES, known.len() // 10) and words < 6.0 and separator_of(texts) is None:
-        return "category", ""
-    if separator_of(texts) is not None and words < 6.0:
+    if words < 6.0 and separator_of(texts) is not None:
         return "tags", ""
+    if words < 6.0 and distinct <= max(_MOST_VALUES, known.len() // 10):
+        return "category", ""
     if words >= 2.0:
         return "text", ""
     return "ignore", f"it has {distinct} different values, none of which tells rows apart by kind"
@@ -256,10 +248,10 @@ def _fit_column(name: str, kind: str, values: pl.Series) -> ColumnFeatures | str
             return "all of its values are the same"
         arrays["knots"] = knots
     elif kind == "text":
-        found = _fit_text(texts_of(values))
-        if found is None:
+        learned = _fit_text(texts_of(values))
+        if learned is None:
             return "its texts share too few words"
-        settings["words"], arrays["idf"], arrays["topics"] = found
+        settings["words"], arrays["idf"], arrays["topics"] = learned
     else:
         separator = separator_of(texts_of(values.drop_nulls())) if kind == "tags" else None
         if kind == "tags":
@@ -275,21 +267,11 @@ def _fit_column(name: str, kind: str, values: pl.Series) -> ColumnFeatures | str
         if not kept or (kind == "category" and len(counts) < 2):
             return "its values do not tell rows apart"
         settings["values"] = sorted(kept)
-    # The average row is found with a mean of zeros: rows without a known value then drop out of it.
-    width = _width(kind, settings, arrays)
-    draft = ColumnFeatures(name, kind, settings, {**arrays, "mean": np.zeros(width)})
-    rows = draft.shares(values)
-    known = rows.sum(axis=1) > 0.0
-    mean = rows[known].mean(axis=0) if known.any() else np.full(width, 1.0 / width)
+    found = ColumnFeatures(name, kind, settings, arrays).weights(values)
+    totals = found.sum(axis=1, keepdims=True)
+    known, width = totals[:, 0] > 0.0, found.shape[1]
+    mean = (found[known] / totals[known]).mean(axis=0) if known.any() else np.full(width, 1.0 / width)
     return ColumnFeatures(name, kind, settings, {**arrays, "mean": mean})
-
-
-def _width(kind: str, settings: Mapping[str, Any], arrays: Mapping[str, F64]) -> int:
-    if kind == "text":
-        return int(arrays["topics"].shape[0])
-    if kind in ("number", "date"):
-        return int(arrays["knots"].size) + (_SEASONS if kind == "date" else 0)
-    return len(settings["values"])
 
 
 def _fit_text(texts: list[str]) -> tuple[list[str], F64, F64] | None:

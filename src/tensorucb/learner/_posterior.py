@@ -27,10 +27,10 @@ class UpdateReport:
 
     Examples
     --------
-    >>> from tensorucb.learner import TensorSettings, init, update
-    >>> settings = TensorSettings.build((3, 2), 1)
-    >>> state, report = update(settings, init(settings, "ones"), [[[1, 0, 0]], [[0, 1]]], [1.0])
-    >>> report.samples, report.unconverged
+    >>> from tensorucb.learner import TensorRegression
+    >>> learner = TensorRegression((3, 2), 1, init="ones")
+    >>> learner.update([[[1, 0, 0]], [[0, 1]]], [1.0])
+    >>> learner.last_update.samples, learner.last_update.unconverged
     (1, 0)
     """
 

@@ -130,12 +130,12 @@ class TensorRegression:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write settings and state to a file of arrays and JSON."""
-        target = check_path("path", path)
+        file = check_path("path", path)
         try:
-            write_state(target, _KIND, self.settings.as_json(), state_to_arrays(self.state))
+            write_state(file, _KIND, self.settings.as_json(), state_to_arrays(self.state))
         except OSError as error:
             raise FileFormatError(
-                f"cannot write {shown_path(target)}: {error.strerror or error}. Save to a path that may be written."
+                f"cannot write {shown_path(file)}: {error.strerror or error}. Save to a path that may be written."
             ) from error
 
     @classmethod

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import array_of, check_callable, check_count, check_instance, check_mapping, check_rows, shown
 from tensorucb.errors import InputError, ShapeError, StateError
+from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.memory import binding, check_memory
@@ -32,6 +33,8 @@ Product = ArrayLike | Sequence[ArrayLike]
 Grid = Mapping[str, Sequence[Any]]
 # The paper's candidates for c.
 EXPLORATIONS = (1e-3, 1e-2, 1e-1, 1.0)
+# What the tensor policies can do about uncertainty.
+EXPLORATION_KINDS = ("ucb", "thompson", "greedy")
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,19 @@ class PolicyState:
 
     settings: Mapping[str, Any]
     arrays: Mapping[str, NDArray[Any]]
+
+
+def parts_of_state(state: Any, here: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Settings and arrays of a state, which must be that of a policy with the settings ``here``."""
+    check_instance("state", state, PolicyState, "a PolicyState", "Take policy.state().")
+    saved = check_mapping("state.settings", state.settings, "a mapping, as policy.state() gives it")
+    for field, value in here.items():
+        if saved.get(field) != value:
+            raise InputError(
+                f"the state is not this policy's: its {field} is {shown(saved.get(field))}, here {shown(value)}. "
+                "Build and bind the policy as it was when the state was saved."
+            )
+    return saved, check_mapping("state.arrays", state.arrays, "a mapping, as policy.state() gives it")
 
 
 class Oracle(Protocol):
@@ -176,6 +192,7 @@ class BasePolicy:
 
     _graph: Graph | None = None
     _users: F64 | None = None
+    _profile: UserProfile | None = None  # for a policy that uses the past by topic
     _key: int = 0
     _rounds: int = 0
     _dims: tuple[int, ...] | None = None
@@ -195,6 +212,10 @@ class BasePolicy:
 
     def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
         raise NotImplementedError
+
+    def _arrays_for(self, modes: Vectors) -> Arrays:
+        """What is known now; before the first update, the start for products like this one."""
+        return self._arrays or self._initial(tuple(mode.size for mode in modes))
 
     def _saved(self) -> Arrays:
         """What was learned, as arrays."""
@@ -258,15 +279,8 @@ class BasePolicy:
     def restore(self, state: PolicyState) -> None:
         """Go on from ``state``; the policy must be bound to the same graph and have the same settings."""
         here = self._header()
-        check_instance("state", state, PolicyState, "a PolicyState", "Take policy.state().")
-        saved = check_mapping("state.settings", state.settings, "a mapping, as policy.state() gives it")
-        check_mapping("state.arrays", state.arrays, "a mapping, as policy.state() gives it")
-        for field in ("policy", "arguments", "n_nodes", "n_edges"):
-            if saved.get(field) != here[field]:
-                raise InputError(
-                    f"the state is not this policy's: its {field} is {shown(saved.get(field))}, here "
-                    f"{shown(here[field])}. Build and bind the policy as it was when the state was saved."
-                )
+        must_match = {field: here[field] for field in ("policy", "arguments", "n_nodes", "n_edges")}
+        saved, arrays = parts_of_state(state, must_match)
         try:
             key, rounds = int(saved["key"], 16), int(saved["rounds"])
             dims = None if saved["product_dims"] is None else tuple(int(d) for d in saved["product_dims"])
@@ -275,10 +289,10 @@ class BasePolicy:
             raise InputError(f"the state of {self.name} is incomplete or malformed ({shown(error)}).") from error
         if not sound:
             raise InputError(f"the state of {self.name} has impossible values: {shown(saved)}.")
-        for name, array in state.arrays.items():
+        for name, array in arrays.items():
             if np.asarray(array).dtype.kind == "f" and not np.isfinite(array).all():
                 raise InputError(f"array {name!r} of {self.name}'s state holds NaN or infinity. Take an earlier state.")
-        self._load(dims, state.arrays)
+        self._load(dims, arrays)
         self._key, self._rounds, self._dims = key, rounds, dims
 
     # -- helpers --
@@ -336,6 +350,9 @@ class BasePolicy:
                 f"{self.name} has learned from products with dimensions {self._dims}; got {dims}. "
                 "Every product of a campaign has the same features."
             )
+        if self._profile is not None:
+            # Refuses a product with another number of topics before anything is learned.
+            self._profile.topic_weights(modes[0])
         return modes
 
     def _generator(self, purpose: str, modes: Vectors = ()) -> np.random.Generator:

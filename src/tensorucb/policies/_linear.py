@@ -1,4 +1,9 @@
-"""What the linear policies share: features of users for a product, settings, ridge regression, main effects."""
+"""What the linear baselines share, and `LogisticUCB` with them: features of users for a product, and main effects.
+
+LinUCB, IMLinUCB and DILinUCB are ridge regressions ``M = I/τ + Σ x xᵀ/σ²``, ``b = Σ y x``, ``θ = M⁻¹b/σ²``, with the
+score ``p = clip(x·θ + c√(xᵀ M⁻¹ x))``. They differ in x and in who shares θ. Published: fixed features, c tuned. Added:
+from a `UserProfile` the past influence and taste m of users for the product of the round; τ is tuned as well.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_flag, check_number
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
-from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Grid, Product
+from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Grid
 from tensorucb.rng import RngLike
 from tensorucb.threads import single_threaded_blas
 
@@ -20,13 +25,13 @@ class FeaturePolicy(BasePolicy):
     """Binding for policies that learn from user features, with columns that depend on the product where there are any.
 
     An (n, d) array is used as it is. Of a `UserProfile` with a past, the policy uses `UserProfile.totals`, and adds
-    `UserProfile.matched` for the product of the round: the past influence and taste of sources and targets for this
-    very product, which a linear model could not form from columns by topic. Fewer columns are also learned sooner.
+    `UserProfile.matched` for the product of the round, which a linear model could not form from columns by topic. Fewer
+    columns are also learned sooner.
     """
 
     needs_users = True
     matched: bool
-    _profile: UserProfile | None = None
+    constant: bool = True
 
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
         """Start again on this graph, with (n, d) user features or a `UserProfile`, and a seed."""
@@ -47,16 +52,59 @@ class FeaturePolicy(BasePolicy):
         """``(n, d + m)``: the users' columns, then those about this product."""
         return self.users if self._profile is None else np.hstack([self.users, self._matched(modes)])
 
-    def _modes(self, product: Product) -> Vectors:
-        modes = super()._modes(product)
-        if self._profile is not None:
-            # Refuses a product with another number of topics before anything is learned.
-            self._profile.topic_weights(modes[0])
-        return modes
+    # -- main effects: x = (x_i, x_j, z, …, 1) --
+
+    def _n_effects(self, dims: tuple[int, ...]) -> int:
+        return 2 * int(self.users.shape[1] + self._n_matched) + sum(dims) + int(self.constant)
+
+    def _context(self, modes: Vectors) -> F64:
+        """The part of x that all edges of a round share."""
+        return np.concatenate([*modes, np.ones(int(self.constant))])
+
+    def _effects(self, modes: Vectors, edges: I64) -> F64:
+        """The rows x of some edges."""
+        nodes, context = self._nodes(modes), self._context(modes)
+        shared = np.broadcast_to(context, (edges.size, context.size))
+        return np.hstack([nodes[self.graph.sources[edges]], nodes[self.graph.targets[edges]], shared])
+
+    def _moments(self, modes: Vectors, theta: F64, P: F64) -> tuple[F64, F64]:
+        """``x·θ`` and ``xᵀPx`` of every edge, from parts per node and one dot product per edge."""
+        from tensorucb.policies._kernels import edge_dots
+
+        graph, nodes, context = self.graph, self._nodes(modes), self._context(modes)
+        d = nodes.shape[1]
+        source, target, shared = slice(0, d), slice(d, 2 * d), slice(2 * d, None)
+
+        def alone(end: slice) -> F64:
+            """What one end of an edge adds to xᵀPx, alone and with the context."""
+            own = ((nodes @ P[end, end]) * nodes).sum(axis=1)
+            return np.asarray(own + nodes @ (2.0 * (P[end, shared] @ context)))
+
+        with single_threaded_blas():
+            by_source, by_target = alone(source), alone(target)
+            crossed = nodes @ (2.0 * P[source, target])
+            common = context @ P[shared, shared] @ context
+            mean = (nodes @ theta[source])[graph.sources] + (nodes @ theta[target])[graph.targets]
+        variance = np.empty(graph.n_edges)
+        edge_dots(graph.sources, graph.targets, crossed, nodes, variance)
+        variance += by_source[graph.sources] + by_target[graph.targets] + common
+        return mean + context @ theta[shared], np.maximum(variance, 0.0)
+
+
+def covariance_of(precision: F64) -> F64:
+    """The inverse of a precision matrix, also where features are so large that the prior is lost in rounding."""
+    try:
+        covariance = np.linalg.inv(precision)
+    except np.linalg.LinAlgError:
+        # Directions below the rounding are known by the rest alone.
+        values, vectors = np.linalg.eigh(precision)
+        floor = values[-1] * np.finfo(np.float64).eps * values.size
+        covariance = (vectors / np.maximum(values, floor)) @ vectors.T
+    return np.asarray((covariance + covariance.T) / 2.0)
 
 
 class LinearPolicy(FeaturePolicy):
-    """Settings of the linear policies, and a ridge regression of all edges: ``M = I/τ + Σxxᵀ/σ²``, ``B = Σyx``."""
+    """Settings of the linear policies, and a ridge regression that all edges share."""
 
     tunable: ClassVar[Grid] = {"exploration": EXPLORATIONS, "prior_variance": (0.01, 0.1, 1.0)}
 
@@ -77,7 +125,7 @@ class LinearPolicy(FeaturePolicy):
         return {"precision": np.eye(dim) / self.prior_variance, "moment": np.zeros(dim)}
 
     def _posterior(self, arrays: Arrays) -> tuple[F64, F64]:
-        """Coefficients ``θ = M⁻¹B/σ²`` and covariance ``M⁻¹``."""
+        """Coefficients θ and covariance M⁻¹."""
         with single_threaded_blas():
             covariance = covariance_of(arrays["precision"])
             return covariance @ arrays["moment"] / self.noise_variance, covariance
@@ -87,44 +135,3 @@ class LinearPolicy(FeaturePolicy):
         with single_threaded_blas():
             self._arrays["precision"] += rows.T @ rows / self.noise_variance
             self._arrays["moment"] += rows.T @ outcomes
-
-
-def covariance_of(precision: F64) -> F64:
-    """The inverse of a precision matrix, also where features are so large that the prior is lost in rounding."""
-    try:
-        covariance = np.linalg.inv(precision)
-    except np.linalg.LinAlgError:
-        # Directions below the rounding are known by the rest alone.
-        values, vectors = np.linalg.eigh(precision)
-        floor = values[-1] * np.finfo(np.float64).eps * values.size
-        covariance = (vectors / np.maximum(values, floor)) @ vectors.T
-    return np.asarray((covariance + covariance.T) / 2.0)
-
-
-def main_effects(graph: Graph, nodes: F64, context: F64, edges: I64) -> F64:
-    """Rows ``x = (x_i, x_j, z, …, 1)`` of some edges, for (n, d) ``nodes`` and the ``context`` that all edges share."""
-    shared = np.broadcast_to(context, (edges.size, context.size))
-    return np.hstack([nodes[graph.sources[edges]], nodes[graph.targets[edges]], shared])
-
-
-def main_effect_moments(graph: Graph, nodes: F64, context: F64, theta: F64, P: F64) -> tuple[F64, F64]:
-    """``x·θ`` and ``xᵀPx`` of every edge, from parts per node and one dot product per edge."""
-    from tensorucb.policies._kernels import edge_dots
-
-    d = nodes.shape[1]
-    source, target, shared = slice(0, d), slice(d, 2 * d), slice(2 * d, None)
-
-    def alone(end: slice) -> F64:
-        """What one end of an edge adds to xᵀPx, alone and with the context."""
-        own = ((nodes @ P[end, end]) * nodes).sum(axis=1)
-        return np.asarray(own + nodes @ (2.0 * (P[end, shared] @ context)))
-
-    with single_threaded_blas():
-        by_source, by_target = alone(source), alone(target)
-        crossed = nodes @ (2.0 * P[source, target])
-        common = context @ P[shared, shared] @ context
-        mean = (nodes @ theta[source])[graph.sources] + (nodes @ theta[target])[graph.targets]
-    variance = np.empty(graph.n_edges)
-    edge_dots(graph.sources, graph.targets, crossed, nodes, variance)
-    variance += by_source[graph.sources] + by_target[graph.targets] + common
-    return mean + context @ theta[shared], np.maximum(variance, 0.0)

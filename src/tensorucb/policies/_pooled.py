@@ -1,4 +1,4 @@
-"""`PooledRatePolicy`: the score of policies that do not tell edges apart."""
+"""One success rate for all edges, for policies that learn nothing about who to seed."""
 
 from __future__ import annotations
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 import zlib
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tensorucb import learner
 from tensorucb.arrays import F64, I64, Arrays, Vectors
@@ -76,7 +77,7 @@ class TensorPolicy(BasePolicy):
         """Start again on this graph, with (n, d) user features and a seed."""
         super().bind(graph, users, rng)
         self._features = np.ascontiguousarray(self._prepared(self.users))
-        self._cached: tuple[Arrays, TensorState] | None = None
+        self._state: TensorState | None = None
 
     def mean(self, product: Product) -> F64:
         """The believed probability of every edge, without exploration."""
@@ -89,21 +90,12 @@ class TensorPolicy(BasePolicy):
         mean, variance = learner.predict(model, state, *self._samples(modes, np.arange(self.graph.n_edges), model))
         return mean, variance - (model.noise_variance if model.likelihood == "gaussian" else 0.0)
 
-    def _start(self, model: TensorSettings) -> TensorState:
-        return self._begin(model, np.random.default_rng([self._key, zlib.crc32(b"start")]))
-
-    def _initial(self, dims: tuple[int, ...] | None) -> Arrays:
-        return {} if dims is None else learner.state_to_arrays(self._start(self._model(dims)))
-
     def _knowledge(self, modes: Vectors) -> tuple[TensorSettings, TensorState]:
-        """The model for products like this one, and what is known now; before the first update, the start."""
+        """The model for products like this one, and what is known now; before the first round, the start."""
         model = self._model(tuple(mode.size for mode in modes))
-        if not self._arrays:
-            return model, self._start(model)
-        # The arrays of a state are checked and copied once, not for each product asked about.
-        if self._cached is None or self._cached[0] is not self._arrays:
-            self._cached = (self._arrays, learner.state_from_arrays(model, self._arrays))
-        return model, self._cached[1]
+        if self._state is not None:
+            return model, self._state
+        return model, self._begin(model, np.random.default_rng([self._key, zlib.crc32(b"start")]))
 
     def _samples(self, modes: Vectors, edges: I64, model: TensorSettings) -> tuple[list[F64], tuple[Any, Any] | None]:
         """Features of some edges, one array per mode, and their members of the groups of intercepts."""
@@ -115,11 +107,15 @@ class TensorPolicy(BasePolicy):
     def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
         model, state = self._knowledge(modes)
         features, groups = self._samples(modes, edges, model)
-        state, report = learner.update(model, state, features, outcomes, groups)
+        self._state, report = learner.update(model, state, features, outcomes, groups)
         if report.unconverged:
             warnings.warn(_UNCONVERGED, FixedPointWarning, stacklevel=3)
-        self._arrays = learner.state_to_arrays(state)
-        self._cached = (self._arrays, state)
+
+    def _saved(self) -> Arrays:
+        return {} if self._state is None else learner.state_to_arrays(self._state)
+
+    def _load(self, dims: tuple[int, ...] | None, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._state = None if dims is None or not arrays else learner.state_from_arrays(self._model(dims), arrays)
 
     def _score(self, modes: Vectors) -> F64:
         return self._edge_scores(modes, self.exploration, None)

@@ -62,7 +62,7 @@ class COIN(BasePolicy):
 
     def _counts(self, modes: Vectors) -> tuple[F64, NDArray[np.int32]]:
         """``n`` and ``N`` of the product's cell."""
-        arrays, cell = self._arrays or self._initial(tuple(mode.size for mode in modes)), int(np.argmax(modes[0]))
+        arrays, cell = self._arrays_for(modes), int(np.argmax(modes[0]))
         return arrays["successes"][cell], arrays["trials"][cell]
 
     def _score(self, modes: Vectors) -> F64:

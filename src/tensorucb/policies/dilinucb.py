@@ -1,4 +1,4 @@
-"""`DILinUCB` in the edge form of the paper's Table 3 (after Vaswani et al. 2017)."""
+"""DILinUCB: a linear model of its own for every source."""
 
 from __future__ import annotations
 
@@ -9,30 +9,25 @@ from tensorucb.policies._linear import LinearPolicy
 
 
 class DILinUCB(LinearPolicy):
-    """A linear model per source user on the target's features.
+    """A θ for each source, on the target's features ``x = x_j``: the edge form of the paper's Table 3.
 
-    ``M_i = I/τ + Σ x xᵀ/σ²``, ``b_i = Σ y x``, ``θ_i = M_i⁻¹ b_i/σ²``, and ``p = clip(x·θ_i + c√(xᵀ M_i⁻¹ x))`` with
-    ``x = x_j``. The inverses are kept by Sherman–Morrison.
-
-    Published in this form: by the paper, with fixed features and c tuned (`DILinUCBOriginal` is what its authors
-    wrote). Added: from a `UserProfile`, ``x = (x_j, m_j)`` with the target's past influence and taste for this very
-    product (`UserProfile.matched`); τ is tuned as well. The source's own past is left out: each source learns alone, so
-    that it could not be used before the source was tried, and measured regret was higher with it.
+    `DILinUCBOriginal` is what its authors wrote (Vaswani et al. 2017). The inverses are kept by Sherman–Morrison. From
+    a `UserProfile`, ``x = (x_j, m_j)``. The source's own past is left out: each source learns alone, so that it could
+    not be used before the source was tried, and measured regret was higher with it.
 
     Parameters
     ----------
     exploration, noise_variance, prior_variance, matched
-        c, σ², τ, and whether to use `UserProfile.matched`; see `LinUCB`.
+        See `LinUCB`.
 
     Examples
     --------
-    >>> from tensorucb import Graph
+    >>> from tensorucb.data import make_sandbox
     >>> from tensorucb.policies import DILinUCB
-    >>> policy = DILinUCB()
-    >>> policy.bind(Graph.from_edges([0, 0, 1], [1, 2, 2]), [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], rng=0)
-    >>> policy.update([1.0, 0.0], edges=[0, 1], outcomes=[1.0, 0.0])
-    >>> policy.score([1.0, 0.0]).shape
-    (3,)
+    >>> box, policy = make_sandbox(100, 800, 5, rng=0), DILinUCB()
+    >>> policy.bind(box.graph, box.users, rng=0)
+    >>> policy.score(box.products[0]).shape
+    (800,)
     """
 
     name = "DILinUCB"
@@ -46,11 +41,11 @@ class DILinUCB(LinearPolicy):
         from tensorucb.policies._kernels import add_node_bounds, edge_dots
 
         graph, nodes = self.graph, self._nodes(modes)
-        inverse, theta = self._arrays["inverse"], self._arrays["theta"]
         scores = np.empty(graph.n_edges)
-        edge_dots(graph.sources, graph.targets, theta, nodes, scores)
+        edge_dots(graph.sources, graph.targets, self._arrays["theta"], nodes, scores)
         # Edge numbers are sorted by source, so that each source's matrix is read once.
         by_source = np.arange(graph.n_edges, dtype=np.int64)
+        inverse = self._arrays["inverse"]
         add_node_bounds(by_source, graph.sources, graph.targets, nodes, inverse, self.exploration, scores)
         return np.clip(scores, 0.0, 1.0, out=scores)
 

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I64, Arrays, Vectors
-from tensorucb.checks import check_count, check_instance, check_mapping, check_number
+from tensorucb.checks import check_count, check_number
 from tensorucb.errors import InputError, ShapeError, StateError
 from tensorucb.graph import Graph
-from tensorucb.policies._base import Grid, Oracle, Policy, PolicyState, Product, check_policy_object
+from tensorucb.policies._base import Grid, Oracle, Policy, PolicyState, Product, check_policy_object, parts_of_state
 from tensorucb.policies._inputs import as_modes, as_observations
 from tensorucb.policies.beliefs import expected_probabilities
 from tensorucb.rng import RngLike, as_generator, stream_key
@@ -69,9 +69,8 @@ class DriftAlarm:
     * the mean number of rounds to a false alarm is at least ``run_length``;
     * the probability of a false alarm within h rounds is at most ``h / run_length``, for every h.
 
-    A policy that still learns has larger misfits at first, which breaks exchangeability on the safe side. The price is
-    that a change shows by comparison only: with 10 ordinary rounds before it, at least 4 bad ones are needed for the
-    default run length, with 100 at least 2. ``docs/howto/drift.md`` has the reasons and what was measured.
+    The price is that a change shows by comparison only: with 10 ordinary rounds before it, at least 4 bad ones are
+    needed for the default run length, with 100 at least 2. ``docs/howto/drift.md`` has what was measured.
 
     Parameters
     ----------
@@ -137,14 +136,10 @@ class _ToldRound(NamedTuple):
 class ForgetOnDrift:
     """Any policy, with an alarm on its own predictions: when it rings, the policy starts again after the change.
 
-    Before each update the policy's beliefs (without exploration) about the observed edges give the expected responses
-    and their variance, apart for the strong edges, which hold half of the expected responses, and for the weak rest:
-    responses that merely move between edges are noticed as well. The round's misfit is the sum of the two
-    ``(observed − expected)² / (variance + 1)``. A `DriftAlarm` watches it. When the alarm rings, the policy is bound
-    again and told the rounds since the estimated change once more, at most the last ``memory`` of them.
-
-    The alarm's guarantee holds where misfits are exchangeable: see `DriftAlarm`, and docs/howto/drift.md for what was
-    measured. Only edges that are observed can be seen to change. It costs one more `score` per round.
+    A round's misfit is ``(observed − expected)² / (variance + 1)`` of its responses, by the policy's beliefs before the
+    update; a `DriftAlarm` watches it. When the alarm rings, the policy is bound again and told the rounds since the
+    estimated change once more, at most the last ``memory`` of them. Only edges that are observed can be seen to change.
+    It costs one more `score` per round. ``docs/howto/drift.md`` has the details.
 
     Parameters
     ----------
@@ -248,8 +243,9 @@ class ForgetOnDrift:
         self._log = [*self._log, told][-self.memory :]
 
     def _misfit(self, p: F64, outcomes: F64) -> float:
-        """How badly the probabilities predicted the outcomes, over strong and weak edges."""
-        # Strong: the most probable edges, down to half of the expected responses.
+        """How badly the probabilities predicted the outcomes: the sum over strong and weak edges."""
+        # Strong: the most probable edges, down to half of the expected responses. Responses that merely move between
+        # edges show in the two parts, not in the total.
         order = np.argsort(-p, kind="stable")
         strong = np.zeros(p.size, dtype=np.bool_)
         strong[order] = np.cumsum(p[order]) <= 0.5 * p.sum()
@@ -308,12 +304,7 @@ class ForgetOnDrift:
     def restore(self, state: PolicyState) -> None:
         """Go on from ``state``; wrapper and policy must be bound and set as they were."""
         self._world()
-        check_instance("state", state, PolicyState, "a PolicyState", "Take policy.state().")
-        saved = check_mapping("state.settings", state.settings, "a mapping, as policy.state() gives it")
-        arrays = check_mapping("state.arrays", state.arrays, "a mapping, as policy.state() gives it")
-        for field, value in (("policy", self.name), ("arguments", self.settings())):
-            if saved.get(field) != value:
-                raise InputError(f"the state is of {field} {saved.get(field)!r}; this is {value!r}. Use the same one.")
+        saved, arrays = parts_of_state(state, {"policy": self.name, "arguments": self.settings()})
         try:
             log, totals = _log_of(saved, arrays), np.array(arrays["totals"], dtype=np.float64)
             if totals.shape != (2, 2):

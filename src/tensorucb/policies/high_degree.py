@@ -1,4 +1,4 @@
-"""`HighDegree`: the best-connected users, every round. Simple, and hard to beat early on."""
+"""HighDegree: the users with the most followers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tensorucb.policies._pooled import PooledRatePolicy
 
 
 class HighDegree(PooledRatePolicy):
-    """The K users with the most out-edges, ties by row; learns only the average success rate.
+    """The K users with the most out-edges, ties by row: simple, and hard to beat early on.
 
     Examples
     --------

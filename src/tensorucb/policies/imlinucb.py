@@ -1,4 +1,4 @@
-"""`IMLinUCB`: one linear model for all edges (Wen, Kveton, Valko, Vaswani 2017)."""
+"""IMLinUCB: a linear model on products of the features of both ends."""
 
 from __future__ import annotations
 
@@ -9,28 +9,24 @@ from tensorucb.policies._linear import LinearPolicy
 
 
 class IMLinUCB(LinearPolicy):
-    """Linear regression on ``x_e = x_i ⊙ x_j``, one coefficient vector for every edge.
+    """Products of both ends: ``x = x_i ⊙ x_j``, one θ for all edges (Wen, Kveton, Valko, Vaswani 2017).
 
-    ``M = I/τ + Σ x xᵀ/σ²``, ``B = Σ y x``, ``θ = M⁻¹B/σ²``, ``p = clip(x·θ + c√(xᵀ M⁻¹ x))``.
-
-    Published: edge features, which its authors make of the node features of both ends; c tuned. Added: from a
-    `UserProfile`, ``x_e = (x_i ⊙ x_j, m_i, m_j)`` with the past influence and taste m of source and target for this
-    very product (`UserProfile.matched`); τ is tuned as well.
+    Its authors take edge features, which they make of the node features of both ends. From a `UserProfile`,
+    ``x = (x_i ⊙ x_j, m_i, m_j)``.
 
     Parameters
     ----------
     exploration, noise_variance, prior_variance, matched
-        c, σ², τ, and whether to use `UserProfile.matched`; see `LinUCB`.
+        See `LinUCB`.
 
     Examples
     --------
-    >>> from tensorucb import Graph
+    >>> from tensorucb.data import make_sandbox
     >>> from tensorucb.policies import IMLinUCB
-    >>> policy = IMLinUCB()
-    >>> policy.bind(Graph.from_edges([0, 0, 1], [1, 2, 2]), [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], rng=0)
-    >>> policy.update([1.0, 0.0], edges=[0, 1], outcomes=[1.0, 0.0])
-    >>> policy.score([1.0, 0.0]).shape
-    (3,)
+    >>> box, policy = make_sandbox(100, 800, 5, rng=0), IMLinUCB()
+    >>> policy.bind(box.graph, box.users, rng=0)
+    >>> policy.score(box.products[0]).shape
+    (800,)
     """
 
     name = "IMLinUCB"
@@ -39,7 +35,7 @@ class IMLinUCB(LinearPolicy):
         return self._blank(self.users.shape[1] + 2 * self._n_matched)
 
     def _ends(self, modes: Vectors) -> tuple[F64, F64]:
-        """What source and target multiply to x_e: ``(x_i, m_i, 1)`` and ``(x_j, 1, m_j)``."""
+        """What source and target multiply to x: ``(x_i, m_i, 1)`` and ``(x_j, 1, m_j)``."""
         matched = self._matched(modes)
         ones = np.ones_like(matched)
         return np.hstack([self.users, matched, ones]), np.hstack([self.users, ones, matched])

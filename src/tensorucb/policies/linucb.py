@@ -1,4 +1,4 @@
-"""`LinUCB` on the concatenated features of source, target and product (Li, Chu, Langford, Schapire 2010)."""
+"""LinUCB: a linear model of main effects that all edges share."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import numpy as np
 
 from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_flag
-from tensorucb.policies._linear import LinearPolicy, main_effect_moments, main_effects
+from tensorucb.policies._linear import LinearPolicy
 
 
 class LinUCB(LinearPolicy):
-    """Linear regression on ``x = (x_i, x_j, z, …, 1)``: main effects only, no interactions.
+    """Main effects only: ``x = (x_i, x_j, z, …, 1)``, one θ for all edges (Li, Chu, Langford, Schapire 2010).
 
-    ``M = I/τ + Σ x xᵀ/σ²``, ``B = Σ y x``, ``θ = M⁻¹B/σ²``, ``p = clip(x·θ + c√(xᵀ M⁻¹ x))``.
-
-    Published: the same regression on fixed features, c tuned. Added: from a `UserProfile`, ``x_i`` and ``x_j`` hold
-    the past influence and taste of source and target for this very product (`UserProfile.matched`); τ is tuned as well.
+    From a `UserProfile`, ``x_i`` and ``x_j`` hold the past influence and taste of source and target for this product.
 
     Parameters
     ----------
@@ -34,8 +31,7 @@ class LinUCB(LinearPolicy):
     --------
     >>> from tensorucb.data import make_sandbox
     >>> from tensorucb.policies import LinUCB
-    >>> box = make_sandbox(100, 800, 5, rng=0)
-    >>> policy = LinUCB()
+    >>> box, policy = make_sandbox(100, 800, 5, rng=0), LinUCB()
     >>> policy.bind(box.graph, box.users, rng=0)
     >>> policy.update(box.products[0], [0, 1, 2], [1, 0, 0])
     >>> policy.score(box.products[1]).shape
@@ -60,19 +56,12 @@ class LinUCB(LinearPolicy):
         self.constant = check_flag("constant", constant)
 
     def _initial(self, dims: tuple[int, ...] | None) -> Arrays:
-        fixed = 2 * (self.users.shape[1] + self._n_matched) + int(self.constant)
-        return {} if dims is None else self._blank(fixed + sum(dims))
-
-    def _context(self, modes: Vectors) -> F64:
-        """The part of x that all edges of a round share."""
-        return np.concatenate([*modes, np.ones(int(self.constant))])
+        return {} if dims is None else self._blank(self._n_effects(dims))
 
     def _score(self, modes: Vectors) -> F64:
-        arrays = self._arrays or self._initial(tuple(mode.size for mode in modes))
-        posterior = self._posterior(arrays)
-        scores, variance = main_effect_moments(self.graph, self._nodes(modes), self._context(modes), *posterior)
+        scores, variance = self._moments(modes, *self._posterior(self._arrays_for(modes)))
         scores += self.exploration * np.sqrt(variance)
         return np.clip(scores, 0.0, 1.0, out=scores)
 
     def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
-        self._add(main_effects(self.graph, self._nodes(modes), self._context(modes), edges), outcomes)
+        self._add(self._effects(modes, edges), outcomes)

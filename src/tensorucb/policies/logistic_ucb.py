@@ -13,7 +13,7 @@ from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_count, check_flag, check_number
 from tensorucb.errors import InputError
 from tensorucb.policies._base import EXPLORATIONS, Grid
-from tensorucb.policies._linear import FeaturePolicy, covariance_of, main_effect_moments, main_effects
+from tensorucb.policies._linear import FeaturePolicy, covariance_of
 from tensorucb.threads import single_threaded_blas
 
 # The base rate is soon known from the data, so its prior is wide.
@@ -81,7 +81,7 @@ class LogisticUCB(FeaturePolicy):
         """θ and its precision; μ and Λ, what is known apart from the log; and the log."""
         if dims is None:
             return {}
-        mean = np.zeros(2 * (self.users.shape[1] + self._n_matched) + sum(dims) + 1)
+        mean = np.zeros(self._n_effects(dims))
         mean[-1] = self.base_logit
         precision = np.diag(np.append(np.full(mean.size - 1, 1.0 / self.prior_variance), 1.0 / _CONSTANT_VARIANCE))
         return {
@@ -97,24 +97,20 @@ class LogisticUCB(FeaturePolicy):
         }
 
     def _score(self, modes: Vectors) -> F64:
-        arrays = self._arrays or self._initial(tuple(mode.size for mode in modes))
+        arrays = self._arrays_for(modes)
         with single_threaded_blas():
             covariance = covariance_of(arrays["precision"])
-        context = np.append(np.concatenate(modes), 1.0)
-        logits, variance = main_effect_moments(self.graph, self._nodes(modes), context, arrays["theta"], covariance)
+        logits, variance = self._moments(modes, arrays["theta"], covariance)
         return np.asarray(expit(logits + self.exploration * np.sqrt(variance)))
 
     def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
         arrays = self._arrays
         with single_threaded_blas():
-            rows = self._rows(modes, edges)
+            rows = self._effects(modes, edges)
             arrays["theta"], arrays["precision"] = posterior_mode(rows, outcomes, arrays["theta"], arrays["precision"])
             self._keep(modes, edges, outcomes)
             if arrays["edges"].size >= _GROWTH * arrays["fitted_rows"][0]:
                 self._refit()
-
-    def _rows(self, modes: Vectors, edges: I64) -> F64:
-        return main_effects(self.graph, self._nodes(modes), np.append(np.concatenate(modes), 1.0), edges)
 
     def _keep(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
         """Add a round to the log; a product is stored once."""
@@ -133,7 +129,7 @@ class LogisticUCB(FeaturePolicy):
         rows = np.empty((arrays["edges"].size, arrays["theta"].size))
         for number, product in enumerate(arrays["products"]):
             here = np.flatnonzero(arrays["product_of"] == number)
-            rows[here] = self._rows(tuple(np.split(product, cuts)), arrays["edges"][here])
+            rows[here] = self._effects(tuple(np.split(product, cuts)), arrays["edges"][here])
         mean, precision = arrays["prior_mean"], arrays["prior_precision"]
         theta, arrays["precision"] = posterior_mode(rows, arrays["outcomes"], mean, precision, arrays["theta"])
         arrays["theta"] = theta

@@ -8,9 +8,9 @@ from tensorucb import learner
 from tensorucb.arrays import F64, Vectors
 from tensorucb.checks import check_choice, check_count, check_number
 from tensorucb.learner import TensorSettings, TensorState
+from tensorucb.policies._base import EXPLORATION_KINDS
 from tensorucb.policies._tensor import TensorPolicy
 
-_KINDS = ("ucb", "thompson", "greedy")
 _FLAT_SCALE = 0.1
 
 
@@ -21,8 +21,7 @@ class OnlineTensorUCB(TensorPolicy):
     every mode, so that the tensor holds main and pair effects as well, and a shrunken intercept for each source and
     each target. Prior means are small random numbers, except that the constants of the first rank multiply to
     ``base_logit``, so that every edge begins near one score. User features are divided by one factor, which makes the
-    root mean square of their norms 1; products are taken as they come. It keeps no rounds: memory does not grow, and a
-    round is learned once. `PaperTensorUCB` is the paper to the letter.
+    root mean square of their norms 1; products are taken as they come. `PaperTensorUCB` is the paper to the letter.
 
     Parameters
     ----------
@@ -62,7 +61,7 @@ class OnlineTensorUCB(TensorPolicy):
     ) -> None:
         self.rank = check_count("rank", rank, 1, 1000)
         self.exploration = check_number("exploration", exploration)
-        self.exploration_kind = check_choice("exploration_kind", exploration_kind, _KINDS)
+        self.exploration_kind = check_choice("exploration_kind", exploration_kind, EXPLORATION_KINDS)
         self.prior_variance = check_number("prior_variance", prior_variance, strict=True)
         self.base_logit = check_number("base_logit", base_logit, low=-700.0, high=700.0)
         self.intercept_variance = check_number("intercept_variance", intercept_variance, strict=True)

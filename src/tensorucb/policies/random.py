@@ -1,4 +1,4 @@
-"""`Random`: seeds drawn uniformly, the floor of every comparison."""
+"""Random: users drawn by chance."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tensorucb.policies._pooled import PooledRatePolicy
 
 
 class Random(PooledRatePolicy):
-    """K users drawn uniformly without replacement; learns only the average success rate.
+    """K users drawn uniformly without replacement, the floor of every comparison.
 
     The draw depends on the seed, the product and the number of rounds told: asking again before the next
     `update` repeats the answer.

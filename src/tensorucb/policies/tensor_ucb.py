@@ -10,17 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_choice, check_count, check_number
-from tensorucb.errors import ShapeError
 from tensorucb.features import UserProfile, degree_features
 from tensorucb.graph import Graph
 from tensorucb.learner import response
-from tensorucb.policies._base import BasePolicy, Product
+from tensorucb.policies._base import EXPLORATION_KINDS, BasePolicy, Product
 from tensorucb.policies.beliefs import Beliefs
 from tensorucb.policies.paper_tensor_ucb import PaperTensorUCB
 from tensorucb.rng import RngLike
 from tensorucb.threads import single_threaded_blas
 
-_KINDS = ("ucb", "thompson", "greedy")
 # exp of more would leave the range of numbers; the probability is 1 long before.
 _LARGEST_BONUS = 30.0
 
@@ -28,12 +26,10 @@ _LARGEST_BONUS = 30.0
 class TensorUCB(BasePolicy):
     """Our default policy: a hierarchical logistic model of who responds to which user, in which context.
 
-    ``logit p_ij(x) = a(x) + α·s_i(x) + xᵀM s_i + d_i·(1, x) + γ·t_j + b_j + g·m_j(x)``: how the context x (product,
-    strategy, …) changes the base rate, with interactions between its modes; what a source's features predict, also in
-    this context; each source's own effect and own response beyond that; the target's features, its own readiness and
-    its past taste. Prior variances of all groups of weights are learned. All parameters are refitted to the rounds kept
-    from time to time; between refits ``d_i`` of the sources seen follow by a Kalman step. ``docs/model.md`` explains
-    the whole model on one page.
+    ``logit p_ij(x) = β·c(x) + α·s_i(x) + xᵀM s_i + d_i·(1, x) + γ·t_j + b_j + g·m_j(x)``: how the context x (product,
+    strategy, …) changes the base rate; what a source's features predict, also in this context; each source's own effect
+    and own response beyond that; the target's features, its own readiness and its past taste. ``docs/model.md``
+    explains the whole model, and how it is learned, on one page.
 
     Seeds are chosen by the total response of a source to the context, so exploration is about sources: the deviation of
     a source's logit, times ``exploration``, is added to the logits of its out-edges.
@@ -80,7 +76,6 @@ class TensorUCB(BasePolicy):
     shares_parameters = True
 
     _state: response.ResponseState | None = None
-    _topics: int | None = None
 
     def __init__(
         self,
@@ -93,7 +88,7 @@ class TensorUCB(BasePolicy):
     ) -> None:
         self.rank = check_count("rank", rank, 1, 1000)
         self.exploration = check_number("exploration", exploration)
-        self.exploration_kind = check_choice("exploration_kind", exploration_kind, _KINDS)
+        self.exploration_kind = check_choice("exploration_kind", exploration_kind, EXPLORATION_KINDS)
         self.base_logit = check_number("base_logit", base_logit, low=-30.0, high=30.0)
         self.max_rows = check_count("max_rows", max_rows, 1)
 
@@ -110,7 +105,7 @@ class TensorUCB(BasePolicy):
         profile = users if isinstance(users, UserProfile) else UserProfile(self.users)
         columns = np.hstack([degree_features(graph), profile.features])
         self._nodes = response.node_features(columns, profile.taste, profile.credit, profile.exposure)
-        self._topics, self._state = profile.k, None
+        self._profile, self._state = (None if profile.k is None else profile), None
 
     def mean(self, product: Product) -> F64:
         """The believed probability of every edge, without exploration."""
@@ -125,15 +120,6 @@ class TensorUCB(BasePolicy):
 
     def _model(self) -> response.ResponseSettings:
         return response.ResponseSettings(rank=self.rank, base_logit=self.base_logit, max_rows=self.max_rows)
-
-    def _modes(self, product: Product) -> Vectors:
-        modes = super()._modes(product)
-        if self._topics is not None and modes[0].size != self._topics:
-            raise ShapeError(
-                f"the users' profile knows {self._topics} topics, so a product (or its first vector) must have "
-                f"{self._topics} features; got {modes[0].size}. Describe past items and products alike."
-            )
-        return modes
 
     def _knowledge(self, modes: Vectors) -> response.ResponseState:
         """What is known now; before the first round, the start for contexts like this one."""

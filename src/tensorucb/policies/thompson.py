@@ -64,7 +64,7 @@ class Thompson(BasePolicy):
         return int(np.argmax(modes[0])) if self.by_cell else 0
 
     def _score(self, modes: Vectors) -> F64:
-        arrays, cell = self._arrays or self._initial(tuple(mode.size for mode in modes)), self._cell(modes)
+        arrays, cell = self._arrays_for(modes), self._cell(modes)
         successes, failures = arrays["successes"][cell], arrays["failures"][cell]
         a = (self.base_rate * self.prior_trials + successes) / self.exploration
         b = ((1.0 - self.base_rate) * self.prior_trials + failures) / self.exploration

@@ -3,7 +3,7 @@
 Glossary
     q        a pull: one source in one context;  rows ptr[q] .. ptr[q+1] are what it showed
     j, y, n  a row's target (a number among those observed), its outcomes summed, and how many there were
-    m        a row's liking m_j(x): the target's past taste for the context; g its weight
+    m        a row's m_j(x), the target's past taste for the context; g its weight
     a, b     the part of the logit that belongs to the pull (or source), and to the target
     x, z     what multiplies θ and d_i in a pull's logit: rows of X and Z
     V, K, H  covariance of d_i given θ; how d_i follows θ; K = Σ H_q x_qᵀ over the source's pulls
@@ -60,15 +60,15 @@ def accumulate(
 
 
 @numba.njit(**KERNEL)
-def row_likings(pull_round: I64, ptr: I64, target: I32, preference: F64, mix: F64, out: F64) -> None:
-    """m_j(x) of every row: the target's preference times the context's mixture."""
+def row_tastes(pull_round: I64, ptr: I64, target: I32, taste: F64, mix: F64, out: F64) -> None:
+    """m_j(x) of every row: the target's taste by topic times the context's mixture."""
     for q in range(pull_round.size):
         t = pull_round[q]
         for k in range(ptr[q], ptr[q + 1]):
             j = target[k]
             total = 0.0
             for c in range(mix.shape[1]):
-                total += preference[j, c] * mix[t, c]
+                total += taste[j, c] * mix[t, c]
             out[k] = total
 
 

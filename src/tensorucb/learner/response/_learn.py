@@ -15,10 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tensorucb.arrays import F64
-from tensorucb.learner.response._log import Data, Sums, ToldContext, load, sums_at, with_gains, with_told
+from tensorucb.learner.response._context import ContextFeatures
+from tensorucb.learner.response._likelihood import Data, Stand, load, sums_at, times
+from tensorucb.learner.response._log import ToldContext, with_gains, with_told
 from tensorucb.learner.response._nodes import NodeFeatures
-from tensorucb.learner.response._settings import ResponseSettings
-from tensorucb.learner.response._state import Point, Prior, ResponseState, weight_groups, with_sources
+from tensorucb.learner.response._state import Point, Prior, ResponseSettings, ResponseState, weight_groups, with_sources
 
 Move = Callable[[float], Point]
 
@@ -82,7 +83,7 @@ def absorb(nodes: NodeFeatures, state: ResponseState, keep_rows: int) -> Respons
     if not old:
         return state
     # The gains of their pulls stay until the next refit.
-    log = (*(_without_rows(r) for r in old), *log)
+    log = (*(r.without_rows() for r in old), *log)
     data, point, prior = load(nodes, state.context, state.seen, old), state.point, state.prior
     at, seen = sums_at(data, point), data.observed
     own = np.einsum("qk,qk->q", point.effects[data.place], data.Z)
@@ -95,7 +96,7 @@ def absorb(nodes: NodeFeatures, state: ResponseState, keep_rows: int) -> Respons
     targets = (data.T * at.target_curvature[:, None]).T @ data.T
     offset_precisions, offset_naturals = prior.offset_precisions.copy(), prior.offset_naturals.copy()
     offset_precisions[seen] += at.target_curvature
-    offset_naturals[seen] += at.target_curvature * point.targets[seen] + at.target_slope
+    offset_naturals[seen] += at.target_curvature * point.target_offsets[seen] + at.target_slope
     prior = replace(
         prior,
         precision=prior.precision + weights,
@@ -112,55 +113,38 @@ def absorb(nodes: NodeFeatures, state: ResponseState, keep_rows: int) -> Respons
     return replace(state, log=log, prior=prior)
 
 
-def _without_rows(record: ToldContext) -> ToldContext:
-    none = {name: getattr(record, name)[:0] for name in ("targets", "outcomes", "trials")}
-    return replace(record, offsets=np.zeros_like(record.offsets), **none)
-
-
 def fit(settings: ResponseSettings, nodes: NodeFeatures, state: ResponseState) -> ResponseState:
     """Refit all parameters to the rounds kept, from where they are."""
     log = tuple(r for r in state.log if r.targets.size)
     state = with_sources(replace(state, log=log), np.unique(np.concatenate([r.sources for r in log])))
-    data, prior, point = load(nodes, state.context, state.seen, log), state.prior, state.point
-    at, start = sums_at(data, point), prior_covariances(prior)
+    now = Stand(load(nodes, state.context, state.seen, log), state.prior, state.point)
     for _ in range(settings.sweeps_at(state.rounds)):
-        point, at = _climb(data, prior, point, at, source_step(data, prior, start, point, at)[0])
-        point, at = _climb(data, prior, point, at, target_step(data, prior, point, at))
-        if nodes.preference is not None:
-            point, at = _climb(data, prior, point, at, taste_step(prior, point, at))
-    move, posterior = source_step(data, prior, start, point, at)
-    point, at = _climb(data, prior, point, at, move)
-    defaults = weight_groups(settings, nodes, state.context)[1]
-    S, V, H = posterior
-    state = replace(state, point=point, weight_covariance=S, effect_covariances=V, log=with_gains(log, H))
-    return replace(state, prior=_learned_prior(settings, defaults, state, posterior, data, at))
+        now = _climb(now, source_step(now)[0])
+        now = _climb(now, target_step(now))
+        if nodes.taste is not None:
+            now = _climb(now, taste_step(now))
+    # The uncertainty is that of the last step of θ and d_i.
+    move, posterior = source_step(now)
+    now = _climb(now, move)
+    return replace(
+        state,
+        point=now.point,
+        prior=_learned_prior(settings, weight_groups(settings, nodes, state.context)[1], state.context, now, posterior),
+        weight_covariance=posterior.weight_covariance,
+        effect_covariances=posterior.effect_covariances,
+        log=with_gains(log, posterior.gains),
+    )
 
 
-def log_posterior(prior: Prior, point: Point, at: Sums) -> float:
-    """The log posterior up to a constant."""
-    theta, d, gamma, b, g = point.weights, point.effects, point.target_weights, point.targets, point.taste_weight
-    total = at.value
-    total -= 0.5 * float(np.sum((theta - prior.means) ** 2 / prior.variances[prior.groups]))
-    total -= float(0.5 * theta @ prior.precision @ theta - prior.natural @ theta)
-    total -= 0.5 * float(np.sum(d**2 / prior.effect_variances))
-    total -= float(np.sum((0.5 * _times(prior.effect_precisions, d) - prior.effect_naturals) * d))
-    total -= 0.5 * float(gamma @ gamma / prior.target_variances[0] + b @ b / prior.target_variances[1])
-    total -= float(0.5 * gamma @ prior.target_precision @ gamma - prior.target_natural @ gamma)
-    total -= float(np.sum(0.5 * prior.offset_precisions * b**2 - prior.offset_naturals * b))
-    return total - 0.5 * prior.taste_precision * g**2 + prior.taste_natural * g
-
-
-def _climb(data: Data, prior: Prior, point: Point, at: Sums, move: Move) -> tuple[Point, Sums]:
-    """The longest of a few step sizes at which the log posterior does not fall; the old point if there is none."""
-    value = log_posterior(prior, point, at)
-    slack = 1e-9 + 1e-13 * abs(value)
+def _climb(now: Stand, move: Move) -> Stand:
+    """The longest of a few step sizes at which the log posterior does not fall; where we are if there is none."""
+    slack = 1e-9 + 1e-13 * abs(now.value)
     for size in _SIZES:
-        new = move(size)
-        found = sums_at(data, new)
+        new = replace(now, point=move(size))
         # A value that is not a number fails the comparison.
-        if log_posterior(prior, new, found) >= value - slack:
-            return new, found
-    return point, at
+        if new.value >= now.value - slack:
+            return new
+    return now
 
 
 class SourcePosterior(NamedTuple):
@@ -171,48 +155,37 @@ class SourcePosterior(NamedTuple):
     gains: F64
 
 
-def prior_covariances(prior: Prior) -> F64:
-    """The covariance of each d_i before the rounds kept; only absorbed ones need an inverse."""
-    V = np.empty_like(prior.effect_precisions)
-    V[:] = np.diag(prior.effect_variances)
-    told = prior.effect_precisions[:, 0, 0] != 0.0
-    V[told] = np.linalg.inv(prior.effect_precisions[told] + np.diag(1.0 / prior.effect_variances))
-    return 0.5 * (V + V.transpose(0, 2, 1))
-
-
-def source_step(data: Data, prior: Prior, start: F64, point: Point, at: Sums) -> tuple[Move, SourcePosterior]:
+def source_step(now: Stand) -> tuple[Move, SourcePosterior]:
     """θ and all d_i jointly; the d_i are eliminated first (Schur complement), source by source.
 
     How d_i follows θ is K = Σ H_q x_qᵀ. It is never formed for all sources: of each it has (1 + k)·P numbers, and most
-    sources have been seen in a context or two. ``start``: `prior_covariances`.
+    sources have been seen in a context or two.
     """
     from tensorucb.learner.response._kernels import learn_effects, without_effects
 
-    theta, d, w, e = point.weights, point.effects, at.pull_curvature, at.pull_slope
-    V, H, left = start.copy(), np.zeros(data.Z.shape), np.empty_like(data.X)
+    data, prior, point = now.data, now.prior, now.point
+    theta, d, w, e = point.weights, point.effects, now.at.pull_curvature, now.at.pull_slope
+    V, H, left = prior.effect_covariances.copy(), np.zeros(data.Z.shape), np.empty_like(data.X)
     learn_effects(data.place, data.Z, w, V, H)
+    # What is left of each x_q once the d_i follow θ; it makes the precision of θ with all d_i integrated out.
     without_effects(data.order, data.begin, H, data.X, data.Z, left)
     tight = 1.0 / prior.variances[prior.groups]
     left *= w[:, None]
     schur = data.X.T @ left + prior.precision + np.diag(tight)
     S = np.linalg.inv(0.5 * (schur + schur.T))
     S = 0.5 * (S + S.T)
-    own_slope = prior.effect_naturals - d / prior.effect_variances - _times(prior.effect_precisions, d)
+    # Slopes of the log posterior in d_i and in θ, the latter with the d_i where they would then be.
+    own_slope = prior.effect_naturals - d / prior.effect_variances - times(prior.effect_precisions, d)
     own_slope += _by_source(data, e[:, None] * data.Z)
     slope = prior.natural - prior.precision @ theta - tight * (theta - prior.means)
     slope += (e - np.einsum("qk,qk->q", H, own_slope[data.place])) @ data.X
     change = S @ slope
-    own_change = _times(V, own_slope) - _by_source(data, H * (data.X @ change)[:, None])
+    own_change = times(V, own_slope) - _by_source(data, H * (data.X @ change)[:, None])
 
     def move(size: float) -> Point:
         return replace(point, weights=theta + size * change, effects=d + size * own_change)
 
     return move, SourcePosterior(S, V, H)
-
-
-def _times(matrices: F64, vectors: F64) -> F64:
-    """The product of each source's matrix and vector."""
-    return np.asarray((matrices @ vectors[:, :, None])[:, :, 0])
 
 
 def _by_source(data: Data, values: F64) -> F64:
@@ -221,10 +194,12 @@ def _by_source(data: Data, values: F64) -> F64:
     return np.stack([np.bincount(data.place, column, sources) for column in values.T], axis=1)
 
 
-def target_step(data: Data, prior: Prior, point: Point, at: Sums) -> Move:
-    """γ and b_j of all observed targets jointly."""
-    T, seen, gamma, b = data.T, data.observed, point.target_weights, point.targets
+def target_step(now: Stand) -> Move:
+    """γ and b_j of all observed targets jointly; the b_j are eliminated first."""
+    prior, at, T, seen = now.prior, now.at, now.data.T, now.data.observed
+    gamma, b = now.point.target_weights, now.point.target_offsets
     own_prior = prior.offset_precisions[seen] + 1.0 / prior.target_variances[1]
+    # Each b_j has a precision of its own; ``share`` of a change of γ's part is taken up by it.
     own = at.target_curvature + own_prior
     own_slope = at.target_slope + prior.offset_naturals[seen] - own_prior * b[seen]
     share = at.target_curvature / own
@@ -235,15 +210,16 @@ def target_step(data: Data, prior: Prior, point: Point, at: Sums) -> Move:
     own_change = own_slope / own - share * (T @ change)
 
     def move(size: float) -> Point:
-        targets = b.copy()
-        targets[seen] += size * own_change
-        return replace(point, target_weights=gamma + size * change, targets=targets)
+        offsets = b.copy()
+        offsets[seen] += size * own_change
+        return replace(now.point, target_weights=gamma + size * change, target_offsets=offsets)
 
     return move
 
 
-def taste_step(prior: Prior, point: Point, at: Sums) -> Move:
-    """The weight of taste."""
+def taste_step(now: Stand) -> Move:
+    """g, the weight of taste."""
+    prior, point, at = now.prior, now.point, now.at
     slope = at.taste_slope + prior.taste_natural - prior.taste_precision * point.taste_weight
     change = slope / (at.taste_curvature + prior.taste_precision)
     return lambda size: replace(point, taste_weight=point.taste_weight + size * change)
@@ -259,12 +235,12 @@ def _learned(squares: float, determined: float, default: float, weight: float) -
 
 
 def _learned_prior(
-    settings: ResponseSettings, defaults: F64, state: ResponseState, posterior: SourcePosterior, data: Data, at: Sums
+    settings: ResponseSettings, defaults: F64, context: ContextFeatures, now: Stand, posterior: SourcePosterior
 ) -> Prior:
-    """The prior with the variances that the parameters of ``state`` speak for."""
+    """The prior with the variances that the parameters speak for; ``defaults``: of the groups of θ."""
     from tensorucb.learner.response._kernels import gain_squares
 
-    point, prior, (S, V, H) = state.point, state.prior, posterior
+    data, point, prior, (S, V, H) = now.data, now.point, now.prior, posterior
     # Of each group of θ.
     squares = (point.weights - prior.means) ** 2
     determined = 1.0 - np.diag(S) / prior.variances[prior.groups]
@@ -280,12 +256,12 @@ def _learned_prior(
     determined = len(point.effects) - left / prior.effect_variances
     own, weight = np.empty(squares.size), settings.unit_weight
     own[0] = _learned(squares[0], determined[0], settings.own_variance, weight)
-    for part in state.context.parts:
+    for part in context.parts:
         sums = float(squares[1:][part].sum()), float(determined[1:][part].sum())
         own[1:][part] = _learned(*sums, settings.own_response_variance, weight)
     # Of γ, which keeps its default, and of b_j.
-    b, (fixed, variance) = point.targets[data.observed], prior.target_variances
-    precisions = at.target_curvature + prior.offset_precisions[data.observed] + 1.0 / variance
+    b, (fixed, variance) = point.target_offsets[data.observed], prior.target_variances
+    precisions = now.at.target_curvature + prior.offset_precisions[data.observed] + 1.0 / variance
     settled = b.size - float(np.sum(1.0 / precisions)) / variance
     offsets = _learned(float(b @ b), settled, settings.offset_variance, weight)
     return replace(prior, variances=variances, effect_variances=own, target_variances=np.array([fixed, offsets]))

@@ -1,9 +1,9 @@
-"""What the learner knows of the nodes: standardised features, past influence and taste."""
+"""What is known about users beforehand: their features s_i(x) as sources and t_j as targets, and their past."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,27 +16,33 @@ _LARGEST = 8.0
 _MOST_CROSSINGS = 400
 
 
+class PastInfluence(NamedTuple):
+    """What users achieved as sources before the campaign."""
+
+    credit: F64  # (n, k): responses credited to each user, by topic
+    expected: F64  # (n, k): credit that a user of average influence would have earned
+    overall: F64  # (n,): the log of their ratio over all topics
+
+
 @dataclass(frozen=True)
 class NodeFeatures:
-    """Features of nodes as sources s_i(z) and as targets t_j."""
+    """Features of nodes, and what makes the columns that depend on the product."""
 
     as_source: F64  # (n, d_s): features, past influence, then zeros in the columns that depend on the product
     as_target: F64  # (n, d_t): features and past influence
-    credit: F64 | None  # (n, k): past credit
-    exposure: F64 | None  # (n, k): credit to be expected
-    influence: F64 | None  # (n,): the log of their ratio
-    preference: F64 | None  # (n, k): m_j(z) = preference_j · z is the target's taste beyond its activity
-    axes: F64  # (d, d): principal axes of the features, the widest first
+    influence: PastInfluence | None
+    taste: F64 | None  # (n, k): m_j(x) = taste_j · mixture, past actions beyond what the user's activity predicts
+    axes: F64  # (d_t, d_t): principal axes of the features, the widest first
 
     @property
     def slots(self) -> int:
         """Number of product-dependent columns of a source, which stand last."""
-        return (self.credit is not None) + (self.preference is not None)
+        return (self.influence is not None) + (self.taste is not None)
 
     @property
     def n(self) -> int:
         """Number of nodes."""
-        return int(self.as_source.shape[0])
+        return len(self.as_source)
 
     def crossing(self, k: int) -> F64:
         """``(d, c)`` axes of the features that respond to each of k context features: all, or as many as can be."""
@@ -50,47 +56,41 @@ class NodeFeatures:
         return features if axes.shape[1] == len(axes) else features @ axes
 
     def sources(self, mix: F64, rows: I64 | slice = slice(None)) -> F64:
-        """``(n, d_s)`` features of some sources for one product with mixture ``mix``."""
-        return self._for_product(rows, lambda past: past[rows] @ mix)
-
-    def pulls(self, sources: I64, mixes: F64) -> F64:
-        """``(q, d_s)`` features of some sources, each for its own mixture."""
-        return self._for_product(sources, lambda past: np.einsum("qk,qk->q", past[sources], mixes))
-
-    def _for_product(self, rows: I64 | slice, mixed: Callable[[F64], F64]) -> F64:
-        """Features of some sources; ``mixed`` weighs their past by topic with the product's mixture."""
+        """``(n, d_s)`` features of some sources, for a product of mixture ``mix`` (k,) or each for its own (n, k)."""
         X = self.as_source[rows]
         if not self.slots:
             return X
+
+        def mixed(past: F64) -> F64:
+            return np.asarray(past[rows] @ mix if mix.ndim == 1 else np.einsum("qk,qk->q", past[rows], mix))
+
         X = X.copy()
-        column = X.shape[1] - self.slots
-        if self.credit is not None and self.exposure is not None and self.influence is not None:
-            X[:, column] = log_ratio(mixed(self.credit), mixed(self.exposure)) - self.influence[rows]
-            column += 1
-        if self.preference is not None:
-            X[:, column] = mixed(self.preference)
+        if self.influence is not None:
+            credit, expected, overall = self.influence
+            X[:, -self.slots] = log_ratio(mixed(credit), mixed(expected)) - overall[rows]
+        if self.taste is not None:
+            X[:, -1] = mixed(self.taste)
         return X
 
 
-def node_features(users: F64, taste: F64 | None, credit: F64 | None, exposure: F64 | None) -> NodeFeatures:
+def node_features(users: F64, actions: F64 | None, credit: F64 | None, exposure: F64 | None) -> NodeFeatures:
     """Standardise ``(n, d)`` user features; turn counts of past actions and past influence into logarithms.
 
-    The past is ``(n, k)`` by topic, or None: actions (``taste``), responses credited to a user as a source
-    (``credit``), and chances to earn them (``exposure``).
+    The past is ``(n, k)`` by topic, or None: actions, responses credited to a user as a source (``credit``), and
+    chances to earn them (``exposure``).
     """
-    columns, influence, expected, preference = [users], None, None, None
-    if taste is not None:
-        columns.append(np.log1p(taste.sum(axis=1, keepdims=True)))
-        preference = taste_beyond_activity(taste)
+    columns, influence, taste = [users], None, None
+    if actions is not None:
+        columns.append(np.log1p(actions.sum(axis=1, keepdims=True)))
+        taste = taste_beyond_activity(actions)
     if credit is not None and exposure is not None:
         expected = expected_credit(credit, exposure)
-        influence = log_ratio(credit.sum(axis=1), expected.sum(axis=1))
-        columns.append(influence[:, None])
+        influence = PastInfluence(credit, expected, log_ratio(credit.sum(axis=1), expected.sum(axis=1)))
+        columns.append(influence.overall[:, None])
     X = _distinct(np.clip(standardised(np.hstack(columns)), -_LARGEST, _LARGEST))
     axes = np.linalg.eigh(X.T @ X)[1][:, ::-1]
-    slots = np.zeros((len(users), (taste is not None) + (influence is not None)))
-    earned = None if influence is None else credit
-    return NodeFeatures(np.hstack([X, slots]), X, earned, expected, influence, preference, axes)
+    slots = np.zeros((len(users), (influence is not None) + (taste is not None)))
+    return NodeFeatures(np.hstack([X, slots]), X, influence, taste, axes)
 
 
 def _distinct(X: F64) -> F64:

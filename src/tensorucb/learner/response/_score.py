@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tensorucb.arrays import F32, F64, I32, I64
-from tensorucb.learner.response._log import pull_rows, pulls_of
+from tensorucb.learner.response._likelihood import pulls_of
 from tensorucb.learner.response._nodes import NodeFeatures
 from tensorucb.learner.response._state import ResponseState
 from tensorucb.threads import map_chunks, thread_count
@@ -47,8 +47,8 @@ def score(nodes: NodeFeatures, state: ResponseState, own: F64, *, deviations: bo
         rows = slice(start, stop)
         X = nodes.sources(mix, rows)
         a[rows] = X @ weights[:-1] + weights[-1]
-        b[rows] = nodes.as_target[rows] @ point.target_weights + point.targets[rows]
-        if nodes.preference is not None:
+        b[rows] = nodes.as_target[rows] @ point.target_weights + point.target_offsets[rows]
+        if nodes.taste is not None:
             b[rows] += point.taste_weight * X[:, -1]  # m_j(x) is the last column of a source, too
         if deviations:
             # The quadratic form of (X, 1) without forming it.
@@ -78,9 +78,7 @@ def _seen_variances(nodes: NodeFeatures, state: ResponseState, mix: F64, z: F64,
     """``(x − Kᵀz)ᵀ S (x − Kᵀz) + zᵀVz`` of each source seen; K = 0 and V = diag(τ²) of all others."""
     from tensorucb.learner.response._kernels import add_rows
 
-    context, S, seen, pulls = state.context, state.weight_covariance, state.seen, pulls_of(state.log)
-    own = np.array([r.own for r in state.log])
-    features = context.features(own)
+    S, seen, pulls = state.weight_covariance, state.seen, pulls_of(state.context, state.log)
     order = np.argsort(pulls.sources, kind="stable")
     found, begin = np.empty(seen.size), np.searchsorted(pulls.sources[order], seen)
 
@@ -88,9 +86,7 @@ def _seen_variances(nodes: NodeFeatures, state: ResponseState, mix: F64, z: F64,
         rows = slice(start, stop)
         x = nodes.sources(mix, seen[rows]) @ fold[:, :-1].T + fold[:, -1]
         of = order[begin[start] : begin[stop] if stop < seen.size else None]
-        t, sources = pulls.round[of], pulls.sources[of]
-        X = pull_rows(nodes, context, own[t], features[t], sources)
-        add_rows(np.searchsorted(seen[rows], sources), -(pulls.gains[of] @ z), X, x)
+        add_rows(np.searchsorted(seen[rows], pulls.sources[of]), -(pulls.gains[of] @ z), pulls.rows(nodes, of), x)
         found[rows] = (state.effect_covariances[rows] @ z) @ z + np.einsum("nd,nd->n", x @ S, x)
 
     map_chunks(run, [*range(0, seen.size, _SEEN), seen.size], thread_count())

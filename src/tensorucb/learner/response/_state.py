@@ -1,9 +1,10 @@
-"""Everything the response model knows: frozen arrays, how they begin, how new sources join, and a file's arrays."""
+"""Priors and constants, and everything that is learned: how it begins, how new sources join, and as a file's arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,38 @@ from tensorucb.errors import InputError, ShapeError
 from tensorucb.learner.response._context import ContextFeatures, context_of
 from tensorucb.learner.response._log import ToldContext
 from tensorucb.learner.response._nodes import NodeFeatures
-from tensorucb.learner.response._settings import ResponseSettings
+
+
+@dataclass(frozen=True)
+class ResponseSettings:
+    """Every constant of the model; ``docs/model.md`` has the same table with the reasons.
+
+    All variances but ``target_variance`` and ``taste_variance`` are where learning starts from, and the value counts as
+    much as ``variance_weight`` weights (``unit_weight`` for what belongs to a single source or target).
+    """
+
+    base_logit: float = -3.0  # prior mean of an edge's logit; -3 is a probability of 4.7 %
+    base_variance: float = 4.0  # its prior variance
+    source_variance: float = 0.02  # of the weights of a user's features as a source
+    target_variance: float = 0.02  # of the weights of a user's features as a target
+    context_variance: float = 1.0  # of the weights of a mode's features
+    joint_variance: float = 0.5  # of the weights of the interactions between modes
+    response_variance: float = 0.01  # of the weights of a source's features times a mode's features
+    own_variance: float = 0.0225  # of each source's own effect
+    own_response_variance: float = 0.0625  # of each source's own response to each feature of a mode
+    offset_variance: float = 0.3  # of each target's own effect
+    taste_variance: float = 0.1  # of the weight of a target's past taste
+    trust: float = 0.5  # prior weight of a source's past influence, which is a log rate ratio
+    variance_weight: float = 10.0
+    unit_weight: float = 5.0
+    rank: int = 100  # most features of an interaction between modes; larger ones get a basis of that many contexts
+    growth: float = 1.15  # refit when the number of rounds has grown by this factor
+    sweeps: int = 2  # over the blocks in a refit, after the first rounds
+    max_rows: int = 400_000  # kept for refits; of more, the older half is absorbed into the Gaussian priors
+
+    def sweeps_at(self, rounds: int) -> int:
+        """More in the first rounds, which are cheap and move far."""
+        return 8 if rounds <= 3 else 4 if rounds <= 10 else self.sweeps
 
 
 @dataclass(frozen=True)
@@ -24,8 +56,8 @@ class Point:
     weights: F64  # (P,): θ = (α, β, M), weights of source features, context features and their products, (k, c) flat
     effects: F64  # (sources seen, 1 + k): d_i, each source's own effect and own response to each mode's features
     target_weights: F64  # (d_t,): γ
-    targets: F64  # (n,): b_j
-    taste_weight: float  # g, the weight of a target's liking m_j(x)
+    target_offsets: F64  # (n,): b_j
+    taste_weight: float  # g, the weight of a target's past taste m_j(x)
 
 
 @dataclass(frozen=True)
@@ -48,6 +80,15 @@ class Prior:
     taste_precision: float  # of g, the settings' included
     taste_natural: float
 
+    @cached_property
+    def effect_covariances(self) -> F64:
+        """The covariance of each d_i before the rounds kept; only absorbed ones need an inverse."""
+        V = np.empty_like(self.effect_precisions)
+        V[:] = np.diag(self.effect_variances)
+        told = self.effect_precisions[:, 0, 0] != 0.0
+        V[told] = np.linalg.inv(self.effect_precisions[told] + np.diag(1.0 / self.effect_variances))
+        return np.asarray(0.5 * (V + V.transpose(0, 2, 1)))
+
 
 @dataclass(frozen=True)
 class ResponseState:
@@ -66,7 +107,7 @@ class ResponseState:
 
 def weight_groups(settings: ResponseSettings, nodes: NodeFeatures, context: ContextFeatures) -> tuple[I64, F64]:
     """The group of each weight of θ, and the variance from which each group starts."""
-    c = nodes.crossed(context.k, slice(0)).shape[1]
+    c = nodes.crossing(context.k).shape[1]
     groups = [
         (nodes.as_source.shape[1], settings.source_variance),
         (1, settings.base_variance),
@@ -88,7 +129,7 @@ def start(settings: ResponseSettings, nodes: NodeFeatures, vectors: Vectors) -> 
     if nodes.influence is not None:
         # Past influence stands before the columns about the product, and is standardised.
         column = d - nodes.slots
-        means[column - 1] = settings.trust * nodes.influence.std()
+        means[column - 1] = settings.trust * nodes.influence.overall.std()
         means[column] = settings.trust
     d_t = nodes.as_target.shape[1]
     prior = Prior(
@@ -143,7 +184,8 @@ def with_sources(state: ResponseState, sources: I64) -> ResponseState:
 
 # -- the state as named plain arrays, and back --
 
-_FIXED = ("means", "groups")  # parts of the prior that follow from the settings
+# Parts of the prior that are learned; its means and groups follow from the settings.
+_LEARNED = [field.name for field in fields(Prior) if field.name not in ("means", "groups")]
 _UNCERTAINTY = ("seen", "weight_covariance", "effect_covariances")
 # Arrays whose first axis grows as rounds are told, and by what; and those of any length.
 _GROWING = {
@@ -159,16 +201,18 @@ _FREE = ("seen", "landmarks", "log_own", "log_pulls", "log_sources", "log_target
 
 def state_to_arrays(state: ResponseState) -> Arrays:
     """The state as arrays; rounds kept are flat, with offsets."""
-    log = state.log
+    log, point = state.log, state.point
 
     def joined(parts: Sequence[NDArray[Any]], dtype: Any) -> NDArray[Any]:
         return np.concatenate(parts).astype(dtype) if parts else np.empty(0, dtype=dtype)
 
-    point = {f"point_{field.name}": np.asarray(getattr(state.point, field.name)) for field in fields(Point)}
-    learned = [field.name for field in fields(Prior) if field.name not in _FIXED]
     return {
-        **point,
-        **{f"prior_{name}": np.asarray(getattr(state.prior, name)) for name in learned},
+        "point_weights": point.weights,
+        "point_effects": point.effects,
+        "point_target_weights": point.target_weights,
+        "point_targets": point.target_offsets,
+        "point_taste_weight": np.asarray(point.taste_weight),
+        **{f"prior_{name}": np.asarray(getattr(state.prior, name)) for name in _LEARNED},
         **{name: getattr(state, name) for name in _UNCERTAINTY},
         "landmarks": state.context.landmarks,
         "scales": np.array(state.context.scales, dtype=np.float64),
@@ -199,15 +243,15 @@ def state_from_arrays(fresh: ResponseState, arrays: Mapping[str, NDArray[Any]]) 
     # Copies, so that the caller may go on with its arrays.
     a = {name: np.array(array, order="C") for name, array in arrays.items()}
 
-    def part(prefix: str, like: Any) -> dict[str, Any]:
-        found = {name.removeprefix(prefix): array for name, array in a.items() if name.startswith(prefix)}
-        return {name: float(v) if isinstance(getattr(like, name), float) else v for name, v in found.items()}
-
+    weights, effects = a["point_weights"], a["point_effects"]
+    taste = float(a["point_taste_weight"])
+    learned: dict[str, Any] = {name: a[f"prior_{name}"] for name in _LEARNED}
+    learned |= {name: float(learned[name]) for name in ("taste_precision", "taste_natural")}
     return replace(
         fresh,
         context=replace(fresh.context, scales=tuple(a["scales"].tolist()), landmarks=a["landmarks"]),
-        point=Point(**part("point_", fresh.point)),
-        prior=replace(fresh.prior, **part("prior_", fresh.prior)),
+        point=Point(weights, effects, a["point_target_weights"], a["point_targets"], taste),
+        prior=replace(fresh.prior, **learned),
         log=_log_from_arrays(a),
         rounds=int(a["counters"][0]),
         next_fit=int(a["counters"][1]),
