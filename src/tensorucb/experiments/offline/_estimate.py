@@ -61,16 +61,12 @@ class Estimate:
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings
-    >>> from tensorucb.experiments.offline import log_campaign, choices_of, estimate_value, train
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> log = log_campaign(world, [0.1] * 60, rounds=10)
-    >>> from tensorucb.policies import LinUCB
-    >>> policy = train(log, LinUCB(), world.users)
-    >>> estimate = estimate_value(log, choices_of(log, policy, k=3), estimator="snips")
-    >>> estimate.rounds, estimate.low <= estimate.value <= estimate.high
-    (10, True)
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
+    >>> log = tu.experiments.offline.log_campaign(world, [0.2] * 60, rounds=10)
+    >>> found = estimate_value(log, [3, 5, 7], estimator="snips")
+    >>> found.chosen, found.low <= found.value <= found.high
+    (30, True)
     """
 
     estimator: str
@@ -113,13 +109,10 @@ def choices_of(campaign: LoggedCampaign, policy: Policy, k: int, *, oracle: Orac
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings
-    >>> from tensorucb.experiments.offline import log_campaign, choices_of, train
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> log = log_campaign(world, [0.1] * 60, rounds=10)
-    >>> from tensorucb.policies import LinUCB
-    >>> policy = train(log, LinUCB(), world.users)
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
+    >>> log = tu.experiments.offline.log_campaign(world, [0.2] * 60, rounds=10)
+    >>> policy = tu.experiments.offline.train(log, tu.policies.LinUCB(), world.users)
     >>> [len(rows) for rows in choices_of(log, policy, k=3)][:4]
     [3, 3, 3, 3]
     """
@@ -156,8 +149,6 @@ def estimate_value(
 
     Parameters
     ----------
-    campaign
-        The log.
     target
         Rows to contact: one set for all rounds, or a sequence with a set for each round (see `choices_of`). They must
         not depend on the outcomes of the round itself or of later ones.
@@ -186,12 +177,9 @@ def estimate_value(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment
-    >>> from tensorucb.experiments.offline import estimate_value, log_campaign
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 4, rng=0))
-    >>> log = log_campaign(world, np.full(60, 0.2), rounds=50)  # everybody with probability 0.2
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 4, rng=0))
+    >>> log = tu.experiments.offline.log_campaign(world, [0.2] * 60, rounds=50)  # everybody with probability 0.2
     >>> found = estimate_value(log, world.optimum(0).rows, estimator="ips")
     >>> found.chosen, bool(found.low < found.value < found.high)
     (500, True)
@@ -285,15 +273,11 @@ class Replay:
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings
-    >>> from tensorucb.experiments.offline import log_campaign, replay
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> log = log_campaign(world, [0.1] * 60, rounds=10)
-    >>> from tensorucb.policies import LinUCB
-    >>> story = replay(log, LinUCB(), 3, world.users)
-    >>> len(story.choices), 0.0 <= story.seen <= 1.0
-    (10, True)
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 4, rng=0))
+    >>> log = tu.experiments.offline.log_campaign(world, [0.2] * 60, rounds=10)
+    >>> len(replay(log, tu.policies.HighDegree(), 3, None).choices)
+    10
     """
 
     estimate: Estimate
@@ -345,13 +329,10 @@ def replay(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment
-    >>> from tensorucb.experiments.offline import log_campaign, replay
-    >>> from tensorucb.policies import HighDegree
-    >>> log = log_campaign(Environment.from_sandbox(make_sandbox(60, 400, 4, rng=0)), np.ones(60), rounds=5)
-    >>> replay(log, HighDegree(), 3, None).seen  # everybody was contacted, so the log shows everything
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 4, rng=0))
+    >>> log = tu.experiments.offline.log_campaign(world, [1.0] * 60, rounds=5)
+    >>> replay(log, tu.policies.HighDegree(), 3, None).seen  # everybody was contacted, so the log shows everything
     1.0
     """
     from tensorucb.oracle import SeedOracle

@@ -72,32 +72,16 @@ class How:
 
 @dataclass(frozen=True)
 class RoundSums:
-    """Sums over the target's choices, one entry per round.
+    """Sums over the target's choices, one entry per round; the last four are over all rounds."""
 
-    Attributes
-    ----------
-    value
-        Σ q_e over the chosen sources' edges, or the distinct users among them.
-    overlap
-        The model's distinct users minus its Σ m_e: never positive; 0 unless ``count="modelled"``.
-    chosen, weight
-        Number of chosen sources, and Σ w_i.
-    weights
-        The positive w_i of all rounds.
-    bias_bound
-        Clipping, and the model in place of support, move the estimator's mean by at most this.
-    clipped, unsupported
-        Number of clipped contacts, and of choices with propensity 0.
-    """
-
-    value: F64
-    overlap: F64
-    chosen: F64
-    weight: F64
-    weights: F64
-    bias_bound: float
-    clipped: int
-    unsupported: int
+    value: F64  # Σ q_e over the chosen sources' edges, or the distinct users among them
+    overlap: F64  # the model's distinct users minus its Σ m_e: never positive; 0 unless count="modelled"
+    chosen: F64  # number of chosen sources
+    weight: F64  # Σ w_i
+    weights: F64  # the positive w_i
+    bias_bound: float  # clipping, and the model in place of support, move the estimator's mean by at most this
+    clipped: int  # clipped contacts
+    unsupported: int  # choices with propensity 0
 
 
 class _Audience:
