@@ -204,7 +204,7 @@ def write_dataset(
 
     Examples
     --------
-    >>> from tensorucb.data import generate_dataset, write_dataset
+    >>> from tensorucb.data import generate_dataset
     >>> paths = write_dataset(generate_dataset("sandbox", scale=0.05), "plain", form="csv")
     >>> sorted(path.name for path in paths)
     ['actions.csv', 'dataset.json', 'edges.csv']

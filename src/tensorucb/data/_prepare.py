@@ -26,8 +26,6 @@ def prepare(
 
     Parameters
     ----------
-    dataset
-        The data as read.
     min_interactions
         Users with fewer actions in the whole log are dropped, with their edges. 0 keeps everyone.
     drop_isolated
@@ -41,7 +39,7 @@ def prepare(
 
     Examples
     --------
-    >>> from tensorucb.data import generate_dataset, prepare
+    >>> from tensorucb.data import generate_dataset
     >>> data = generate_dataset("sandbox", scale=0.2)
     >>> prepare(data, min_interactions=0, n_products=4, rng=0).log.n_items
     4

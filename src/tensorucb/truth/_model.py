@@ -59,7 +59,6 @@ class TopicAwareIC:
     edge_topics: NDArray[Any]
 
     def __post_init__(self) -> None:
-        """Check the table and keep its precision."""
         single = getattr(self.edge_topics, "dtype", None) == np.float32
         table = check_array("edge_topics", self.edge_topics, ("edges?", "topics"), low=0.0, high=1.0)
         object.__setattr__(self, "edge_topics", table.astype(np.float32) if single else table)
@@ -90,8 +89,6 @@ class TopicAwareFit:
 
     Examples
     --------
-    >>> from tensorucb import Graph
-    >>> from tensorucb.truth import fit_topic_aware_ic
     >>> fit = fit_topic_aware_ic(Graph.from_edges([0, 0], [1, 2]), [0, 1, 0], [0, 0, 1], [0, 1, 0], [[1.0], [1.0]])
     >>> fit.trials.tolist(), fit.successes.tolist()
     ([2, 2], [1, 0])
@@ -148,7 +145,6 @@ def fit_topic_aware_ic(
 
     Examples
     --------
-    >>> from tensorucb import Graph
     >>> graph = Graph.from_edges([0, 0], [1, 2])
     >>> fit = fit_topic_aware_ic(graph, [0, 1, 0], [0, 0, 1], [0, 1, 0], [[1.0], [1.0]], prior=(1, 1))
     >>> fit.model.edge_topics.round(3).tolist()  # user 1 followed on one of two items, user 2 never
