@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tensorucb.checks import check_count, plain
+from tensorucb.checks import plain
 from tensorucb.errors import ShapeError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph, check_seeds
 from tensorucb.policies import Policy
 from tensorucb.policies._base import check_policy_object
 from tensorucb.policies.beliefs import expected_probabilities
+
+_STRONGEST = 3
 
 
 @dataclass(frozen=True)
@@ -60,12 +62,10 @@ class SeedReason:
         return asdict(self)
 
 
-def explain_seeds(
-    graph: Graph, policy: Policy, product: ArrayLike, rows: ArrayLike, *, strongest: int = 3
-) -> list[SeedReason]:
+def explain_seeds(graph: Graph, policy: Policy, product: ArrayLike, rows: ArrayLike) -> list[SeedReason]:
     """A reason for each seed, in the order of choice.
 
-    ``product`` holds the product's features, ``rows`` the chosen rows; ``strongest`` followers of each are named.
+    ``product`` holds the product's features, ``rows`` the chosen rows.
 
     Examples
     --------
@@ -77,7 +77,6 @@ def explain_seeds(
     """
     check_graph(graph)
     check_policy_object("policy", policy)
-    strongest = check_count("strongest", strongest, 0)
     seeds = check_seeds(graph, "rows", rows)
     believed, bold = expected_probabilities(policy, product), np.asarray(policy.score(product))
     if believed.size != graph.n_edges:
@@ -88,7 +87,7 @@ def explain_seeds(
     for row in seeds.tolist():
         edges = slice(int(graph.out_offsets[row]), int(graph.out_offsets[row + 1]))
         targets, p = graph.targets[edges], believed[edges]
-        order = np.argsort(-p, kind="stable")[:strongest]
+        order = np.argsort(-p, kind="stable")[:_STRONGEST]
         reasons.append(
             SeedReason(
                 id=plain(graph.ids[row]),

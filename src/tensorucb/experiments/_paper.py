@@ -294,5 +294,4 @@ def sampled(environment: Environment, size: int, *, seed: int = 0) -> Environmen
         settings=replace(environment.settings, k=min(environment.settings.k, smaller.n_nodes)),
         product_rows=environment.product_rows,
         name=f"{environment.name}, {smaller.n_nodes} users",
-        threads=environment.threads,
     )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tensorucb.arrays import F64, I64
-from tensorucb.checks import check_count, check_numbers, check_share, check_text, refusal, shown
+from tensorucb.checks import check_count, check_numbers, check_text, refusal, shown
 from tensorucb.errors import InputError
 from tensorucb.experiments._regret import average_regret, scaled_regret
 
@@ -26,7 +26,6 @@ class Interval:
 
     Examples
     --------
-    >>> from tensorucb.experiments import Interval
     >>> Interval(mean=5.0, low=4.0, high=6.0).high
     6.0
     """
@@ -40,8 +39,8 @@ class Interval:
         return {name: float(value) for name, value in vars(self).items()}
 
 
-def mean_interval(values: ArrayLike, *, level: float = 0.9) -> Interval:
-    """Mean over the first axis (runs) and Student's interval for it.
+def mean_interval(values: ArrayLike) -> Interval:
+    """Mean over the first axis (runs) and Student's 90 % interval for it.
 
     With one run there is nothing to estimate a spread from, and the interval is the mean itself.
 
@@ -53,13 +52,12 @@ def mean_interval(values: ArrayLike, *, level: float = 0.9) -> Interval:
     samples = check_numbers("values", values)
     if samples.ndim == 0 or samples.shape[0] == 0:
         raise InputError("values must hold at least one run; got none.")
-    level = check_share("level", level, zero=False, one=False)
     mean, runs = samples.mean(axis=0), samples.shape[0]
     if runs == 1:
         return Interval(mean, mean, mean)
     from scipy.special import stdtrit
 
-    half = float(stdtrit(runs - 1, 0.5 + level / 2)) * samples.std(axis=0, ddof=1) / np.sqrt(runs)
+    half = float(stdtrit(runs - 1, 0.5 + 0.9 / 2)) * samples.std(axis=0, ddof=1) / np.sqrt(runs)
     return Interval(mean, mean - half, mean + half)
 
 

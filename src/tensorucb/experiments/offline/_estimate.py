@@ -34,7 +34,7 @@ Choices = Sequence[ArrayLike] | NDArray[np.integer[Any]]
 _ROWS = "Use graph.rows(ids)."
 # Below so many effective contacts intervals are too short.
 _FEW = 30.0
-_CHUNK = 64
+_RESAMPLES, _CHUNK = 1000, 64
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,6 @@ def estimate_value(
     missing_support: MissingSupport = "refuse",
     interval: IntervalKind = "normal",
     level: float = 0.9,
-    resamples: int = 1000,
     rng: RngLike = 0,
 ) -> Estimate:
     """Expected direct responses per round, had the target's seeds been contacted in the logged rounds.
@@ -172,7 +171,7 @@ def estimate_value(
         only with ``"dr"``); ``unsupported`` and ``bias_bound`` then tell.
     interval
         ``"normal"``: Student's, from the variance between rounds. ``"bootstrap"``: percentiles over resampled rounds.
-    level, resamples, rng
+    level, rng
         Of the interval.
 
     Examples
@@ -184,7 +183,7 @@ def estimate_value(
     >>> found.chosen, bool(found.low < found.value < found.high)
     (500, True)
     """
-    how = How(estimator, count, clip, missing_support, interval, level, resamples)
+    how = How(estimator, count, clip, missing_support, interval, level)
     how.check(campaign, has_model=model is not None)
     baseline = None if model is None else as_baseline(campaign, model)
     return summarise(campaign, _as_targets(campaign, target), baseline, how, rng)
@@ -241,8 +240,8 @@ def _bootstrap(sums: RoundSums, how: How, rng: RngLike) -> tuple[float, float]:
     generator, T = as_generator(rng), sums.value.size
     columns = np.column_stack([sums.value, sums.weight, sums.chosen, sums.overlap])
     means = []
-    for start in range(0, how.resamples, _CHUNK):
-        counts = generator.multinomial(T, np.full(T, 1.0 / T), size=min(_CHUNK, how.resamples - start))
+    for start in range(0, _RESAMPLES, _CHUNK):
+        counts = generator.multinomial(T, np.full(T, 1.0 / T), size=min(_CHUNK, _RESAMPLES - start))
         means.append(counts @ columns / T)
     value, weight, chosen, overlap = np.concatenate(means).T
     if how.estimator == "snips":

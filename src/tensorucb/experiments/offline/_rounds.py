@@ -13,7 +13,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from tensorucb.arrays import F64, I64
-from tensorucb.checks import check_choice, check_count, check_number, check_share
+from tensorucb.checks import check_choice, check_number, check_share
 from tensorucb.errors import InputError
 from tensorucb.experiments.offline._campaign import LoggedCampaign
 from tensorucb.graph import Graph
@@ -37,7 +37,6 @@ class How:
     missing_support: MissingSupport = "refuse"
     interval: IntervalKind = "normal"
     level: float = 0.9
-    resamples: int = 1000
 
     @property
     def needs_model(self) -> bool:
@@ -67,7 +66,6 @@ class How:
         if self.clip is not None:
             check_number("clip", self.clip, low=1.0, hint="1 is the smallest weight.")
         check_share("level", self.level, zero=False, one=False)
-        check_count("resamples", self.resamples, 100)
 
 
 @dataclass(frozen=True)
