@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +14,12 @@ from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.moments import Duration
-from tensorucb.threads import OnProgress, map_chunks, thread_count
-from tensorucb.truth._activations import Activations, activations, even_bounds, offsets_of
-from tensorucb.truth._by_target import ExpectationByTarget
+from tensorucb.threads import OnProgress, thread_count
+from tensorucb.truth._activations import activations
+from tensorucb.truth._em import EM
 from tensorucb.work import Engine, check_engine
 
 _SUM_TOLERANCE = 1e-4
-# Probabilities stay this far from 0 and 1: a constrained maximum, so EM still never falls.
-_FLOOR = 1e-9
 
 
 def _check_mixtures(name: str, mixtures: ArrayLike, shape: tuple[int | str, ...]) -> F64:
@@ -160,16 +157,15 @@ def fit_topic_aware_ic(
     shares = shares / shares.sum(axis=1, keepdims=True)
     check_rows("items", items, shares.shape[0], hint="Each item needs a row of mixtures.")
     found = activations(graph, users, items, times, window, threads=threads)
-    here = _Expectation(graph, found, shares, more, less, thread_count(threads))
-    where = check_engine(engine)
-    em = here if where is None else ExpectationByTarget(graph, here, where, _FLOOR)
+    em = EM(graph, found, shares, [more, less], thread_count(threads), check_engine(engine))
     rate = (em.successes + more) / np.maximum(em.trials + more + less, 1.0)
-    p = np.repeat(np.clip(rate, 1e-3, 0.9)[:, None], shares.shape[1], axis=1)
-    fits = [em.expect(p)]
-    converged = False
+    p = np.repeat(np.clip(rate, 1e-3, 0.9)[graph.in_edges, None], shares.shape[1], axis=1)
+    fit, following = em.iterate(p)
+    fits, converged = [fit], False
     while len(fits) <= max_iterations and not converged:
-        em.maximise(p)
-        fits.append(em.expect(p))
+        p = following
+        fit, following = em.iterate(p)
+        fits.append(fit)
         if report is not None:
             report(len(fits) - 1, max_iterations, "truth")
         before, after = sum(fits[-2]), sum(fits[-1])
@@ -178,7 +174,7 @@ def fit_topic_aware_ic(
         report(len(fits) - 1, len(fits) - 1, "truth")
     curves = np.array(fits)
     return TopicAwareFit(
-        model=TopicAwareIC(p),
+        model=TopicAwareIC(p[em.place]),
         log_likelihood=curves[:, 0],
         penalised_log_likelihood=curves.sum(axis=1),
         trials=em.trials,
@@ -186,42 +182,3 @@ def fit_topic_aware_ic(
         iterations=len(fits) - 1,
         converged=converged,
     )
-
-
-class _Expectation:
-    """The trials as the kernels want them, and what the E-step leaves for the M-step."""
-
-    def __init__(self, graph: Graph, found: Activations, shares: F64, more: float, less: float, threads: int) -> None:
-        m, hit = graph.n_edges, found.successes
-        # Candidate causes of one action: the successes with the same item and target.
-        keys = found.items[hit] * graph.n_nodes + graph.targets[found.edges[hit]]
-        self.members = np.argsort(keys, kind="stable")
-        self.group_offsets = np.append(np.flatnonzero(np.diff(keys[self.members], prepend=-1)), keys.size)
-        self.trials, self.successes = (np.bincount(e, minlength=m) for e in (found.edges, found.edges[hit]))
-        self.failed = offsets_of(found.edges[~hit], m), found.items[~hit].astype(np.int32)
-        self.fired = offsets_of(found.edges[hit], m), found.items[hit].astype(np.int32)
-        self.shares, self.more, self.less, self.threads = shares, more, less, threads
-        # q, r and s of each success, and V of each edge and topic; the kernels' glossary says what they are.
-        self.q, self.r, self.s = np.empty((3, keys.size))
-        self.v = np.empty((m, shares.shape[1]))
-
-    def expect(self, p: F64) -> tuple[float, float]:
-        """The E-step; returns the log-likelihood and the log-prior at ``p``."""
-        from tensorucb.truth import _kernels
-
-        fit, penalty, group_fit = np.empty(len(p)), np.empty(len(p)), np.empty(self.group_offsets.size - 1)
-        trials = (*self.failed, *self.fired, self.shares, p, self.more, self.less)
-        self._map(lambda a, b: _kernels.expect_edges(*trials, a, b, self.q, self.v, fit, penalty), len(p))
-        causes = (self.group_offsets, self.members, self.q)
-        self._map(lambda a, b: _kernels.expect_groups(*causes, a, b, self.r, self.s, group_fit), group_fit.size)
-        return float(fit.sum() + group_fit.sum()), float(penalty.sum())
-
-    def maximise(self, p: F64) -> None:
-        """The M-step, in place."""
-        from tensorucb.truth import _kernels
-
-        counts = (*self.fired, self.shares, self.r, self.s, self.v, self.more, self.less, _FLOOR)
-        self._map(lambda a, b: _kernels.maximise(*counts, a, b, p), len(p))
-
-    def _map(self, work: Callable[[int, int], None], count: int) -> None:
-        map_chunks(work, even_bounds(count, self.threads), self.threads)
