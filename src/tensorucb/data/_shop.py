@@ -88,7 +88,6 @@ def make_shop(
     n_edges: int = 5000,
     n_products: int = 60,
     *,
-    product_effect: float = 2.0,
     today: str = "2026-05-20",
     rng: RngLike = 0,
 ) -> Shop:
@@ -97,12 +96,7 @@ def make_shop(
     Products have a few themes, which decide who persuades which followers to buy. The themes show in a product's
     category, tags and description, with noise, and in who bought it.
 
-    Parameters
-    ----------
-    product_effect
-        How much the product matters, see :func:`make_sandbox`.
-    today
-        The day that lies between past and later purchases, such as ``"2026-05-20"``.
+    ``today`` lies between past and later purchases.
 
     Examples
     --------
@@ -114,7 +108,7 @@ def make_shop(
 
     generator, now = as_generator(rng), int(np.datetime64(_day(today), "s").astype(np.int64))
     n_products = check_count("n_products", n_products, 4, 100_000)
-    box = make_sandbox(n_users, n_edges, n_products, len(_THEMES), product_effect=product_effect, rng=generator)
+    box = make_sandbox(n_users, n_edges, n_products, len(_THEMES), product_effect=2.0, rng=generator)
     new = np.arange(n_products - n_products // 4, n_products)
     users = np.array([f"u{row:05d}" for row in range(box.graph.n_nodes)])
     products = np.array([f"p{number:04d}" for number in range(n_products)])

@@ -267,12 +267,10 @@ def meeting_place(directory: str | Path | None, jobs: int, engine: Engine | None
 
 
 class Play(NamedTuple):
-    """One run to be played: where it is kept, its policy, and what progress calls it."""
+    """One run to be played: where it is kept, its (label, policy, number), and what progress calls it."""
 
     kept: KeptRuns
-    label: str
-    policy: Policy
-    run: int
+    run: tuple[str, Policy, int]
     said: str
 
 
@@ -280,7 +278,7 @@ def play_all(
     plays: Sequence[Play], *, rounds: int, jobs: int, engine: Engine | None, report: OnProgress | None
 ) -> list[RunResult]:
     """The results of all plays; those that are not kept yet are played by the engine, or in ``jobs`` processes."""
-    missing = [play for play in plays if not play.kept.has(*play[1:4])]
+    missing = [play for play in plays if not play.kept.has(*play.run)]
     total, done = len(plays) * rounds, (len(plays) - len(missing)) * rounds
 
     def step(said: str) -> None:
@@ -289,9 +287,9 @@ def play_all(
         if report is not None:
             report(done, total, said)
 
-    tasks = [partial(play.kept.play, *play[1:4]) for play in missing]
+    tasks = [partial(play.kept.play, *play.run) for play in missing]
     play_ahead(engine, tasks, jobs, lambda number: step(missing[number].said))
-    return [play.kept.play(*play[1:4], partial(step, play.said)) for play in plays]
+    return [play.kept.play(*play.run, partial(step, play.said)) for play in plays]
 
 
 def run_experiment(
@@ -344,7 +342,7 @@ def run_experiment(
     with meeting_place(directory, jobs, engine) as folder:
         kept = KeptRuns(folder, environment, rounds=rounds, seed=seed)
         # Run by run rather than policy by policy: an interrupted experiment compares all policies already.
-        plays = [Play(kept, label, policy, run, label) for run in numbers for label, policy in policies.items()]
+        plays = [Play(kept, (label, policy, run), label) for run in numbers for label, policy in policies.items()]
         results = play_all(plays, rounds=rounds, jobs=jobs, engine=engine, report=report)
     order = list(policies)
     return Experiment(tuple(sorted(results, key=lambda r: (order.index(r.policy), r.run))))

@@ -357,14 +357,9 @@ def choose_features(
     """
     worlds = feature_sets(environment)
     with meeting_place(directory, jobs, None) as folder:
+        run = (policy.name, policy, VALIDATION_RUN)
         plays = [
-            Play(
-                KeptRuns(folder, world, rounds=rounds, seed=seed),
-                policy.name,
-                policy,
-                VALIDATION_RUN,
-                said=f"{policy.name}, features: {name}",
-            )
+            Play(KeptRuns(folder, world, rounds=rounds, seed=seed), run, f"{policy.name}, features: {name}")
             for name, world in worlds.items()
         ]
         results = play_all(plays, rounds=rounds, jobs=jobs, engine=None, report=report)

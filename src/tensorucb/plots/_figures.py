@@ -156,7 +156,7 @@ def _bar_ends(rows: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
     return max(low, min(-0.1 * max(means), *means)), 1.02 * min(high, 1.35 * max(means))
 
 
-def degree_distribution(degrees: Mapping[str, ArrayLike], *, title: str = "Out-degrees") -> Any:
+def degree_distribution(degrees: Mapping[str, ArrayLike]) -> Any:
     """Share of users with at least so many out-edges (CCDF), both axes logarithmic, one line per network.
 
     Examples
@@ -168,7 +168,6 @@ def degree_distribution(degrees: Mapping[str, ArrayLike], *, title: str = "Out-d
     labels = [
         check_text("degrees", label) for label in check_mapping("degrees", degrees, "a mapping of labels to degrees")
     ]
-    check_text("title", title, empty=True, longest=LONGEST_TITLE)
     rows = [row for label in labels for row in _ccdf(label, degrees[label])]
     if not rows:
         raise InputError("no user has an out-edge: there is no distribution to draw.")
@@ -191,7 +190,7 @@ def degree_distribution(degrees: Mapping[str, ArrayLike], *, title: str = "Out-d
             tooltip=["label:N", "degree:Q", alt.Tooltip("share:Q", format=".2~%")],
         )
     )
-    heading = alt.TitleParams(title, subtitle="Straight lines on these axes are power laws")
+    heading = alt.TitleParams("Out-degrees", subtitle="Straight lines on these axes are power laws")
     return chart.properties(width=WIDTH, height=HEIGHT, title=heading)
 
 
@@ -205,9 +204,7 @@ def _ccdf(label: str, degrees: ArrayLike) -> list[dict[str, Any]]:
     return [{"label": label, "degree": pairs[i][0], "share": pairs[i][1]} for i in keep if i < len(pairs)]
 
 
-def runtime_over_size(
-    milliseconds: Mapping[str, Sequence[float]], n_nodes: Sequence[int], *, title: str = "Time per round"
-) -> Any:
+def runtime_over_size(milliseconds: Mapping[str, Sequence[float]], n_nodes: Sequence[int]) -> Any:
     """Milliseconds per round over the number of users, one line per policy.
 
     Examples
@@ -223,7 +220,7 @@ def runtime_over_size(
         x=sizes,
         x_title="Users in the network",
         y_title="Milliseconds per round",
-        title=title,
+        title="Time per round",
         subtitle="Median over rounds: score, select and learn; logarithmic axis",
         log_y=True,
         points=True,

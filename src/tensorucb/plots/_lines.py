@@ -6,7 +6,7 @@ To the right of the picture stand the last value's interval, a thin line to the 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import altair as alt
@@ -244,18 +244,7 @@ def ending_layers(endings: Sequence[Ending], limit: float) -> list[Any]:
     whiskers = [ending for ending in endings if ending.interval is not None]
     room = 6 + _WHISKER_STEP * len(whiskers)
     placed = spread_apart([ending.height for ending in endings], GAP, limit)
-    rows = [
-        {
-            "label": ending.label,
-            "text": ending.text,
-            "height": ending.height,
-            "place": place,
-            "style": ending.style,
-            "colour": ending.colour,
-            "dash": list(ending.dash),
-        }
-        for ending, place in zip(endings, placed, strict=True)
-    ]
+    rows = [{**asdict(ending), "place": place} for ending, place in zip(endings, placed, strict=True)]
     layers = [_leaders(rows, 2, room, "height", "height"), _leaders(rows, room, room + _LEADER, "height", "place")]
     for number, ending in enumerate(whiskers):
         layers += _whisker(ending, 8 + _WHISKER_STEP * number)

@@ -297,11 +297,7 @@ def replay(
     *,
     learn: Literal["matched", "logged"] = "matched",
     estimator: Estimator = "snips",
-    count: Count = "all",
     oracle: Oracle | None = None,
-    clip: float | None = None,
-    interval: IntervalKind = "normal",
-    level: float = 0.9,
     rng: RngLike = 0,
 ) -> Replay:
     """Bind ``policy`` and play the log's rounds: it chooses, and learns from the chosen users who were contacted.
@@ -321,10 +317,8 @@ def replay(
     estimator
         ``"snips"`` (the classic average of matches, weighted), ``"ips"``, or ``"dr"`` with the policy's own beliefs
         before each round as the model.
-    count, clip, interval, level
-        As in `estimate_value`; ``count="modelled"`` uses the policy's beliefs as well.
     oracle, rng
-        By default the exact one of the direct objective; and the seed of the policy, this oracle and the bootstrap.
+        By default the exact one of the direct objective; and the seed of the policy and of this oracle.
 
     Examples
     --------
@@ -337,7 +331,7 @@ def replay(
     from tensorucb.oracle import SeedOracle
 
     check_choice("learn", learn, ("matched", "logged"))
-    how = How(estimator, count, clip, "refuse", interval, level)
+    how = How(estimator)
     how.check(campaign, has_model=True)
     generator = as_generator(rng)
     chooser = oracle or SeedOracle(campaign.graph, objective="direct", rng=generator)

@@ -32,7 +32,7 @@ class How:
     """The arguments of `estimate_value` that say how."""
 
     estimator: Estimator
-    count: Count
+    count: Count = "all"
     clip: float | None = None
     missing_support: MissingSupport = "refuse"
     interval: IntervalKind = "normal"
