@@ -63,12 +63,12 @@ def expected_and_observed(rounds: Sequence[RoundProgress]) -> Any:
     hues, shapes = (alt.Scale(domain=states, range=[look[state][part] for state in states]) for part in (0, 1))
     colour, shape = alt.Color("state:N", scale=hues, legend=legend), alt.Shape("state:N", scale=shapes, legend=legend)
     layers = alt.layer(
-        base.mark_bar(width=width, opacity=0.28, color=GREY).encode(y=alt.Y("low:Q", "Users"), y2="end:Q"),
+        base.mark_bar(width=width, opacity=0.28, color=GREY).encode(y=alt.Y("low:Q", title="Users"), y2="end:Q"),
         base.mark_tick(orient="horizontal", thickness=2, color=GREY, width=width).encode(
-            y=alt.Y("expected:Q", "Users")
+            y=alt.Y("expected:Q", title="Users")
         ),
         base.mark_point(filled=True, size=60, opacity=1).encode(
-            y=alt.Y("responded:Q", "Users"), color=colour, shape=shape, tooltip=tip
+            y=alt.Y("responded:Q", title="Users"), color=colour, shape=shape, tooltip=tip
         ),
     )
     outside = sum(row["state"] == _STATES[1] for row in rows)
@@ -102,7 +102,7 @@ def running_sums(rounds: Sequence[RoundProgress]) -> Any:
         .mark_line(strokeWidth=2.4)
         .encode(
             x=_round_axis(len(closed)),
-            y=alt.Y("sum:Q", title="Users, added up over rounds"),
+            y=alt.Y("sum:Q", title=title="Users, added up over rounds"),
             color=alt.Color("what:N", scale=scale, legend=legend),
             strokeDash=alt.StrokeDash("what:N", scale=dash, legend=legend),
             tooltip=["what:N", "round:Q", alt.Tooltip("sum:Q", format=",.1f")],
@@ -124,7 +124,7 @@ def running_spend(rounds: Sequence[RoundProgress]) -> Any:
         .mark_line(strokeWidth=2.4, color=BLUE, interpolate="step-after")
         .encode(
             x=_round_axis(len(rows)),
-            y=alt.Y("spend:Q", title="Spent, added up", scale=alt.Scale(zero=True)),
+            y=alt.Y("spend:Q", title=title="Spent, added up", scale=alt.Scale(zero=True)),
             tooltip=["round:Q", alt.Tooltip("spend:Q", format=",.2~f")],
         )
     )
@@ -143,10 +143,10 @@ def running_calibration(rounds: Sequence[RoundProgress]) -> Any:
     base = alt.Chart(alt.Data(values=rows)).encode(x=_round_axis(len(rows)))
     whole = alt.Scale(domain=[0, 1])
     title = "Share of intervals that held"
-    share = alt.Y("share:Q", title, scale=whole, axis=alt.Axis(format="%"))
+    share = alt.Y("share:Q", title=title, scale=whole, axis=alt.Axis(format="%"))
     promise = alt.Chart(alt.Data(values=[{"share": 0.9, "text": "90 % promised"}]))
     layers = alt.layer(
-        base.mark_area(opacity=0.16, color=BLUE).encode(y=alt.Y("low:Q", title, scale=whole), y2="high:Q"),
+        base.mark_area(opacity=0.16, color=BLUE).encode(y=alt.Y("low:Q", title=title, scale=whole), y2="high:Q"),
         base.mark_line(strokeWidth=2.4, color=BLUE).encode(
             y=share, tooltip=["round:Q", *(alt.Tooltip(f"{name}:Q", format=".0%") for name in ("share", "low", "high"))]
         ),
@@ -171,8 +171,8 @@ def running_regret(rounds: Sequence[tuple[int, float]]) -> Any:
     base, title = alt.Chart(alt.Data(values=rows)).encode(x=_round_axis(len(rows))), "Responses lost"
     tip = ["round:Q", *(alt.Tooltip(f"{name}:Q", format=".1f") for name in ("regret", "mean"))]
     layers = alt.layer(
-        base.mark_point(filled=True, size=40, opacity=0.7, color=GREY).encode(y=alt.Y("regret:Q", title), tooltip=tip),
-        base.mark_line(strokeWidth=2.4, color=BLUE).encode(y=alt.Y("mean:Q", title)),
+        base.mark_point(filled=True, size=40, opacity=0.7, color=GREY).encode(y=alt.Y("regret:Q", title=title), tooltip=tip),
+        base.mark_line(strokeWidth=2.4, color=BLUE).encode(y=alt.Y("mean:Q", title=title)),
     )
     said = f"After {len(rows)} rounds a round has lost {rows[-1]['mean']:.1f} expected responses on average."
     subtitle = "Point: expected responses that the best choice has more; line: the mean of all rounds so far"
