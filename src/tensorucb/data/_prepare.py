@@ -32,10 +32,8 @@ def prepare(
         Drop users that no edge joins to another user that is left.
     window
         The activation window (``"7d"``, seconds or a timedelta), ``None`` for none, ``"keep"`` for the data set's own.
-    n_products
+    n_products, rng
         Keep that many products, drawn at random from those with an action; ``None`` keeps all.
-    rng
-        Seed or generator of that draw.
 
     Examples
     --------

@@ -31,8 +31,7 @@ class Comparison:
     environment, policies
         The world to play in, and label -> policy, before tuning.
     directory
-        Finished runs are kept in ``runs/`` below it, so that a killed comparison goes on. Nothing else is written. None
-        keeps nothing.
+        Finished runs are kept in ``runs/`` below it, and nothing else is written. None keeps nothing.
     networks
         Functions that make further worlds. Runs then take turns on these, and settings are tuned on ``environment``,
         which no run plays. Each is made when it is needed.
@@ -62,7 +61,7 @@ class Comparison:
     engine: Engine | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what a run would find too late, after the tuning, and networks that no run would play on."""
+        # A run would find these too late, after the tuning.
         check_rounds("rounds", self.rounds)
         check_rounds("runs", self.runs)
         check_report("report", self.report)

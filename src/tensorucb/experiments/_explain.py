@@ -31,19 +31,6 @@ class Follower:
 class SeedReason:
     """Why one user was chosen.
 
-    Attributes
-    ----------
-    id, followers
-        The user, and how many can see what they post: the out-degree.
-    expected
-        Direct responses expected from what has been seen so far, ``Σ_j p_ij``.
-    gain
-        Those of them that earlier seeds would not have brought anyway.
-    explored
-        Responses added to ``expected`` by the exploration bonus: what the policy hopes to find out.
-    strongest
-        The followers most likely to respond.
-
     Examples
     --------
     >>> SeedReason("ann", followers=40, expected=2.1, gain=1.8, explored=0.3, strongest=()).row()["expected"]
@@ -53,9 +40,13 @@ class SeedReason:
     id: Any
     followers: int
     expected: float
+    """Direct responses expected from what has been seen so far, ``Σ_j p_ij``."""
     gain: float
+    """Those of them that earlier seeds would not have brought anyway."""
     explored: float
+    """Responses added to ``expected`` by the exploration bonus: what the policy hopes to find out."""
     strongest: tuple[Follower, ...]
+    """The followers most likely to respond."""
 
     def row(self) -> dict[str, Any]:
         """The reason as JSON values."""

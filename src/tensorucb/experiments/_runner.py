@@ -198,8 +198,7 @@ def take_over(path: Path, about: Mapping[str, Any], arrays: Mapping[str, Any]) -
 class KeptRuns:
     """Runs that are played once: a finished one is kept in ``directory``, complete, or not there at all.
 
-    A file's name carries a digest of everything that the run depends on, so files of other settings, seeds, data or
-    code are never mistaken for it. Without a directory nothing is kept.
+    A file's name carries a digest of everything that the run depends on. Without a directory nothing is kept.
     """
 
     def __init__(self, directory: str | Path | None, environment: Environment, *, rounds: int, seed: int) -> None:
@@ -315,11 +314,10 @@ def run_experiment(
     jobs
         Number of processes that play the runs; the numbers are the same for any.
     directory
-        Where finished runs are kept, one file each. The same call with the same directory goes on where a killed one
-        stopped, and ends with the same bytes. A kept run is used only if everything that it depends on is the same:
-        environment, rounds, seed, the policy's arguments, this package's sources, and the code of the policy with all
-        that it refers to, wherever that is defined. Installed libraries count by name alone: use another directory
-        after updating one. A policy without ``settings()`` is known by its attributes, so pass a new one.
+        Where finished runs are kept, one file each: the same call goes on where a killed one stopped. A kept run is
+        used only if everything that it depends on is the same, the code of the policy and of this package included.
+        Installed libraries count by name alone: use another directory after updating one. A policy without
+        ``settings()`` is known by its attributes, so pass a new one.
     report
         Called after each round with (done, total, label).
     engine

@@ -137,12 +137,8 @@ def tune(
     grids
         Label -> argument -> candidates, which are taken as they are; the policy's ``tunable`` where a label is missing.
         An empty grid keeps the policy as it is.
-    jobs
-        Number of processes, each of which searches for one policy after the other; the result is the same for any.
-    directory
-        Where finished trials are kept, so that a killed search goes on.
-    engine
-        Where the trials are played: None for this machine, or a cluster (:class:`tensorucb.engines.RayEngine`).
+    jobs, directory, report, engine
+        See `run_experiment`; a process searches for one policy after the other.
 
     Examples
     --------

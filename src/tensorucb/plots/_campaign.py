@@ -102,7 +102,7 @@ def running_sums(rounds: Sequence[RoundProgress]) -> Any:
         .mark_line(strokeWidth=2.4)
         .encode(
             x=_round_axis(len(closed)),
-            y=alt.Y("sum:Q", title=title="Users, added up over rounds"),
+            y=alt.Y("sum:Q", title="Users, added up over rounds"),
             color=alt.Color("what:N", scale=scale, legend=legend),
             strokeDash=alt.StrokeDash("what:N", scale=dash, legend=legend),
             tooltip=["what:N", "round:Q", alt.Tooltip("sum:Q", format=",.1f")],
@@ -124,7 +124,7 @@ def running_spend(rounds: Sequence[RoundProgress]) -> Any:
         .mark_line(strokeWidth=2.4, color=BLUE, interpolate="step-after")
         .encode(
             x=_round_axis(len(rows)),
-            y=alt.Y("spend:Q", title=title="Spent, added up", scale=alt.Scale(zero=True)),
+            y=alt.Y("spend:Q", title="Spent, added up", scale=alt.Scale(zero=True)),
             tooltip=["round:Q", alt.Tooltip("spend:Q", format=",.2~f")],
         )
     )
@@ -171,7 +171,9 @@ def running_regret(rounds: Sequence[tuple[int, float]]) -> Any:
     base, title = alt.Chart(alt.Data(values=rows)).encode(x=_round_axis(len(rows))), "Responses lost"
     tip = ["round:Q", *(alt.Tooltip(f"{name}:Q", format=".1f") for name in ("regret", "mean"))]
     layers = alt.layer(
-        base.mark_point(filled=True, size=40, opacity=0.7, color=GREY).encode(y=alt.Y("regret:Q", title=title), tooltip=tip),
+        base.mark_point(filled=True, size=40, opacity=0.7, color=GREY).encode(
+            y=alt.Y("regret:Q", title=title), tooltip=tip
+        ),
         base.mark_line(strokeWidth=2.4, color=BLUE).encode(y=alt.Y("mean:Q", title=title)),
     )
     said = f"After {len(rows)} rounds a round has lost {rows[-1]['mean']:.1f} expected responses on average."

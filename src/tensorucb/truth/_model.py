@@ -75,14 +75,13 @@ class TopicAwareFit:
 
     Attributes
     ----------
-    log_likelihood
-        Log-likelihood at the start and after each iteration.
-    penalised_log_likelihood
-        The same plus the logarithm of the Beta prior (without its constant): what EM climbs; it never falls.
+    log_likelihood, penalised_log_likelihood
+        At the start and after each iteration; the second has the logarithm of the Beta prior (without its constant)
+        added, and is what EM climbs: it never falls.
     trials, successes
-        Number of trials and of successes of each edge; a success may have several candidate causes.
-    iterations, converged
-        Number of iterations, and whether the tolerance was met before they ran out.
+        Numbers for each edge; a success may have several candidate causes.
+    converged
+        Whether the tolerance was met before the iterations ran out.
 
     Examples
     --------

@@ -43,16 +43,12 @@ class Estimate:
 
     Attributes
     ----------
-    estimator, count, value
-        How it was made, see `estimate_value`; and the estimated responses per round.
-    standard_error, low, high, level
-        Clustered by round: the outcomes within a round may depend on each other in any way.
-    rounds, chosen, matched
-        Rounds; the target's choices in all of them; and how many of those had been contacted.
+    value, standard_error, low, high
+        The estimated responses per round. Errors are clustered by round: outcomes of one round may depend on each other.
+    chosen, matched
+        The target's choices in all rounds, and how many of those had been contacted.
     effective_sample_size
         ``(Σw)²/Σw²`` of the matched contacts (Kish): as many equally weighted ones would say as much.
-    largest_weight, clipped
-        The largest weight used, and how many were clipped.
     bias_bound
         Clipping, and the model in place of missing support, move the estimator's mean by at most this. 0: unbiased.
         The error of the model's overlap under ``count="modelled"`` is not in it.
@@ -309,8 +305,6 @@ def replay(
 
     Parameters
     ----------
-    campaign, policy, k, users
-        The log; the policy, which starts again; seeds per round; and user features.
     learn
         ``"matched"``: from the edges of matched users only. ``"logged"``: from every logged edge, as if it watched the
         logging policy; more data, but data that its own choices would not have brought.
