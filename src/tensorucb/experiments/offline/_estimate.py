@@ -44,7 +44,7 @@ class Estimate:
     Attributes
     ----------
     value, standard_error, low, high
-        The estimated responses per round. Errors are clustered by round: outcomes of one round may depend on each other.
+        The estimated responses per round. Errors are clustered by round, within which outcomes may be dependent.
     chosen, matched
         The target's choices in all rounds, and how many of those had been contacted.
     effective_sample_size
