@@ -641,7 +641,7 @@ simple(
     "experiments.Environment",
     lambda **given: experiments.Environment(**given).evaluate(0, [0]),
     lambda w: {
-        **{"graph": w.graph, "users": w.users, "products": w.sandbox.products, "threads": 1, "name": "n"},
+        **{"graph": w.graph, "users": w.users, "products": w.sandbox.products, "name": "n"},
         **{
             "probabilities": w.sandbox.probabilities,
             "settings": w.settings,
@@ -707,7 +707,7 @@ simple(
     experiments.product_sequence,
     lambda w: {"environment": w.environment, "rounds": 3, "run": 0, "seed": 0},
 )
-simple("experiments.mean_interval", experiments.mean_interval, lambda w: {"values": np.ones((3, 2)), "level": 0.9})
+simple("experiments.mean_interval", experiments.mean_interval, lambda w: {"values": np.ones((3, 2))})
 simple("experiments.average_regret", experiments.average_regret, lambda w: {"regret": [1.0, 2.0]})
 simple(
     "experiments.scaled_regret",
@@ -729,10 +729,7 @@ simple(
 )
 CASES["experiments.explain_seeds"] = lambda w: Case(
     experiments.explain_seeds,
-    {
-        **{"graph": w.graph, "policy": _taught_policy(w, "LinUCB", {}), "product": w.product, "rows": [0, 1]},
-        "strongest": 2,
-    },
+    {"graph": w.graph, "policy": _taught_policy(w, "LinUCB", {}), "product": w.product, "rows": [0, 1]},
 )
 simple(
     "experiments.compare",
@@ -760,11 +757,7 @@ simple("experiments.sampled", experiments.sampled, lambda w: {"environment": w.e
 
 # -- plots --
 
-simple(
-    "plots.degree_distribution",
-    plots.degree_distribution,
-    lambda w: {"degrees": {"a": [1, 2, 3]}, "title": "t"},
-)
+simple("plots.degree_distribution", plots.degree_distribution, lambda w: {"degrees": {"a": [1, 2, 3]}})
 simple(
     "features.TableFeatures.fit",
     features.TableFeatures.fit,
@@ -785,7 +778,7 @@ simple(
     "data.make_shop",
     data.make_shop,
     lambda w: {
-        **{"n_users": 20, "n_edges": 60, "n_products": 4, "product_effect": 1.0, "today": "2026-05-20", "rng": 0},
+        **{"n_users": 20, "n_edges": 60, "n_products": 4, "today": "2026-05-20", "rng": 0},
     },
 )
 simple("plots.regret_curves", plots.regret_curves, lambda w: {"experiment": w.experiment, "title": "t"})
@@ -793,7 +786,7 @@ simple("plots.final_regret", plots.final_regret, lambda w: {"experiment": w.expe
 simple(
     "plots.runtime_over_size",
     plots.runtime_over_size,
-    lambda w: {"milliseconds": {"a": [1.0, 2.0]}, "n_nodes": [10, 20], "title": "t"},
+    lambda w: {"milliseconds": {"a": [1.0, 2.0]}, "n_nodes": [10, 20]},
 )
 simple("plots.campaign_report", plots.campaign_report, lambda w: {"progress": w.campaign.progress()})
 simple("plots.theme", plots.theme, lambda w: {"mode": "light"})

@@ -11,8 +11,7 @@ from tensorucb import plots
 from tensorucb.errors import InputError
 from tensorucb.experiments import Experiment, Interval, RunResult
 from tensorucb.plots import specification, theme
-from tensorucb.plots._labels import spread_apart
-from tensorucb.plots._lines import line_chart, log_ticks, short_number
+from tensorucb.plots._lines import line_chart, log_ticks, short_number, spread_apart
 from tensorucb.plots._theme import colours, leaders, sequential
 
 GAPS = {"TensorUCB": 1.0, "HighDegree": 5.0, "my own": 3.0}

@@ -31,10 +31,8 @@ class ActionLog:
 
     Parameters
     ----------
-    users
-        Row of the graph's node that acted.
-    items
-        Number of the item acted on, an index into ``item_ids``.
+    users, items
+        Row of the graph's node that acted, and number of the item acted on, an index into ``item_ids``.
     times
         When, in seconds (whole numbers stay int64, otherwise float64); `from_arrays` also takes datetimes.
     item_ids
@@ -42,12 +40,9 @@ class ActionLog:
 
     Examples
     --------
-    >>> from tensorucb.data import ActionLog
     >>> log = ActionLog.from_arrays(users=[2, 0, 2], items=[1, 0, 1], times=[30, 10, 20], item_ids=["tea", "cocoa"])
     >>> log.users.tolist(), log.times.tolist()  # user 2 acted on cocoa twice: the earlier action counts
     ([0, 2], [10, 20])
-    >>> log.n_items, log.n_actions
-    (2, 2)
     """
 
     users: I32
@@ -109,12 +104,9 @@ class Dataset:
 
     Parameters
     ----------
-    graph
-        The users, and for each the users that they can influence.
-    log
-        Who acted on what, and when; users are rows of ``graph``. Empty where there is no log.
-    name
-        What to call the data in reports.
+    graph, log
+        The users, and for each the users that they can influence; and who acted on what, and when. The log's users are
+        rows of ``graph``. It is empty where there is no log.
     window
         How long after another an action counts as an activation: seconds, a timedelta or a text such as ``"7d"``,
         kept as seconds; ``None`` for any time after (Section "Datasets" of the paper: 7 days for Flixster, none for
@@ -175,10 +167,9 @@ def checksum(dataset: Dataset) -> str:
 
     Examples
     --------
-    >>> from tensorucb.data import checksum, generate_dataset
-    >>> one, two = (checksum(generate_dataset("sandbox", scale=0.05, rng=seed)) for seed in (0, 1))
-    >>> len(one), one == two
-    (64, False)
+    >>> from tensorucb.data import generate_dataset
+    >>> len(checksum(generate_dataset("sandbox", scale=0.05)))
+    64
     """
     graph, log = check_dataset(dataset).graph, dataset.log
     digest = hashlib.sha256(f"tensorucb dataset 1, window {dataset.window!r}".encode())
@@ -199,10 +190,9 @@ class Description:
 
     Examples
     --------
-    >>> from tensorucb.data import describe, generate_dataset
-    >>> figures = describe(generate_dataset("sandbox", scale=0.05))
-    >>> figures.n_users > 0, figures.out_degree_50 <= figures.out_degree_90
-    (True, True)
+    >>> from tensorucb.data import generate_dataset
+    >>> describe(generate_dataset("sandbox", scale=0.05)).as_dict()["n_users"]
+    25
     """
 
     n_users: int
@@ -244,28 +234,15 @@ def describe(dataset: Dataset) -> Description:
 
     Examples
     --------
-    >>> from tensorucb.data import describe, generate_dataset
-    >>> data = generate_dataset("sandbox", scale=0.05)
-    >>> describe(data).n_edges == data.graph.n_edges
-    True
+    >>> from tensorucb.data import generate_dataset
+    >>> describe(generate_dataset("sandbox", scale=0.05)).n_edges
+    250
     """
     graph, log = check_dataset(dataset).graph, dataset.log
     degree = graph.out_degree
     p50, p90, p99 = (float(value) for value in np.percentile(degree, [50, 90, 99]))
     exposures = int(degree[log.users].sum())
     trials, activations = _trials_and_activations(dataset) if exposures <= _CHEAP else (None, None)
-    return Description(
-        n_users=graph.n_nodes,
-        n_edges=graph.n_edges,
-        out_degree_50=p50,
-        out_degree_90=p90,
-        out_degree_99=p99,
-        out_degree_max=int(degree.max()),
-        n_products=log.n_items,
-        n_actions=log.n_actions,
-        n_acting_users=int(np.unique(log.users).size),
-        window=dataset.window,
-        exposures=exposures,
-        trials=trials,
-        activations=activations,
-    )
+    network = (graph.n_nodes, graph.n_edges, p50, p90, p99, int(degree.max()))
+    actions = (log.n_items, log.n_actions, int(np.unique(log.users).size), dataset.window)
+    return Description(*network, *actions, exposures, trials, activations)

@@ -191,20 +191,13 @@ def write_dataset(
 
     `read_dataset` gives the same data set back, with the same `checksum`.
 
-    Parameters
-    ----------
-    dataset
-        The data set. Users without any edge cannot be told by the plain form: `prepare` drops them.
-    directory
-        Made if absent. Files of these names are replaced; ``edges`` or ``actions`` in the other form are an error.
-    form
-        ``parquet`` or ``csv``. In CSV a text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return
-        has an apostrophe in front, so that no spreadsheet takes it for a formula; ``dataset.json`` says so, and
-        `read_dataset` takes it off again.
+    Users without any edge cannot be told by the plain form: `prepare` drops them. The directory is made if absent, and
+    files of these names are replaced; ``edges`` or ``actions`` in the other form are an error. In CSV a text that looks
+    like a formula has an apostrophe in front; ``dataset.json`` says so, and `read_dataset` takes it off again.
 
     Examples
     --------
-    >>> from tensorucb.data import generate_dataset, write_dataset
+    >>> from tensorucb.data import generate_dataset
     >>> paths = write_dataset(generate_dataset("sandbox", scale=0.05), "plain", form="csv")
     >>> sorted(path.name for path in paths)
     ['actions.csv', 'dataset.json', 'edges.csv']

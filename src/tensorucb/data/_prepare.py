@@ -26,22 +26,18 @@ def prepare(
 
     Parameters
     ----------
-    dataset
-        The data as read.
     min_interactions
         Users with fewer actions in the whole log are dropped, with their edges. 0 keeps everyone.
     drop_isolated
         Drop users that no edge joins to another user that is left.
     window
         The activation window (``"7d"``, seconds or a timedelta), ``None`` for none, ``"keep"`` for the data set's own.
-    n_products
+    n_products, rng
         Keep that many products, drawn at random from those with an action; ``None`` keeps all.
-    rng
-        Seed or generator of that draw.
 
     Examples
     --------
-    >>> from tensorucb.data import generate_dataset, prepare
+    >>> from tensorucb.data import generate_dataset
     >>> data = generate_dataset("sandbox", scale=0.2)
     >>> prepare(data, min_interactions=0, n_products=4, rng=0).log.n_items
     4

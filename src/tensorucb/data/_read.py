@@ -114,15 +114,10 @@ def read_dataset(directory: str | os.PathLike[str], *, name: str | None = None, 
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from tensorucb.data import read_dataset
-    >>> with TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "edges.csv").write_text("source,target\na,b\nb,c\n")
-    ...     _ = Path(folder, "actions.csv").write_text("user,item,timestamp\na,7,1\nb,7,2\n")
-    ...     dataset = read_dataset(folder)
-    >>> dataset.graph.n_edges, dataset.log.n_items
-    (2, 1)
+    >>> Path("mine").mkdir()
+    >>> size = Path("mine/edges.csv").write_text("source,target\na,b\nb,c\n")
+    >>> read_dataset("mine")
+    Dataset('mine', 3 users, 2 edges, 0 items, 0 actions)
     """
     folder = check_path("directory", directory)
     strict = check_flag("strict", strict)

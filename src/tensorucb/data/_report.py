@@ -15,14 +15,10 @@ _FIRST_LINES = 5
 
 @dataclass(frozen=True)
 class LeftOut:
-    r"""Rows left out for one reason.
+    """Rows left out for one reason.
 
     Parameters
     ----------
-    reason
-        Why, in words.
-    count
-        How many rows.
     first_lines
         The line numbers of the first few (1 is the file's first line; rows for Parquet).
     malformed
@@ -31,13 +27,8 @@ class LeftOut:
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> from tensorucb.data import read_dataset
-    >>> Path("loops").mkdir()
-    >>> size = Path("loops/edges.csv").write_text("source,target\nann,bob\nann,ann\n")
-    >>> left_out = read_dataset("loops").report.files[0].left_out[0]
-    >>> left_out.reason, left_out.count, left_out.first_lines
-    ('a link from a user to itself', 1, (3,))
+    >>> print(LeftOut("a link from a user to itself", 2, first_lines=(3, 8)))
+    2 left out: a link from a user to itself (lines 3, 8)
     """
 
     reason: str
@@ -59,17 +50,13 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class FileReport:
-    r"""One file: rows read, rows kept, rows left out by reason, columns ignored, and remarks.
+    """One file: rows read, rows kept, rows left out by reason, columns ignored, and remarks.
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> from tensorucb.data import read_dataset
-    >>> Path("links").mkdir()
-    >>> size = Path("links/edges.csv").write_text("source,target\nann,bob\nann,ann\n")
-    >>> report = read_dataset("links").report.files[0]
-    >>> report.file, report.rows, report.kept
-    ('edges.csv', 2, 1)
+    >>> print(FileReport("edges.csv", rows=20, kept=18, ignored_columns=("since",)))
+    edges.csv: 20 rows, 18 kept
+      columns ignored: since
     """
 
     file: str
@@ -97,10 +84,9 @@ class Report:
 
     Examples
     --------
-    >>> from tensorucb.data import generate_dataset, read_dataset, write_dataset
-    >>> paths = write_dataset(generate_dataset("sandbox", scale=0.05), "written", form="csv")
-    >>> [file.file for file in read_dataset("written").report.files]
-    ['edges.csv', 'actions.csv']
+    >>> print(Report((FileReport("edges.csv", rows=20, kept=18),), steps=("2 users dropped: isolated",)))
+    edges.csv: 20 rows, 18 kept
+    2 users dropped: isolated
     """
 
     files: tuple[FileReport, ...] = ()

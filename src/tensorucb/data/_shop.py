@@ -55,10 +55,7 @@ class Shop:
 
     Examples
     --------
-    >>> from tensorucb.data import make_shop
     >>> shop = make_shop(100, 800, 20, rng=0)
-    >>> shop.products.columns
-    ['product', 'name', 'category', 'tags', 'price', 'released', 'description']
     >>> [path.name for path in shop.write("my-shop")]
     ['followers.csv', 'purchases.csv', 'products.csv', 'users.csv', 'purchases-later.csv']
     """
@@ -76,13 +73,8 @@ class Shop:
         folder = check_path("directory", directory)
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{shown_path(folder)} is a file; name a directory to write to.")
-        tables = {
-            "followers": self.followers,
-            "purchases": self.purchases,
-            "products": self.products,
-            "users": self.users,
-            "purchases-later": self.later,
-        }
+        tables = {name: getattr(self, name) for name in ("followers", "purchases", "products", "users")}
+        tables["purchases-later"] = self.later
         folder.mkdir(parents=True, exist_ok=True)
         paths = [folder / f"{name}.csv" for name in tables]
         for path, table in zip(paths, tables.values(), strict=True):
@@ -96,7 +88,6 @@ def make_shop(
     n_edges: int = 5000,
     n_products: int = 60,
     *,
-    product_effect: float = 2.0,
     today: str = "2026-05-20",
     rng: RngLike = 0,
 ) -> Shop:
@@ -105,37 +96,19 @@ def make_shop(
     Products have a few themes, which decide who persuades which followers to buy. The themes show in a product's
     category, tags and description, with noise, and in who bought it.
 
-    Parameters
-    ----------
-    n_users, n_edges, n_products
-        Sizes.
-    product_effect
-        How much the product matters, see :func:`make_sandbox`.
-    today
-        The day that lies between past and later purchases, such as ``"2026-05-20"``.
-    rng
-        Seed or generator.
+    ``today`` lies between past and later purchases.
 
     Examples
     --------
     >>> shop = make_shop(50, 400, 12, rng=0)
     >>> shop.products.columns
     ['product', 'name', 'category', 'tags', 'price', 'released', 'description']
-    >>> len(shop.new)
-    3
     """
     import polars as pl
 
     generator, now = as_generator(rng), int(np.datetime64(_day(today), "s").astype(np.int64))
     n_products = check_count("n_products", n_products, 4, 100_000)
-    box = make_sandbox(
-        n_users,
-        n_edges,
-        n_products,
-        len(_THEMES),
-        product_effect=product_effect,
-        rng=generator,
-    )
+    box = make_sandbox(n_users, n_edges, n_products, len(_THEMES), product_effect=2.0, rng=generator)
     new = np.arange(n_products - n_products // 4, n_products)
     users = np.array([f"u{row:05d}" for row in range(box.graph.n_nodes)])
     products = np.array([f"p{number:04d}" for number in range(n_products)])

@@ -14,13 +14,14 @@ from tensorucb.experiments._contestants import (
 from tensorucb.experiments._dataset import environment_from_dataset
 from tensorucb.experiments._environment import Environment, Optimum, WorldSettings
 from tensorucb.experiments._explain import SeedReason, explain_seeds
-from tensorucb.experiments._feature_choice import FeatureChoice, choose_features
 from tensorucb.experiments._files import (
+    read_settings,
     write_csv,
     write_latex,
     write_manifest,
     write_regret,
     write_rows,
+    write_settings,
     write_validation,
 )
 from tensorucb.experiments._paper import (
@@ -37,14 +38,7 @@ from tensorucb.experiments._regret import ETA, average_regret, exploration_condi
 from tensorucb.experiments._results import Experiment, Interval, RunResult, decision_table, mean_interval, printed_table
 from tensorucb.experiments._runner import product_sequence, run_experiment, run_policy
 from tensorucb.experiments._strategies import StrategyPolicy
-from tensorucb.experiments._tuning import (
-    Trial,
-    Tuning,
-    read_settings,
-    split_products,
-    tune,
-    write_settings,
-)
+from tensorucb.experiments._tuning import FeatureChoice, Trial, Tuning, choose_features, split_products, tune
 
 __all__ = [
     "ETA",

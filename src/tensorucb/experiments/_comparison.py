@@ -31,29 +31,21 @@ class Comparison:
     environment, policies
         The world to play in, and label -> policy, before tuning.
     directory
-        Finished runs are kept in ``runs/`` below it, so that a killed comparison goes on. Nothing else is written. None
-        keeps nothing.
+        Finished runs are kept in ``runs/`` below it, and nothing else is written. None keeps nothing.
     networks
         Functions that make further worlds. Runs then take turns on these, and settings are tuned on ``environment``,
         which no run plays. Each is made when it is needed.
-    jobs
-        Number of processes; the numbers are the same for any.
-    report
-        ``report(done, total, what)``: how far the work is.
-    engine
-        Where runs are played: None for this machine, or a cluster (:class:`tensorucb.engines.RayEngine`).
+    jobs, report, engine
+        See `run_experiment`.
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings, Comparison
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> from tensorucb.policies import HighDegree, Random
-    >>> comparison = Comparison(world, {"HighDegree": HighDegree(), "Random": Random()}, None, rounds=4, runs=2)
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
+    >>> comparison = Comparison(world, {"Random": tu.policies.Random()}, None, rounds=4, runs=2)
     >>> tuning = comparison.tune()
-    >>> found = comparison.run(lambda world: tuning.policies, "runs")
-    >>> len(found.results)
-    4
+    >>> comparison.run(lambda world: tuning.policies, "runs")
+    Experiment(1 policies, 2 runs of 4 rounds)
     """
 
     environment: Environment
@@ -69,7 +61,7 @@ class Comparison:
     engine: Engine | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what a run would find too late, after the tuning, and networks that no run would play on."""
+        # A run would find these too late, after the tuning.
         check_rounds("rounds", self.rounds)
         check_rounds("runs", self.runs)
         check_report("report", self.report)
@@ -166,9 +158,8 @@ def compare(
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings, compare
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 12, rng=0), settings=WorldSettings(k=3))
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
     >>> compare(world, ["HighDegree", "Random"], rounds=10, runs=2)
     Experiment(4 policies, 2 runs of 10 rounds)
     """

@@ -12,10 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tensorucb.arrays import F64, I64
-from tensorucb.errors import InputError
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._results import OURS
-from tensorucb.experiments._runner import check_environment
 from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.experiments._tuning import with_arguments
 from tensorucb.policies import BasePolicy, Grid, Policy, TensorUCB
@@ -35,7 +33,6 @@ def contestants() -> dict[str, Policy]:
 
     Examples
     --------
-    >>> from tensorucb.experiments import contestants
     >>> list(contestants())[:3]
     ['TensorUCB', 'TensorUCB (paper)', 'LogisticUCB']
     """
@@ -47,7 +44,6 @@ def paper_policies() -> dict[str, Policy]:
 
     Examples
     --------
-    >>> from tensorucb.experiments import paper_policies
     >>> "TensorUCB (paper)" in paper_policies()
     True
     """
@@ -65,7 +61,6 @@ def strategy_contestants() -> dict[str, Policy]:
 
     Examples
     --------
-    >>> from tensorucb.experiments import strategy_contestants
     >>> next(iter(strategy_contestants()))
     'TensorUCB'
     """
@@ -89,7 +84,6 @@ def ours_untouched(policies: Mapping[str, Policy]) -> dict[str, Grid]:
 
     Examples
     --------
-    >>> from tensorucb.experiments import contestants, ours_untouched
     >>> ours_untouched(contestants())
     {'TensorUCB': {}}
     """
@@ -157,12 +151,7 @@ class TruthWithStrategies(_Reference):
 
 
 def best_strategy(environment: Environment) -> int:
-    """The strategy that is best on average under the truth, if it is used always and users are chosen by the truth.
-
-    The average is over at most 100 of the products that rounds draw from.
-    """
-    if not check_environment(environment).strategies:
-        raise InputError("this world has no strategies, so none of them is the best.")
+    """The strategy that is best on average under the truth, if it is used always and users are chosen by the truth."""
     oracle, k = environment.oracle(np.random.default_rng(0)), environment.settings.k
     reached = np.zeros(environment.n_strategies)
     for product in environment.product_rows[:: -(-environment.product_rows.size // _PRODUCTS)].tolist():
@@ -177,9 +166,8 @@ def references(environment: Environment) -> dict[str, Policy]:
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings, references
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
     >>> list(references(world))
     ['product-blind oracle']
     """

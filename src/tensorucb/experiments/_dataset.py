@@ -34,7 +34,6 @@ def environment_from_dataset(
     topics_from: Literal["all", "held_out"] = "all",
     truth_prior: tuple[float, float] = (1.1, 3.0),
     cache: str | Path | None = None,
-    threads: int | None = None,
     report: OnProgress | None = None,
     engine: Engine | None = None,
 ) -> Environment:
@@ -52,19 +51,14 @@ def environment_from_dataset(
         with few trials are like, so results worth quoting should hold under several.
     cache
         Directory in which features and truth are kept for the next time.
-    report
-        ``report(done, total, what)``: how far the preparation is, step by step.
-    engine
-        Where the truth is fitted: None for this machine, or a cluster (:class:`tensorucb.engines.RayEngine`).
+    report, engine
+        How far the preparation is, and where the truth is fitted; see `run_experiment`.
 
     Examples
     --------
     >>> from tensorucb.data import generate_dataset
-    >>> from tensorucb.experiments import WorldSettings, environment_from_dataset
-    >>> data = generate_dataset("sandbox", scale=0.3)
-    >>> world = environment_from_dataset(data, settings=WorldSettings(k=3), n_topics=3)
-    >>> world.graph.n_nodes, world.products.shape[1]
-    (150, 3)
+    >>> environment_from_dataset(generate_dataset("sandbox", scale=0.3), n_topics=3).products.shape[1]
+    3
     """
     graph, log = dataset.graph, dataset.log
     if log.n_items <= _HOLD_OUT_EVERY:
@@ -109,9 +103,7 @@ def environment_from_dataset(
     edge_topics = keep(
         "truth",
         {**topics, **fitted},
-        lambda told: (
-            fit_topic_aware_ic(*actions, **fitted, threads=threads, report=told, engine=engine).model.edge_topics
-        ),
+        lambda told: fit_topic_aware_ic(*actions, **fitted, report=told, engine=engine).model.edge_topics,
     )
     truth = TopicAwareIC(edge_topics)
     return Environment(
@@ -122,5 +114,4 @@ def environment_from_dataset(
         settings=settings,
         product_rows=np.setdiff1d(np.arange(log.n_items), held_out),
         name=dataset.name,
-        threads=threads,
     )

@@ -28,7 +28,6 @@ from tensorucb.errors import InputError, ShapeError
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph, check_probabilities, check_seeds
-from tensorucb.threads import thread_count
 
 if TYPE_CHECKING:
     from tensorucb.data import Sandbox
@@ -50,8 +49,6 @@ class WorldSettings:
 
     Parameters
     ----------
-    k
-        Seeds per round.
     objective
         ``"direct"``: users activated by the seeds themselves; ``"cascade"``: the whole spread.
     feedback
@@ -63,7 +60,6 @@ class WorldSettings:
 
     Examples
     --------
-    >>> from tensorucb.experiments import WorldSettings
     >>> WorldSettings(k=5, objective="cascade").feedback
     'one_hop'
     """
@@ -77,7 +73,6 @@ class WorldSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Check every setting."""
         check_count("k", self.k)
         check_choice("objective", self.objective, ("direct", "cascade"))
         check_choice("feedback", self.feedback, ("one_hop", "cascade"))
@@ -95,12 +90,10 @@ class Optimum:
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> best = world.optimum(0)
-    >>> len(best.rows), best.spread > 3
-    (3, True)
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
+    >>> len(world.optimum(0).rows)
+    10
     """
 
     rows: I64
@@ -124,16 +117,15 @@ class Environment:
     strategies
         (S, d4) features of the strategies; or several such arrays, one per further mode of the context (a channel and
         an offer, say). Worlds with strategies have the direct objective and one-hop feedback.
-    settings, name, threads
-        What a round looks like; the name in tables and manifests; and threads of the oracle.
+    settings, name
+        What a round looks like; and the name in tables and manifests.
     product_rows
         Numbers of the products from which rounds draw; leave out those on which features were fitted. By default all.
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 8, rng=0), settings=WorldSettings(k=3))
+    >>> import tensorucb as tu
+    >>> world = Environment.from_sandbox(tu.data.make_sandbox(60, 400, 8, rng=0), settings=WorldSettings(k=3))
     >>> best = world.optimum(0)
     >>> world.evaluate(0, best.rows) == best.spread >= world.evaluate(0, [0, 1, 2])
     True
@@ -150,13 +142,11 @@ class Environment:
         settings: WorldSettings | None = None,
         product_rows: ArrayLike | None = None,
         name: str = "environment",
-        threads: int | None = None,
     ) -> None:
         self.graph = check_graph(graph)
         given = WorldSettings() if settings is None else settings
         self.settings = check_instance("settings", given, WorldSettings, "WorldSettings")
         self.name = check_text("name", name)
-        self.threads = None if threads is None else thread_count(threads)
         self.products: F64 = check_array("products", products, ("P", "d3"), hint="One row per product.")
         self.users: UserProfile | F64 | None = _check_users(graph, users)
         self.strategies: tuple[F64, ...] = _check_strategies(strategies, self.settings)
@@ -191,13 +181,10 @@ class Environment:
         return other
 
     @classmethod
-    def from_sandbox(
-        cls, sandbox: Sandbox, *, settings: WorldSettings | None = None, name: str = "sandbox", **options: Any
-    ) -> Environment:
-        """An environment on a generated network, with its strategies if it has any."""
+    def from_sandbox(cls, sandbox: Sandbox, *, name: str = "sandbox", **options: Any) -> Environment:
+        """An environment on a generated network, with its strategies if it has any; ``options`` as in the class."""
         parts = (sandbox.graph, sandbox.users, sandbox.products, sandbox.probabilities)
-        strategies = sandbox.strategies if len(sandbox.strategies) else None
-        return cls(*parts, strategies=strategies, settings=settings, name=name, **options)
+        return cls(*parts, strategies=sandbox.strategies if len(sandbox.strategies) else None, name=name, **options)
 
     def with_users(self, users: ArrayLike | None) -> Environment:
         """The same world, whose users are described in another way."""
@@ -226,7 +213,7 @@ class Environment:
         from tensorucb.oracle import SeedOracle
 
         rules: Any = {name: getattr(self.settings, name) for name in ("objective", "epsilon", "algorithm")}
-        return SeedOracle(self.graph, **rules, candidates=candidates, threads=self.threads, rng=rng)
+        return SeedOracle(self.graph, **rules, candidates=candidates, rng=rng)
 
     def pair_oracle(self, probabilities: F64, k: int) -> tuple[I64, I64]:
         """Users and the strategy of each, for ``(S, n_edges)`` probabilities; every policy is given the same one."""
@@ -347,14 +334,14 @@ class Environment:
         if self.settings.objective == "cascade":
             agreed = reduce(np.intersect1d, [rows, *(oracle(p, k) for _ in range(_CHOICES - 1))])
             rng = np.random.default_rng([self.settings.seed, _OPTIMUM, product, 1])
-            careful = SeedOracle(self.graph, algorithm="tim", epsilon=_EPSILON, threads=self.threads, rng=rng)
+            careful = SeedOracle(self.graph, algorithm="tim", epsilon=_EPSILON, rng=rng)
             rows = careful(p, k, must_include=agreed) if agreed.size < k else agreed
         return Optimum(rows, self.evaluate(product, rows))
 
     def _compute_pool(self, product: int) -> LiveEdgePool:
         # One stream for all products: a world's uniform number on an edge is common to them.
         rng = np.random.default_rng([self.settings.seed, _WORLDS])
-        return LiveEdgePool(self.graph, self.probabilities(product), self.settings.worlds, rng, threads=self.threads)
+        return LiveEdgePool(self.graph, self.probabilities(product), self.settings.worlds, rng)
 
 
 def _check_users(graph: Graph, users: ArrayLike | None) -> UserProfile | F64 | None:

@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tensorucb.checks import check_count, plain
+from tensorucb.checks import plain
 from tensorucb.errors import ShapeError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph, check_seeds
 from tensorucb.policies import Policy
 from tensorucb.policies._base import check_policy_object
 from tensorucb.policies.beliefs import expected_probabilities
+
+_STRONGEST = 3
 
 
 @dataclass(frozen=True)
@@ -29,65 +31,43 @@ class Follower:
 class SeedReason:
     """Why one user was chosen.
 
-    Attributes
-    ----------
-    id, followers
-        The user, and how many can see what they post: the out-degree.
-    expected
-        Direct responses expected from what has been seen so far, ``Σ_j p_ij``.
-    gain
-        Those of them that earlier seeds would not have brought anyway.
-    explored
-        Responses added to ``expected`` by the exploration bonus: what the policy hopes to find out.
-    strongest
-        The followers most likely to respond.
-
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings, explain_seeds
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> from tensorucb.policies import HighDegree
-    >>> policy = HighDegree()
-    >>> policy.bind(world.graph, None, rng=0)
-    >>> reason = explain_seeds(world.graph, policy, world.products[0], [0])[0]
-    >>> reason.id, reason.followers == int(world.graph.out_degree[0])
-    (0, True)
+    >>> SeedReason("ann", followers=40, expected=2.1, gain=1.8, explored=0.3, strongest=()).row()["expected"]
+    2.1
     """
 
     id: Any
     followers: int
     expected: float
+    """Direct responses expected from what has been seen so far, ``Σ_j p_ij``."""
     gain: float
+    """Those of them that earlier seeds would not have brought anyway."""
     explored: float
+    """Responses added to ``expected`` by the exploration bonus: what the policy hopes to find out."""
     strongest: tuple[Follower, ...]
+    """The followers most likely to respond."""
 
     def row(self) -> dict[str, Any]:
         """The reason as JSON values."""
         return asdict(self)
 
 
-def explain_seeds(
-    graph: Graph, policy: Policy, product: ArrayLike, rows: ArrayLike, *, strongest: int = 3
-) -> list[SeedReason]:
+def explain_seeds(graph: Graph, policy: Policy, product: ArrayLike, rows: ArrayLike) -> list[SeedReason]:
     """A reason for each seed, in the order of choice.
 
-    ``product`` holds the product's features, ``rows`` the chosen rows; ``strongest`` followers of each are named.
+    ``product`` holds the product's features, ``rows`` the chosen rows.
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings, explain_seeds
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> from tensorucb.policies import HighDegree
-    >>> policy = HighDegree()
-    >>> policy.bind(world.graph, None, rng=0)
-    >>> [reason.id for reason in explain_seeds(world.graph, policy, world.products[0], [3, 5])]
+    >>> import tensorucb as tu
+    >>> box, policy = tu.data.make_sandbox(60, 400, 5, rng=0), tu.policies.HighDegree()
+    >>> policy.bind(box.graph, None, rng=0)
+    >>> [reason.id for reason in explain_seeds(box.graph, policy, box.products[0], [3, 5])]
     [3, 5]
     """
     check_graph(graph)
     check_policy_object("policy", policy)
-    strongest = check_count("strongest", strongest, 0)
     seeds = check_seeds(graph, "rows", rows)
     believed, bold = expected_probabilities(policy, product), np.asarray(policy.score(product))
     if believed.size != graph.n_edges:
@@ -98,7 +78,7 @@ def explain_seeds(
     for row in seeds.tolist():
         edges = slice(int(graph.out_offsets[row]), int(graph.out_offsets[row + 1]))
         targets, p = graph.targets[edges], believed[edges]
-        order = np.argsort(-p, kind="stable")[:strongest]
+        order = np.argsort(-p, kind="stable")[:_STRONGEST]
         reasons.append(
             SeedReason(
                 id=plain(graph.ids[row]),

@@ -1,4 +1,4 @@
-"""Tables and the manifest of an experiment on disk.
+"""Tables, tuned settings and the manifest of an experiment on disk.
 
 Everything but the timings is a function of the settings, so a repeated or resumed experiment writes the same bytes.
 Timings have files of their own.
@@ -12,6 +12,7 @@ import json
 import platform
 import re
 import sys
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from tensorucb.checks import check_path, check_sequence, check_text
-from tensorucb.errors import InputError
+from tensorucb.errors import FileFormatError, InputError
 from tensorucb.experiments._fingerprint import code_digest, package_version
 from tensorucb.experiments._results import Experiment
-from tensorucb.experiments._tuning import Tuning
+from tensorucb.experiments._tuning import Tuning, best
 from tensorucb.files import FORMULA, atomic_write
 
 _NUMBER = re.compile(r"[+-]?[0-9.,]+(e[+-]?[0-9]+)?")
@@ -51,14 +52,13 @@ def write_csv(path: str | Path, columns: Sequence[str], rows: Iterable[Sequence[
 
 
 def write_rows(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> Path:
-    """Write rows that name their columns, all of them the same ones.
+    """Write rows that name their columns, all of them the same ones; see `write_csv`.
 
     Examples
     --------
     >>> from tensorucb.experiments import write_rows
-    >>> print(write_rows("rows.csv", [{"policy": "LinUCB", "regret": 7.7}]).read_text().strip())
-    policy,regret
-    LinUCB,7.7
+    >>> write_rows("rows.csv", [{"policy": "LinUCB", "regret": 7.7}]).name
+    'rows.csv'
     """
     return write_csv(path, list(rows[0]), (list(row.values()) for row in rows))
 
@@ -84,15 +84,12 @@ def write_latex(path: str | Path, columns: Sequence[str], rows: Sequence[Sequenc
     Examples
     --------
     >>> from tensorucb.experiments import write_latex
-    >>> path = write_latex("table.tex", ["policy", "regret"], [["LinUCB", "7.7"]])
-    >>> path.name
+    >>> write_latex("table.tex", ["policy", "regret"], [["LinUCB", "7.7"]]).name
     'table.tex'
     """
     file = check_path("path", path)
-    columns, cells = (
-        _texts("columns", columns),
-        [_texts("rows", row) for row in check_sequence("rows", rows, "a list of rows")],
-    )
+    columns = _texts("columns", columns)
+    cells = [_texts("rows", row) for row in check_sequence("rows", rows, "a list of rows")]
     if not columns or any(len(row) != len(columns) for row in cells):
         raise InputError("columns must name at least one column, and each row must have a cell for every one of them.")
     right = [all(re.match(r"[+-]?\d|$", row[at]) for row in cells) for at in range(len(columns))]
@@ -124,12 +121,9 @@ def write_regret(path: str | Path, experiment: Experiment) -> Path:
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings, run_experiment, write_regret
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> from tensorucb.policies import HighDegree, Random
-    >>> found = run_experiment(world, {"HighDegree": HighDegree(), "Random": Random()}, rounds=4, runs=2)
-    >>> write_regret("regret.csv", found).read_text().splitlines()[0]
+    >>> from tensorucb.experiments import Experiment, RunResult, write_regret
+    >>> run = RunResult("Random", 0, product=[3, 1], spread=[7.0, 9.0], optimum=[9.0, 9.0], seconds=[[0.0] * 3] * 2)
+    >>> write_regret("regret.csv", Experiment((run,))).read_text().splitlines()[0]
     'policy,run,round,product,spread,regret,average_regret'
     """
     columns = ("policy", "run", "round", "product", "spread", "regret", "average_regret")
@@ -146,14 +140,63 @@ def write_validation(path: str | Path, tuning: Tuning) -> Path:
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings, tune, write_validation
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> from tensorucb.policies import HighDegree
-    >>> write_validation("validation.csv", tune(world, {"HighDegree": HighDegree()}, rounds=2)).name
-    'validation.csv'
+    >>> from tensorucb.experiments import Trial, Tuning, write_validation
+    >>> tuning = Tuning(policies={}, trials={"LinUCB": [Trial({"exploration": 0.1}, regret=5.8)]})
+    >>> write_validation("validation.csv", tuning).read_text().splitlines()[1]
+    'LinUCB,exploration=0.1,5.8,True'
     """
     return write_csv(path, ("policy", "setting", "average_regret", "chosen"), tuning.rows())
+
+
+def write_settings(path: str | Path, tuning: Tuning) -> None:
+    """The chosen settings as a TOML file that :func:`read_settings` reads: a table per policy, a value per argument.
+
+    Examples
+    --------
+    >>> from tensorucb.experiments import Trial, Tuning, read_settings, write_settings
+    >>> write_settings("settings.toml", Tuning(policies={}, trials={"CUCB": [Trial({"exploration": 0.1}, 5.8)]}))
+    >>> read_settings("settings.toml")
+    {'CUCB': {'exploration': [0.1]}}
+    """
+    lines = []
+    for label, trials in tuning.trials.items():
+        lines += [f"[{json.dumps(label)}]", *(f"{name} = {value!r}" for name, value in best(trials).arguments.items())]
+        lines.append("")
+    with atomic_write(path) as file:
+        file.write("\n".join(lines).encode())
+
+
+def read_settings(path: str | Path) -> dict[str, dict[str, Sequence[Any]]]:
+    r"""Grids from a TOML file: a table per policy, a list or a single value per argument.
+
+    .. code-block:: toml
+
+        [TensorUCB]
+        exploration = [0.1, 0.3, 1.0]
+        rank = 5
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tensorucb.experiments import read_settings
+    >>> size = Path("grids.toml").write_text("[LinUCB]\nexploration = [0.1, 1.0]\n")
+    >>> read_settings("grids.toml")
+    {'LinUCB': {'exploration': [0.1, 1.0]}}
+    """
+    try:
+        content = tomllib.loads(Path(path).read_text("utf-8"))
+    except OSError as error:
+        raise FileFormatError(f"cannot read {str(path)!r}: {error.strerror or error}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FileFormatError(f"{str(path)!r} is not valid TOML: {error}.") from error
+    grids: dict[str, dict[str, Sequence[Any]]] = {}
+    for label, table in content.items():
+        if not isinstance(table, dict):
+            raise FileFormatError(f"{str(path)!r}: {label!r} must be a table of arguments, such as [TensorUCB].")
+        grids[label] = {name: value if isinstance(value, list) else [value] for name, value in table.items()}
+        if not all(grids[label].values()):
+            raise FileFormatError(f"{str(path)!r}: an empty list under [{label}] leaves nothing to try.")
+    return grids
 
 
 def write_timings(path: str | Path, experiment: Experiment) -> Path:

@@ -40,7 +40,6 @@ class Effort:
 
     Examples
     --------
-    >>> from tensorucb.experiments import Effort
     >>> Effort(rounds=15, runs=2).validation_rounds
     50
     """
@@ -81,13 +80,8 @@ class Bound:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from tensorucb.experiments import Bound
-    >>> curve = np.array([10.0, 15.0])
-    >>> measured = {"paper": curve / 2}
-    >>> bound = Bound(np.array([1, 2]), 0.1, needed=curve, at_used=curve, at_needed=100 * curve, measured=measured)
-    >>> bool((bound.measured["paper"] <= bound.at_needed).all())
-    True
+    >>> Bound(rounds=[1], exploration=0.1, needed=[9.0], at_used=[10.0], at_needed=[900.0], measured={}).needed
+    [9.0]
     """
 
     rounds: I64
@@ -107,13 +101,7 @@ class PaperResults:
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings, Comparison, Effort, run_targets
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> from tensorucb.policies import HighDegree, Random
-    >>> comparison = Comparison(world, {"HighDegree": HighDegree(), "Random": Random()}, None, rounds=4, runs=2)
-    >>> results = run_targets(comparison, None, ["table-network"], Effort())
-    >>> results.regret is None
+    >>> PaperResults("mine", Graph.from_edges([0, 0, 1], [1, 2, 2]), ["table-network"]).regret is None
     True
     """
 
@@ -132,7 +120,6 @@ def needs_tuning(targets: Collection[str]) -> bool:
 
     Examples
     --------
-    >>> from tensorucb.experiments import needs_tuning
     >>> needs_tuning(["fig-degrees"]), needs_tuning(["fig-regret"])
     (False, True)
     """
@@ -146,11 +133,9 @@ def run_targets(
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings, Comparison, Effort, run_targets
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> from tensorucb.policies import HighDegree, Random
-    >>> comparison = Comparison(world, {"HighDegree": HighDegree(), "Random": Random()}, None, rounds=4, runs=2)
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
+    >>> comparison = Comparison(world, tu.experiments.paper_policies(), None)
     >>> run_targets(comparison, None, ["table-network"], Effort()).targets
     ['table-network']
     """
@@ -175,8 +160,6 @@ def network_statistics(graph: Graph) -> list[tuple[str, float, int, int]]:
 
     Examples
     --------
-    >>> from tensorucb import Graph
-    >>> from tensorucb.experiments import network_statistics
     >>> network_statistics(Graph.from_edges([0, 0, 1], [1, 2, 2]))[0]
     ('users', 3, 2483, 29384)
     """
@@ -242,13 +225,7 @@ def write_results(results: PaperResults, directory: Path) -> list[Path]:
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings, Comparison, Effort, run_targets, write_results
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> from tensorucb.policies import HighDegree, Random
-    >>> comparison = Comparison(world, {"HighDegree": HighDegree(), "Random": Random()}, None, rounds=4, runs=2)
-    >>> from pathlib import Path
-    >>> results = run_targets(comparison, None, ["table-network"], Effort())
+    >>> results = PaperResults("mine", Graph.from_edges([0, 0, 1], [1, 2, 2]), ["table-network"])
     >>> [path.name for path in write_results(results, Path("results"))]
     ['network.csv']
     """
@@ -294,9 +271,8 @@ def sampled(environment: Environment, size: int, *, seed: int = 0) -> Environmen
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings, sampled
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
     >>> sampled(world, 20).graph.n_nodes <= 20
     True
     """
@@ -318,5 +294,4 @@ def sampled(environment: Environment, size: int, *, seed: int = 0) -> Environmen
         settings=replace(environment.settings, k=min(environment.settings.k, smaller.n_nodes)),
         product_rows=environment.product_rows,
         name=f"{environment.name}, {smaller.n_nodes} users",
-        threads=environment.threads,
     )

@@ -24,8 +24,7 @@ def scaled_regret(optimum: ArrayLike, spread: ArrayLike, *, eta: float = ETA) ->
     """Scaled regret of each round, ``(f(S*) − f(S_t)) / η`` (Eq. regret_scaled_def).
 
     It may be a little negative: ``S*`` is what a careful oracle finds when it knows the truth, not the unreachable
-    optimum, and cascades are evaluated on a limited number of frozen worlds. There a set is ahead of ``S*`` by no more
-    than the error of the comparison, some four standard errors of the mean difference over the worlds.
+    optimum, and cascades are evaluated on a limited number of frozen worlds.
 
     Examples
     --------
@@ -83,12 +82,8 @@ def regret_bound(
     ----------
     rounds
         T, a number or an array of numbers.
-    n_nodes, k, dims, rank, exploration, noise_variance
-        ``|V|``, ``K``, ``(d_1 … d_D)``, ``R``, ``c`` and ``σ²``.
     smoothness
         ``B`` of assumption A1. For the direct objective with the seeds' out-edges observed, 1 suffices.
-    eta
-        The oracle's guarantee.
 
     Examples
     --------

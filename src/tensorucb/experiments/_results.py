@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tensorucb.arrays import F64, I64
-from tensorucb.checks import check_count, check_numbers, check_share, check_text, refusal, shown
+from tensorucb.checks import check_count, check_numbers, check_text, refusal, shown
 from tensorucb.errors import InputError
 from tensorucb.experiments._regret import average_regret, scaled_regret
 
@@ -26,7 +26,6 @@ class Interval:
 
     Examples
     --------
-    >>> from tensorucb.experiments import Interval
     >>> Interval(mean=5.0, low=4.0, high=6.0).high
     6.0
     """
@@ -40,8 +39,8 @@ class Interval:
         return {name: float(value) for name, value in vars(self).items()}
 
 
-def mean_interval(values: ArrayLike, *, level: float = 0.9) -> Interval:
-    """Mean over the first axis (runs) and Student's interval for it.
+def mean_interval(values: ArrayLike) -> Interval:
+    """Mean over the first axis (runs) and Student's 90 % interval for it.
 
     With one run there is nothing to estimate a spread from, and the interval is the mean itself.
 
@@ -53,13 +52,12 @@ def mean_interval(values: ArrayLike, *, level: float = 0.9) -> Interval:
     samples = check_numbers("values", values)
     if samples.ndim == 0 or samples.shape[0] == 0:
         raise InputError("values must hold at least one run; got none.")
-    level = check_share("level", level, zero=False, one=False)
     mean, runs = samples.mean(axis=0), samples.shape[0]
     if runs == 1:
         return Interval(mean, mean, mean)
     from scipy.special import stdtrit
 
-    half = float(stdtrit(runs - 1, 0.5 + level / 2)) * samples.std(axis=0, ddof=1) / np.sqrt(runs)
+    half = float(stdtrit(runs - 1, 0.5 + 0.9 / 2)) * samples.std(axis=0, ddof=1) / np.sqrt(runs)
     return Interval(mean, mean - half, mean + half)
 
 
@@ -71,14 +69,10 @@ class RunResult:
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings, run_experiment
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> from tensorucb.policies import HighDegree, Random
-    >>> found = run_experiment(world, {"HighDegree": HighDegree(), "Random": Random()}, rounds=4, runs=2)
-    >>> result = found.of("Random")[0]
-    >>> result.regret.shape, bool(result.regret.mean() > 0)
-    ((4,), True)
+    >>> from tensorucb.experiments import RunResult
+    >>> run = RunResult("Random", 0, product=[3, 1], spread=[7.0, 9.0], optimum=[9.0, 9.0], seconds=[[0.0] * 3] * 2)
+    >>> run.regret.round(2).tolist()
+    [3.76, 0.0]
     """
 
     policy: str
@@ -105,13 +99,10 @@ class Experiment:
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings, run_experiment
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> from tensorucb.policies import HighDegree, Random
-    >>> found = run_experiment(world, {"HighDegree": HighDegree(), "Random": Random()}, rounds=4, runs=2)
-    >>> [(result.policy, result.run) for result in found.results]
-    [('HighDegree', 0), ('HighDegree', 1), ('Random', 0), ('Random', 1)]
+    >>> from tensorucb.experiments import Experiment, RunResult
+    >>> run = RunResult("Random", 0, product=[3, 1], spread=[7.0, 9.0], optimum=[9.0, 9.0], seconds=[[0.0] * 3] * 2)
+    >>> Experiment((run,))
+    Experiment(1 policies, 1 runs of 2 rounds)
     """
 
     results: tuple[RunResult, ...]
@@ -190,13 +181,10 @@ def decision_table(experiment: Experiment, *, networks: int = 1) -> list[dict[st
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings, decision_table, run_experiment
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> from tensorucb.policies import HighDegree, Random
-    >>> found = run_experiment(world, {"HighDegree": HighDegree(), "Random": Random()}, rounds=4, runs=2)
-    >>> [row["policy"] for row in decision_table(found)]
-    ['HighDegree', 'Random']
+    >>> from tensorucb.experiments import Experiment, RunResult, decision_table
+    >>> run = RunResult("Random", 0, product=[3, 1], spread=[7.0, 9.0], optimum=[9.0, 9.0], seconds=[[0.0] * 3] * 2)
+    >>> [(row["policy"], round(row["T=2"], 2)) for row in decision_table(Experiment((run,)))]
+    [('Random', 1.88)]
     """
     rounds = experiment.results[0].regret.size
     checkpoints = [t for t in _CHECKPOINTS if t <= rounds] or [rounds]
@@ -234,33 +222,25 @@ def printed_table(rows: Sequence[Mapping[str, Any]], *, sign: str = "±") -> tup
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings, decision_table, printed_table, run_experiment
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> from tensorucb.policies import HighDegree, Random
-    >>> found = run_experiment(world, {"HighDegree": HighDegree(), "Random": Random()}, rounds=4, runs=2)
-    >>> columns, rows = printed_table(decision_table(found))
-    >>> columns[0], len(rows)
-    ('Policy', 2)
+    >>> from tensorucb.experiments import Experiment, RunResult, decision_table, printed_table
+    >>> run = RunResult("Random", 0, product=[3, 1], spread=[7.0, 9.0], optimum=[9.0, 9.0], seconds=[[0.0] * 3] * 2)
+    >>> printed_table(decision_table(Experiment((run,))))
+    (['Policy', 'T=2', 'last 20'], [['Random', '1.88', '1.88']])
     """
     check_text("sign", sign)
-    try:
-        first = next(name for name in rows[0] if name.startswith("T="))
-        main = next(name.removesuffix("_low") for name in rows[0] if name.endswith("_low"))
-        return _printed(rows, first, main, sign)
-    except (AttributeError, LookupError, StopIteration, TypeError, ValueError) as error:
-        raise refusal("rows", "the rows that decision_table gives", rows) from error
-
-
-def _printed(rows: Sequence[Mapping[str, Any]], first: str, main: str, sign: str) -> tuple[list[str], list[list[str]]]:
-    names = {first: first, main: main, f"{main}_minus_ours": "minus ours", "last20": "last 20"}
-    names = {name: title for name, title in names.items() if name in rows[0]}
 
     def cell(row: Mapping[str, Any], name: str) -> str:
         half = (row[f"{name}_high"] - row[f"{name}_low"]) / 2 if f"{name}_low" in row else 0.0
         return f"{row[name]:.2f}" + (f" {sign} {half:.2f}" if half else "")
 
-    return ["Policy", *names.values()], [[row["policy"], *(cell(row, name) for name in names)] for row in rows]
+    try:
+        first = next(name for name in rows[0] if name.startswith("T="))
+        main = next(name.removesuffix("_low") for name in rows[0] if name.endswith("_low"))
+        names = {first: first, main: main, f"{main}_minus_ours": "minus ours", "last20": "last 20"}
+        names = {name: title for name, title in names.items() if name in rows[0]}
+        return ["Policy", *names.values()], [[row["policy"], *(cell(row, name) for name in names)] for row in rows]
+    except (AttributeError, LookupError, StopIteration, TypeError, ValueError) as error:
+        raise refusal("rows", "the rows that decision_table gives", rows) from error
 
 
 def _ends(name: str, interval: Interval) -> dict[str, float]:

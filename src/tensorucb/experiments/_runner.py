@@ -6,13 +6,13 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -93,12 +93,10 @@ def product_sequence(environment: Environment, rounds: int, *, run: int, seed: i
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings, product_sequence
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> short, long = (product_sequence(world, rounds, run=0, seed=0) for rounds in (3, 5))
-    >>> short.tolist() == long[:3].tolist()
-    True
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
+    >>> product_sequence(world, 3, run=0, seed=0).shape
+    (3,)
     """
     check_environment(environment)
     rounds, run, seed = check_rounds("rounds", rounds), check_seed("run", run), check_seed("seed", seed)
@@ -131,11 +129,9 @@ def run_policy(
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings, run_policy
-    >>> from tensorucb.policies import HighDegree
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 8, rng=0), settings=WorldSettings(k=3))
-    >>> run_policy(world, HighDegree(), rounds=5).regret.shape
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
+    >>> run_policy(world, tu.policies.HighDegree(), rounds=5).regret.shape
     (5,)
     """
     check_environment(environment)
@@ -202,8 +198,7 @@ def take_over(path: Path, about: Mapping[str, Any], arrays: Mapping[str, Any]) -
 class KeptRuns:
     """Runs that are played once: a finished one is kept in ``directory``, complete, or not there at all.
 
-    A file's name carries a digest of everything that the run depends on, so files of other settings, seeds, data or
-    code are never mistaken for it. Without a directory nothing is kept.
+    A file's name carries a digest of everything that the run depends on. Without a directory nothing is kept.
     """
 
     def __init__(self, directory: str | Path | None, environment: Environment, *, rounds: int, seed: int) -> None:
@@ -260,21 +255,40 @@ class KeptRuns:
 
 
 @contextmanager
-def kept_runs(
-    directory: str | Path | None,
-    environment: Environment,
-    *,
-    rounds: int,
-    seed: int,
-    jobs: int,
-    engine: Engine | None = None,
-) -> Iterator[KeptRuns]:
-    """Runs kept in ``directory``; without one, several processes meet in one that is removed afterwards."""
-    if directory is None and (jobs > 1 or engine is not None):
+def meeting_place(directory: str | Path | None, jobs: int, engine: Engine | None) -> Iterator[str | Path | None]:
+    """The directory of kept runs; without one, several processes meet in one that is removed afterwards."""
+    several = check_jobs(jobs) > 1 or check_engine(engine) is not None
+    if directory is None and several:
         with TemporaryDirectory(prefix="tensorucb-") as folder:
-            yield KeptRuns(folder, environment, rounds=rounds, seed=seed)
+            yield folder
     else:
-        yield KeptRuns(directory, environment, rounds=rounds, seed=seed)
+        yield directory
+
+
+class Play(NamedTuple):
+    """One run to be played: where it is kept, its (label, policy, number), and what progress calls it."""
+
+    kept: KeptRuns
+    run: tuple[str, Policy, int]
+    said: str
+
+
+def play_all(
+    plays: Sequence[Play], *, rounds: int, jobs: int, engine: Engine | None, report: OnProgress | None
+) -> list[RunResult]:
+    """The results of all plays; those that are not kept yet are played by the engine, or in ``jobs`` processes."""
+    missing = [play for play in plays if not play.kept.has(*play.run)]
+    total, done = len(plays) * rounds, (len(plays) - len(missing)) * rounds
+
+    def step(said: str) -> None:
+        nonlocal done
+        done = min(done + 1, total)
+        if report is not None:
+            report(done, total, said)
+
+    tasks = [partial(play.kept.play, *play.run) for play in missing]
+    play_ahead(engine, tasks, jobs, lambda number: step(missing[number].said))
+    return [play.kept.play(*play.run, partial(step, play.said)) for play in plays]
 
 
 def run_experiment(
@@ -300,11 +314,10 @@ def run_experiment(
     jobs
         Number of processes that play the runs; the numbers are the same for any.
     directory
-        Where finished runs are kept, one file each. The same call with the same directory goes on where a killed one
-        stopped, and ends with the same bytes. A kept run is used only if everything that it depends on is the same:
-        environment, rounds, seed, the policy's arguments, this package's sources, and the code of the policy with all
-        that it refers to, wherever that is defined. Installed libraries count by name alone: use another directory
-        after updating one. A policy without ``settings()`` is known by its attributes, so pass a new one.
+        Where finished runs are kept, one file each: the same call goes on where a killed one stopped. A kept run is
+        used only if everything that it depends on is the same, the code of the policy and of this package included.
+        Installed libraries count by name alone: use another directory after updating one. A policy without
+        ``settings()`` is known by its attributes, so pass a new one.
     report
         Called after each round with (done, total, label).
     engine
@@ -312,11 +325,10 @@ def run_experiment(
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings, run_experiment
-    >>> from tensorucb.policies import HighDegree, Random
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 8, rng=0), settings=WorldSettings(k=3))
-    >>> found = run_experiment(world, {"degree": HighDegree(), "random": Random()}, rounds=10, runs=2)
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
+    >>> policies = {"degree": tu.policies.HighDegree(), "random": tu.policies.Random()}
+    >>> found = run_experiment(world, policies, rounds=10, runs=2)
     >>> bool(found.final("degree").mean < found.final("random").mean)
     True
     """
@@ -325,20 +337,10 @@ def run_experiment(
     numbers = runs if isinstance(runs, range) and len(runs) else range(check_rounds("runs", runs))
     rounds, seed = check_rounds("rounds", rounds), check_seed("seed", seed)
     check_report("report", report)
-    # Run by run rather than policy by policy: an interrupted experiment compares all policies already.
-    plays = [(label, policy, run) for run in numbers for label, policy in policies.items()]
-    with kept_runs(directory, environment, rounds=rounds, seed=seed, jobs=check_jobs(jobs), engine=engine) as kept:
-        missing = [play for play in plays if not kept.has(*play)]
-        total, done = len(plays) * rounds, (len(plays) - len(missing)) * rounds
-
-        def step(label: str) -> None:
-            nonlocal done
-            done = min(done + 1, total)
-            if report is not None:
-                report(done, total, label)
-
-        tasks = [partial(kept.play, *play) for play in missing]
-        play_ahead(check_engine(engine), tasks, jobs, lambda number: step(missing[number][0]))
-        results = [kept.play(*play, partial(step, play[0])) for play in plays]
+    with meeting_place(directory, jobs, engine) as folder:
+        kept = KeptRuns(folder, environment, rounds=rounds, seed=seed)
+        # Run by run rather than policy by policy: an interrupted experiment compares all policies already.
+        plays = [Play(kept, (label, policy, run), label) for run in numbers for label, policy in policies.items()]
+        results = play_all(plays, rounds=rounds, jobs=jobs, engine=engine, report=report)
     order = list(policies)
     return Experiment(tuple(sorted(results, key=lambda r: (order.index(r.policy), r.run))))

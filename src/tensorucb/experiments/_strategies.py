@@ -43,12 +43,10 @@ class StrategyPolicy:
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, StrategyPolicy, WorldSettings, run_policy
-    >>> from tensorucb.policies import GammaCounts
-    >>> box = make_sandbox(100, 800, 5, n_strategies=3, rng=0)
-    >>> world = Environment.from_sandbox(box, settings=WorldSettings(k=4))
-    >>> run_policy(world, StrategyPolicy(GammaCounts(), "round"), rounds=5).regret.shape
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, n_strategies=3, rng=0))
+    >>> policy = StrategyPolicy(tu.policies.GammaCounts(), "round")
+    >>> tu.experiments.run_policy(world, policy, rounds=5).regret.shape
     (5,)
     """
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,26 +11,31 @@ from typing import Any
 import numpy as np
 
 from tensorucb.checks import check_mapping, check_report, check_sequence, shown
-from tensorucb.errors import FileFormatError, InputError
+from tensorucb.errors import InputError
 from tensorucb.experiments._environment import Environment
-from tensorucb.experiments._jobs import check_jobs, play_ahead
+from tensorucb.experiments._jobs import play_ahead
 from tensorucb.experiments._runner import (
+    KeptRuns,
+    Play,
     check_environment,
     check_policies,
     check_rounds,
     check_seed,
-    kept_runs,
+    meeting_place,
+    play_all,
     policy_arguments,
 )
 from tensorucb.experiments._strategies import StrategyPolicy
-from tensorucb.files import atomic_write
+from tensorucb.features import UserProfile
 from tensorucb.policies import BasePolicy, Grid, Policy
 from tensorucb.threads import OnProgress
-from tensorucb.work import Engine, check_engine
+from tensorucb.work import Engine
 
 VALIDATION_RUN = 1_000_000
 """Number of the run whose products and coins settings are tried on; no experiment has that many."""
 
+# Parts of a profile that are about the users' past.
+_PAST = ("taste", "credit", "exposure")
 # Every fifth product is for tuning, if there are enough of them to be split.
 _TUNE_EVERY, _FEWEST_PRODUCTS = 5, 10
 # Whole numbers are sizes (rank, dimension): time and memory grow with them, so their grids are extended once only.
@@ -61,13 +64,9 @@ class Tuning:
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings, tune
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> from tensorucb.policies import CUCB
-    >>> tuning = tune(world, {"CUCB": CUCB()}, rounds=3)
-    >>> [trial.arguments for trial in tuning.trials["CUCB"]][:2]
-    [{'exploration': 0.001}, {'exploration': 0.01}]
+    >>> from tensorucb.experiments import Trial, Tuning
+    >>> Tuning(policies={}, trials={"LinUCB": [Trial({"exploration": 0.1}, regret=5.8)]}).rows()
+    [('LinUCB', 'exploration=0.1', 5.8, True)]
     """
 
     policies: Mapping[str, Policy]
@@ -75,8 +74,13 @@ class Tuning:
 
     def rows(self) -> list[tuple[str, str, float, bool]]:
         """(policy, setting, regret, chosen) of everything tried, for a table."""
+
+        def said(arguments: Mapping[str, Any]) -> str:
+            texts = {name: f"{v:g}" if isinstance(v, float) else v for name, v in arguments.items()}
+            return ", ".join(f"{name}={text}" for name, text in texts.items())
+
         return [
-            (label, _setting(trial.arguments), trial.regret, trial is best(trials))
+            (label, said(trial.arguments), trial.regret, trial is best(trials))
             for label, trials in self.trials.items()
             for trial in trials
         ]
@@ -87,12 +91,6 @@ def best(trials: Sequence[Trial]) -> Trial:
     return min(trials, key=lambda trial: trial.regret)
 
 
-def _setting(arguments: Mapping[str, Any]) -> str:
-    return ", ".join(
-        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in arguments.items()
-    )
-
-
 def split_products(environment: Environment) -> tuple[Environment, Environment]:
     """The world with the products on which settings are tuned, and with those on which policies are compared.
 
@@ -101,12 +99,10 @@ def split_products(environment: Environment) -> tuple[Environment, Environment]:
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings, split_products
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> tuned_on, judged_on = split_products(world)
-    >>> len(tuned_on.product_rows), len(judged_on.product_rows)
-    (5, 5)
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 20, rng=0))
+    >>> [len(part.product_rows) for part in split_products(world)]
+    [4, 16]
     """
     rows = environment.product_rows
     if rows.size < _FEWEST_PRODUCTS:
@@ -141,20 +137,14 @@ def tune(
     grids
         Label -> argument -> candidates, which are taken as they are; the policy's ``tunable`` where a label is missing.
         An empty grid keeps the policy as it is.
-    jobs
-        Number of processes, each of which searches for one policy after the other; the result is the same for any.
-    directory
-        Where finished trials are kept, so that a killed search goes on.
-    engine
-        Where the trials are played: None for this machine, or a cluster (:class:`tensorucb.engines.RayEngine`).
+    jobs, directory, report, engine
+        See `run_experiment`; a process searches for one policy after the other.
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings, tune
-    >>> from tensorucb.policies import CUCB
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 8, rng=0), settings=WorldSettings(k=3))
-    >>> found = tune(world, {"CUCB": CUCB()}, rounds=5, grids={"CUCB": {"exploration": [0.1, 1.0]}})
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
+    >>> found = tune(world, {"CUCB": tu.policies.CUCB()}, rounds=5, grids={"CUCB": {"exploration": [0.1, 1.0]}})
     >>> [trial.arguments["exploration"] for trial in found.trials["CUCB"]]
     [0.1, 1.0]
     """
@@ -180,7 +170,8 @@ def tune(
         if report is not None:
             report(done, done + sum(left.values()), label)
 
-    with kept_runs(directory, environment, rounds=rounds, seed=seed, jobs=check_jobs(jobs), engine=engine) as kept:
+    with meeting_place(directory, jobs, engine) as folder:
+        kept = KeptRuns(folder, environment, rounds=rounds, seed=seed)
 
         def play(label: str, arguments: Mapping[str, Any], each_round: Callable[[], None] | None = None) -> float:
             policy = with_arguments(policies[label], arguments)
@@ -194,14 +185,14 @@ def tune(
         # The longest searches first, so that no process is left with one of them when the others are done. One search
         # alone tries the values of an argument at the same time.
         longest = sorted(searched, key=lambda label: -left[label])
-        where, alone = check_engine(engine), len(searched) == 1
+        alone = len(searched) == 1
         if not alone:
             searches = [partial(search, label) for label in longest]
-            play_ahead(where, searches, jobs, lambda number: step(longest[number]))
+            play_ahead(engine, searches, jobs, lambda number: step(longest[number]))
 
         def together(label: str, settings: Sequence[Mapping[str, Any]]) -> None:
             if alone:
-                play_ahead(where, [partial(play, label, each) for each in settings], jobs, lambda number: step(label))
+                play_ahead(engine, [partial(play, label, each) for each in settings], jobs, lambda number: step(label))
 
         for label in searched:
             trials[label] = search(label, partial(step, label), partial(together, label))
@@ -306,55 +297,68 @@ def with_arguments(policy: Policy, arguments: Mapping[str, Any]) -> Policy:
     return result
 
 
-def write_settings(path: str | Path, tuning: Tuning) -> None:
-    """The chosen settings as a TOML file that :func:`read_settings` reads: a table per policy, a value per argument.
+@dataclass(frozen=True)
+class FeatureChoice:
+    """Average regret of a policy with each set of features, and the world with the best one.
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings, read_settings, tune, write_settings
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> from tensorucb.policies import HighDegree
-    >>> write_settings("settings.toml", tune(world, {"HighDegree": HighDegree()}, rounds=2))
-    >>> read_settings("settings.toml")
-    {}
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
+    >>> FeatureChoice(regret={"past": 5.8, "everything": 6.1}, chosen="past", environment=world).chosen
+    'past'
     """
-    lines = []
-    for label, trials in tuning.trials.items():
-        lines += [f"[{json.dumps(label)}]", *(f"{name} = {value!r}" for name, value in best(trials).arguments.items())]
-        lines.append("")
-    with atomic_write(path) as file:
-        file.write("\n".join(lines).encode())
+
+    regret: Mapping[str, float]
+    chosen: str
+    environment: Environment
 
 
-def read_settings(path: str | Path) -> dict[str, dict[str, Sequence[Any]]]:
-    r"""Grids from a TOML file: a table per policy, a list or a single value per argument.
+def feature_sets(environment: Environment) -> dict[str, Environment]:
+    """The world with fewer of its users' features, and itself last; alone if there is nothing to leave out.
 
-    .. code-block:: toml
+    ``"past"``: all but the coordinates in the network. ``"coordinates"``: all but the past by topic (taste, influence).
+    ``"everything"``: the profile as it is.
+    """
+    sets: dict[str, Environment] = {}
+    if isinstance(environment.users, UserProfile):
+        parts = environment.users.parts()
+        for name, left_out in (("past", ("coordinates",)), ("coordinates", _PAST)):
+            kept = {part: values for part, values in parts.items() if part not in left_out}
+            if len(kept) < len(parts):
+                sets[name] = environment.with_users(UserProfile(**kept))
+    return {**sets, "everything": environment}
 
-        [TensorUCB]
-        exploration = [0.1, 0.3, 1.0]
-        rank = 5
+
+def choose_features(
+    environment: Environment,
+    policy: Policy,
+    *,
+    rounds: int = 50,
+    seed: int = 0,
+    jobs: int = 1,
+    directory: str | Path | None = None,
+    report: OnProgress | None = None,
+) -> FeatureChoice:
+    """Play the validation rounds with each set of features, and keep the best, the first of equals.
+
+    Products and coins are those of :func:`tune`, which can go on with the chosen world; the other parameters too.
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> from tensorucb.experiments import read_settings
-    >>> size = Path("grids.toml").write_text("[LinUCB]\nexploration = [0.1, 1.0]\n")
-    >>> read_settings("grids.toml")
-    {'LinUCB': {'exploration': [0.1, 1.0]}}
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
+    >>> choose_features(world, tu.policies.LinUCB(), rounds=3).chosen  # a sandbox has one set of features
+    'everything'
     """
-    try:
-        content = tomllib.loads(Path(path).read_text("utf-8"))
-    except OSError as error:
-        raise FileFormatError(f"cannot read {str(path)!r}: {error.strerror or error}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FileFormatError(f"{str(path)!r} is not valid TOML: {error}.") from error
-    grids: dict[str, dict[str, Sequence[Any]]] = {}
-    for label, table in content.items():
-        if not isinstance(table, dict):
-            raise FileFormatError(f"{str(path)!r}: {label!r} must be a table of arguments, such as [TensorUCB].")
-        grids[label] = {name: value if isinstance(value, list) else [value] for name, value in table.items()}
-        if not all(grids[label].values()):
-            raise FileFormatError(f"{str(path)!r}: an empty list under [{label}] leaves nothing to try.")
-    return grids
+    worlds = feature_sets(environment)
+    with meeting_place(directory, jobs, None) as folder:
+        run = (policy.name, policy, VALIDATION_RUN)
+        plays = [
+            Play(KeptRuns(folder, world, rounds=rounds, seed=seed), run, f"{policy.name}, features: {name}")
+            for name, world in worlds.items()
+        ]
+        results = play_all(plays, rounds=rounds, jobs=jobs, engine=None, report=report)
+    regret = {name: float(result.average_regret[-1]) for name, result in zip(worlds, results, strict=True)}
+    chosen = min(regret, key=lambda name: regret[name])
+    return FeatureChoice(regret, chosen, worlds[chosen])

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from tensorucb.plots._bars import final_regret
 from tensorucb.plots._campaign_report import campaign_report
 from tensorucb.plots._export import save_figure, specification
-from tensorucb.plots._figures import bound_chart, degree_distribution, runtime_over_size, seed_reasons
-from tensorucb.plots._lines import rank_curves, regret_curves
+from tensorucb.plots._figures import (
+    bound_chart,
+    degree_distribution,
+    final_regret,
+    rank_curves,
+    regret_curves,
+    runtime_over_size,
+    seed_reasons,
+)
 from tensorucb.plots._report import Block, Code, Figure, Report, Section, Table, Text
 from tensorucb.plots._theme import theme
 

@@ -27,11 +27,6 @@ def _round_axis(count: int) -> Any:
     )
 
 
-def _titled(field: str, title: str, **more: Any) -> Any:
-    """A vertical axis; every layer of a figure names it alike, or else the page would put the names side by side."""
-    return alt.Y(field, title=title, **more)
-
-
 def _chart(layers: Any, title: str, subtitle: str, description: str, height: int = HEIGHT) -> Any:
     heading = alt.TitleParams(title, subtitle=subtitle)
     return layers.properties(width=WIDTH, height=height, title=heading, description=description)
@@ -59,24 +54,21 @@ def expected_and_observed(rounds: Sequence[RoundProgress]) -> Any:
     # Bars become narrower where the page is; a few of them stay as narrow as many would be.
     width: Any = {"band": 0.62} if len(rows) > 10 else 18
     x = alt.X("round:O", title="Round", axis=alt.Axis(labelAngle=0, labelOverlap=True))
+    # Every layer of a figure names its axis alike, or else the page would put the names side by side.
     base = alt.Chart(alt.Data(values=rows)).encode(x=x)
     tip = ["round:O", "product:N", "responded:Q", alt.Tooltip("expected:Q", format=".1f"), "low:Q", "high:Q"]
     states = [state for state in _STATES if any(row["state"] == state for row in rows)]
     look = dict(zip(_STATES, ((BLUE, "circle"), (ORANGE, "diamond"), (GREY, "square")), strict=True))
     legend = alt.Legend(title=None, orient="bottom")
-    colour = alt.Color(
-        "state:N", scale=alt.Scale(domain=states, range=[look[state][0] for state in states]), legend=legend
-    )
-    shape = alt.Shape(
-        "state:N", scale=alt.Scale(domain=states, range=[look[state][1] for state in states]), legend=legend
-    )
+    hues, shapes = (alt.Scale(domain=states, range=[look[state][part] for state in states]) for part in (0, 1))
+    colour, shape = alt.Color("state:N", scale=hues, legend=legend), alt.Shape("state:N", scale=shapes, legend=legend)
     layers = alt.layer(
-        base.mark_bar(width=width, opacity=0.28, color=GREY).encode(y=_titled("low:Q", "Users"), y2="end:Q"),
+        base.mark_bar(width=width, opacity=0.28, color=GREY).encode(y=alt.Y("low:Q", title="Users"), y2="end:Q"),
         base.mark_tick(orient="horizontal", thickness=2, color=GREY, width=width).encode(
-            y=_titled("expected:Q", "Users")
+            y=alt.Y("expected:Q", title="Users")
         ),
         base.mark_point(filled=True, size=60, opacity=1).encode(
-            y=_titled("responded:Q", "Users"), color=colour, shape=shape, tooltip=tip
+            y=alt.Y("responded:Q", title="Users"), color=colour, shape=shape, tooltip=tip
         ),
     )
     outside = sum(row["state"] == _STATES[1] for row in rows)
@@ -151,10 +143,10 @@ def running_calibration(rounds: Sequence[RoundProgress]) -> Any:
     base = alt.Chart(alt.Data(values=rows)).encode(x=_round_axis(len(rows)))
     whole = alt.Scale(domain=[0, 1])
     title = "Share of intervals that held"
-    share = _titled("share:Q", title, scale=whole, axis=alt.Axis(format="%"))
+    share = alt.Y("share:Q", title=title, scale=whole, axis=alt.Axis(format="%"))
     promise = alt.Chart(alt.Data(values=[{"share": 0.9, "text": "90 % promised"}]))
     layers = alt.layer(
-        base.mark_area(opacity=0.16, color=BLUE).encode(y=_titled("low:Q", title, scale=whole), y2="high:Q"),
+        base.mark_area(opacity=0.16, color=BLUE).encode(y=alt.Y("low:Q", title=title, scale=whole), y2="high:Q"),
         base.mark_line(strokeWidth=2.4, color=BLUE).encode(
             y=share, tooltip=["round:Q", *(alt.Tooltip(f"{name}:Q", format=".0%") for name in ("share", "low", "high"))]
         ),
@@ -180,9 +172,9 @@ def running_regret(rounds: Sequence[tuple[int, float]]) -> Any:
     tip = ["round:Q", *(alt.Tooltip(f"{name}:Q", format=".1f") for name in ("regret", "mean"))]
     layers = alt.layer(
         base.mark_point(filled=True, size=40, opacity=0.7, color=GREY).encode(
-            y=_titled("regret:Q", title), tooltip=tip
+            y=alt.Y("regret:Q", title=title), tooltip=tip
         ),
-        base.mark_line(strokeWidth=2.4, color=BLUE).encode(y=_titled("mean:Q", title)),
+        base.mark_line(strokeWidth=2.4, color=BLUE).encode(y=alt.Y("mean:Q", title=title)),
     )
     said = f"After {len(rows)} rounds a round has lost {rows[-1]['mean']:.1f} expected responses on average."
     subtitle = "Point: expected responses that the best choice has more; line: the mean of all rounds so far"

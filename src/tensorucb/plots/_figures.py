@@ -1,4 +1,4 @@
-"""The other figures: degree distributions, run time over size, the bound, and why seeds were chosen."""
+"""The figures of an experiment: regret, ranks, degree distributions, run time, the bound, and why seeds were chosen."""
 
 from __future__ import annotations
 
@@ -9,14 +9,154 @@ import altair as alt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tensorucb.checks import check_array, check_mapping, check_rows, check_text
+from tensorucb.checks import check_array, check_instance, check_mapping, check_rows, check_text
 from tensorucb.errors import InputError
-from tensorucb.experiments import ETA, Interval
-from tensorucb.plots._lines import HEIGHT, LONGEST_TITLE, WIDTH, line_chart, log_ticks
-from tensorucb.plots._theme import colours, dashes, leaders
+from tensorucb.experiments import ETA, Experiment, Interval
+from tensorucb.plots._lines import HEIGHT, LONGEST_TITLE, WIDTH, line_chart, log_ticks, short_number
+from tensorucb.plots._theme import colours, dashes, leaders, sequential
+
+REGRET = (
+    "Regret is how many more users the best possible choice would have reached in a round, "
+    f"divided by {ETA:.2f} as in the paper. Lower is better."
+)
+REGRET_AXIS = f"Regret per round (users ÷ {ETA:.2f})"
+_BEST = "best possible"
+_ROW = 30  # pixels for a bar and the space around it
 
 
-def degree_distribution(degrees: Mapping[str, ArrayLike], *, title: str = "Out-degrees") -> Any:
+def regret_curves(experiment: Experiment, *, title: str = "Average regret so far") -> Any:
+    """Average scaled regret over rounds: ours and the two best others in colour, the rest grey.
+
+    The dashed line at 0 is the best possible choice, made by an oracle that knows every probability. The bars at the
+    right end are 90 % intervals over runs.
+
+    Examples
+    --------
+    >>> from tensorucb.experiments import Experiment, RunResult
+    >>> run = RunResult("Random", 0, [3, 1], spread=[7.0, 9.0], optimum=np.full(2, 9.0), seconds=np.ones((2, 3)))
+    >>> regret_curves(Experiment((run,))).to_dict()["title"]["text"]
+    'Average regret so far'
+    """
+    check_instance("experiment", experiment, Experiment, "an Experiment, as run_experiment gives it")
+    curves = {policy: experiment.curve(policy) for policy in experiment.policies}
+    first = experiment.of(experiment.policies[0])
+    reached = float(np.mean([run.optimum.mean() for run in first]))
+    note = f"The best possible choice reaches {short_number(reached)} users per round on average."
+    if len(first) > 1:
+        note += f" Bars at the right: 90 % intervals over {len(first)} runs."
+    finals = {policy: float(curve.mean[-1]) for policy, curve in curves.items()}
+    return line_chart(
+        curves,
+        x_title="Round",
+        y_title=f"{REGRET_AXIS}, average so far",
+        title=title,
+        subtitle=[REGRET, note],
+        loud=leaders(finals),
+        reference=_BEST,
+    )
+
+
+def rank_curves(curves: Mapping[int, Interval], *, title: str = "Regret by tensor rank", subtitle: str = "") -> Any:
+    """Average scaled regret over rounds, one line per rank, from orange (low) to blue (high).
+
+    Examples
+    --------
+    >>> curve = Interval(mean=[5, 4], low=[5, 3], high=[5, 5])
+    >>> rank_curves({1: curve}).to_dict()["title"]["text"]
+    'Regret by tensor rank'
+    """
+    named = {f"R = {rank}": curves[rank] for rank in sorted(curves)}
+    return line_chart(
+        named,
+        x_title="Round",
+        y_title=f"{REGRET_AXIS}, average so far",
+        title=title,
+        subtitle=subtitle,
+        palette=sequential(len(named)),
+        reference=_BEST,
+    )
+
+
+def final_regret(experiment: Experiment, *, last: int | None = None, title: str = "") -> Any:
+    """Average scaled regret of each policy as bars, best on top, with the 90 % interval over runs.
+
+    Ours and the two best others have the colours that they have in :func:`regret_curves`.
+
+    Examples
+    --------
+    >>> from tensorucb.experiments import Experiment, RunResult
+    >>> run = RunResult("Random", 0, product=[3, 1], spread=[7.0, 9.0], optimum=[9.0, 9.0], seconds=[[0.0] * 3] * 2)
+    >>> final_regret(Experiment((run,))).to_dict()["title"]["text"]
+    'Who loses least'
+    """
+    check_instance("experiment", experiment, Experiment, "an Experiment, as run_experiment gives it")
+    check_text("title", title, empty=True, longest=LONGEST_TITLE)
+    loud = leaders({policy: float(experiment.final(policy).mean) for policy in experiment.policies})
+    hues = dict(zip(loud, colours(loud), strict=True))
+    rows: list[dict[str, Any]] = [
+        {"label": policy, **experiment.final(policy, last=last).row(), "colour": hues.get(policy)}
+        for policy in experiment.policies
+    ]
+    rows.sort(key=lambda row: float(row["mean"]))
+    low, high = _bar_ends(rows)
+    for row in rows:
+        row |= {"text": short_number(row["mean"]), "from": max(row["low"], low), "to": min(row["high"], high)}
+    order = [row["label"] for row in rows]
+    x_title = REGRET_AXIS + (f", last {last} rounds" if last else ", all rounds")
+    subtitle = "Lower is better; 0 is the best possible choice."
+    if any(row["high"] > row["low"] for row in rows):
+        subtitle += " Whiskers are 90 % intervals over runs."
+    heading = alt.TitleParams(title or "Who loses least", subtitle=subtitle)
+    described = f"{heading.text}. {x_title}: " + ", ".join(f"{row['label']} {row['text']}" for row in rows) + "."
+    return alt.layer(*_bar_layers(rows, order, (low, high), x_title)).properties(
+        width=WIDTH, height=_ROW * len(order), title=heading, description=described
+    )
+
+
+def _bar_layers(rows: list[dict[str, Any]], order: list[str], ends: tuple[float, float], title: str) -> list[Any]:
+    """Grey bars, coloured bars, values in a column at the right, where no whisker is, and whiskers."""
+    axis = alt.Axis(domain=False, labelFontSize=13, labelLimit=260)
+    scale = alt.Scale(domain=list(ends), nice=False)
+
+    def part(kept: list[dict[str, Any]]) -> Any:
+        return alt.Chart(alt.Data(values=kept)).encode(y=alt.Y("label:N", sort=order, title=None, axis=axis))
+
+    def at(field: str) -> Any:
+        return alt.X(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(tickCount=6, grid=True))
+
+    tip = [
+        alt.Tooltip("label:N", title="policy"),
+        *(alt.Tooltip(f"{name}:Q", format=".3~f") for name in ("mean", "low", "high")),
+    ]
+    bar: dict[str, Any] = {"cornerRadiusEnd": 3, "height": {"band": 0.62}}
+    quiet = part([row for row in rows if not row["colour"]]).mark_bar(style="quiet-bar", **bar)
+    loud = part([row for row in rows if row["colour"]]).mark_bar(**bar).encode(color=alt.Color("colour:N", scale=None))
+    layers = [
+        quiet.encode(x=at("mean"), tooltip=tip),
+        loud.encode(x=at("mean"), tooltip=tip),
+        part(rows).mark_text(align="left", dx=8, fontWeight=600).encode(x=alt.XValue("width"), text="text:N"),
+    ]
+    uncertain = [row for row in rows if row["high"] > row["low"]]
+    if uncertain:
+        layers.append(part(uncertain).mark_rule(style="whisker").encode(x=at("from"), x2="to:Q"))
+    for drawn, given in (("from", "low"), ("to", "high")):
+        # An end that is not in the picture has no tick, and so reads as going on.
+        kept = [row for row in uncertain if row[drawn] == row[given]]
+        tick = part(kept).mark_tick(style="whisker", thickness=1.8, size=9, opacity=1)
+        layers += [tick.encode(x=at(drawn))] if kept else []
+    return layers
+
+
+def _bar_ends(rows: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+    """The ends of the axis; an interval over two runs may be so wide that it is cut rather than all bars squeezed."""
+    means = [row["mean"] for row in rows]
+    low, high = min(0.0, *(row["low"] for row in rows)), max(row["high"] for row in rows)
+    if max(means) <= 0:
+        return low, max(high, 1.0)
+    return max(low, min(-0.1 * max(means), *means)), 1.02 * min(high, 1.35 * max(means))
+
+
+def degree_distribution(degrees: Mapping[str, ArrayLike]) -> Any:
     """Share of users with at least so many out-edges (CCDF), both axes logarithmic, one line per network.
 
     Examples
@@ -28,7 +168,6 @@ def degree_distribution(degrees: Mapping[str, ArrayLike], *, title: str = "Out-d
     labels = [
         check_text("degrees", label) for label in check_mapping("degrees", degrees, "a mapping of labels to degrees")
     ]
-    check_text("title", title, empty=True, longest=LONGEST_TITLE)
     rows = [row for label in labels for row in _ccdf(label, degrees[label])]
     if not rows:
         raise InputError("no user has an out-edge: there is no distribution to draw.")
@@ -51,7 +190,7 @@ def degree_distribution(degrees: Mapping[str, ArrayLike], *, title: str = "Out-d
             tooltip=["label:N", "degree:Q", alt.Tooltip("share:Q", format=".2~%")],
         )
     )
-    heading = alt.TitleParams(title, subtitle="Straight lines on these axes are power laws")
+    heading = alt.TitleParams("Out-degrees", subtitle="Straight lines on these axes are power laws")
     return chart.properties(width=WIDTH, height=HEIGHT, title=heading)
 
 
@@ -65,15 +204,12 @@ def _ccdf(label: str, degrees: ArrayLike) -> list[dict[str, Any]]:
     return [{"label": label, "degree": pairs[i][0], "share": pairs[i][1]} for i in keep if i < len(pairs)]
 
 
-def runtime_over_size(
-    milliseconds: Mapping[str, Sequence[float]], n_nodes: Sequence[int], *, title: str = "Time per round"
-) -> Any:
+def runtime_over_size(milliseconds: Mapping[str, Sequence[float]], n_nodes: Sequence[int]) -> Any:
     """Milliseconds per round over the number of users, one line per policy.
 
     Examples
     --------
-    >>> chart = runtime_over_size({"TensorUCB": [5.0, 9.0], "Random": [0.1, 0.1]}, [100, 200])
-    >>> chart.to_dict()["title"]["text"]
+    >>> runtime_over_size({"TensorUCB": [5.0, 9.0]}, n_nodes=[100, 200]).to_dict()["title"]["text"]
     'Time per round'
     """
     sizes = check_array("n_nodes", n_nodes, ("n",), low=1.0).tolist()
@@ -84,7 +220,7 @@ def runtime_over_size(
         x=sizes,
         x_title="Users in the network",
         y_title="Milliseconds per round",
-        title=title,
+        title="Time per round",
         subtitle="Median over rounds: score, select and learn; logarithmic axis",
         log_y=True,
         points=True,
@@ -97,10 +233,8 @@ def bound_chart(rounds: Sequence[float], bounds: Mapping[str, ArrayLike], measur
 
     Examples
     --------
-    >>> from tensorucb.plots import bound_chart
-    >>> chart = bound_chart([1, 2, 3], {"bound": [10.0, 20.0, 30.0]}, {"measured": [1.0, 2.0, 2.5]})
-    >>> "layer" in chart.to_dict()
-    True
+    >>> bound_chart([1, 2], {"bound": [10.0, 20.0]}, {"measured": [1.0, 2.0]}).to_dict()["title"]["text"]
+    'Theorem 1 beside the measured regret'
     """
     curves = {
         label: Interval(*(np.maximum(np.asarray(values, dtype=np.float64), 1e-3),) * 3)

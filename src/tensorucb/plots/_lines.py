@@ -1,86 +1,29 @@
-"""Line charts that name each line at its end: a few lines in colour, the others grey behind them."""
+"""Line charts that name each line at its end: a few lines in colour, the others grey behind them.
+
+To the right of the picture stand the last value's interval, a thin line to the label, and the label.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import altair as alt
 import numpy as np
 
-from tensorucb.checks import check_instance, check_mapping, check_text
+from tensorucb.checks import check_mapping, check_text
 from tensorucb.errors import InputError
-from tensorucb.experiments import ETA, Experiment, Interval
-from tensorucb.plots._labels import GAP, Ending, ending_layers
-from tensorucb.plots._theme import colours, dashes, knows_the_truth, leaders, sequential
+from tensorucb.experiments import Interval
+from tensorucb.plots._theme import colours, dashes, knows_the_truth
 
 WIDTH, HEIGHT = 640, 360
 LONGEST_TITLE = 2000
-REGRET = (
-    "Regret is how many more users the best possible choice would have reached in a round, "
-    f"divided by {ETA:.2f} as in the paper. Lower is better."
-)
-REGRET_AXIS = f"Regret per round (users ÷ {ETA:.2f})"
-_BEST = "best possible"
-
-
-def regret_curves(experiment: Experiment, *, title: str = "Average regret so far") -> Any:
-    """Average scaled regret over rounds: ours and the two best others in colour, the rest grey.
-
-    The dashed line at 0 is the best possible choice, made by an oracle that knows every probability. The bars at the
-    right end are 90 % intervals over runs.
-
-    Examples
-    --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings, run_experiment
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> from tensorucb.policies import HighDegree, Random
-    >>> found = run_experiment(world, {"HighDegree": HighDegree(), "Random": Random()}, rounds=4, runs=2)
-    >>> chart = regret_curves(found)
-    >>> "layer" in chart.to_dict()
-    True
-    """
-    check_instance("experiment", experiment, Experiment, "an Experiment, as run_experiment gives it")
-    curves = {policy: experiment.curve(policy) for policy in experiment.policies}
-    first = experiment.of(experiment.policies[0])
-    reached = float(np.mean([run.optimum.mean() for run in first]))
-    note = f"The best possible choice reaches {short_number(reached)} users per round on average."
-    if len(first) > 1:
-        note += f" Bars at the right: 90 % intervals over {len(first)} runs."
-    finals = {policy: float(curve.mean[-1]) for policy, curve in curves.items()}
-    return line_chart(
-        curves,
-        x_title="Round",
-        y_title=f"{REGRET_AXIS}, average so far",
-        title=title,
-        subtitle=[REGRET, note],
-        loud=leaders(finals),
-        reference=_BEST,
-    )
-
-
-def rank_curves(curves: Mapping[int, Interval], *, title: str = "Regret by tensor rank", subtitle: str = "") -> Any:
-    """Average scaled regret over rounds, one line per rank, from orange (low) to blue (high).
-
-    Examples
-    --------
-    >>> from tensorucb.experiments import Interval
-    >>> chart = rank_curves({1: Interval([5, 4], [5, 3], [5, 5]), 2: Interval([4, 2], [3, 1], [5, 3])})
-    >>> chart.to_dict()["title"]["text"]
-    'Regret by tensor rank'
-    """
-    named = {f"R = {rank}": curves[rank] for rank in sorted(curves)}
-    return line_chart(
-        named,
-        x_title="Round",
-        y_title=f"{REGRET_AXIS}, average so far",
-        title=title,
-        subtitle=subtitle,
-        palette=sequential(len(named)),
-        reference=_BEST,
-    )
+GAP = 16  # pixels between neighbouring labels
+_WHISKER_STEP = 8  # pixels between the intervals of neighbouring lines
+_LEADER = 16  # width of the lines between the ends and the labels that had to move
+_CAP = 3  # half the width of a whisker's end
+_STYLES = ("loud", "quiet", "reference")
 
 
 class _Look(NamedTuple):
@@ -281,3 +224,77 @@ def log_ticks(low: float, high: float) -> list[float]:
     decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     steps = (1, 2, 5) if high / low < 1e3 else (1,)
     return [s * 10.0**d for d in decades for s in steps if low <= s * 10.0**d <= high]
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a line ends: its label, and where its last value and that value's interval are, in pixels from the top."""
+
+    label: str
+    text: str
+    style: str  # "loud" (coloured), "quiet" or "reference"
+    height: float
+    interval: tuple[float, float] | None = None
+    colour: str = ""
+    dash: Sequence[int] = (1, 0)
+
+
+def ending_layers(endings: Sequence[Ending], limit: float) -> list[Any]:
+    """The layers that name the lines; ``limit`` is the chart's height."""
+    whiskers = [ending for ending in endings if ending.interval is not None]
+    room = 6 + _WHISKER_STEP * len(whiskers)
+    placed = spread_apart([ending.height for ending in endings], GAP, limit)
+    rows = [{**asdict(ending), "place": place} for ending, place in zip(endings, placed, strict=True)]
+    layers = [_leaders(rows, 2, room, "height", "height"), _leaders(rows, room, room + _LEADER, "height", "place")]
+    for number, ending in enumerate(whiskers):
+        layers += _whisker(ending, 8 + _WHISKER_STEP * number)
+    layers += [_names([row for row in rows if row["style"] == style], style, room + _LEADER + 4) for style in _STYLES]
+    return [layer for layer in layers if layer is not None]
+
+
+def _pixels(field: str) -> dict[str, Any]:
+    return {"field": field, "type": "quantitative", "scale": None, "axis": None}
+
+
+def _leaders(rows: Sequence[dict[str, Any]], left: int, right: int, begin: str, end: str) -> Any:
+    return (
+        alt.Chart(alt.Data(values=list(rows)), name=f"end-leaders-{end}")
+        .mark_rule(style="leader", xOffset=left, x2Offset=right)
+        .encode(x=alt.XValue("width"), x2=alt.X2Value("width"), y=alt.Y(**_pixels(begin)), y2=alt.Y2(f"{end}:Q"))
+    )
+
+
+def _whisker(ending: Ending, shift: int) -> list[Any]:
+    """The interval of the last value: a vertical line with a bar at each end."""
+    low, high = ending.interval or (0.0, 0.0)
+    parts = {"whisker": (0, low, high), "whisker-low": (_CAP, low, low), "whisker-high": (_CAP, high, high)}
+    return [
+        alt.Chart(alt.Data(values=[{"from": begin, "to": end}]), name=f"{name}-{ending.label}")
+        .mark_rule(color=ending.colour, strokeWidth=1.8, xOffset=shift - half, x2Offset=shift + half)
+        .encode(x=alt.XValue("width"), x2=alt.X2Value("width"), y=alt.Y(**_pixels("from")), y2=alt.Y2("to:Q"))
+        for name, (half, begin, end) in parts.items()
+    ]
+
+
+def _names(rows: Sequence[dict[str, Any]], style: str, shift: int) -> Any:
+    if not rows:
+        return None
+    text = (
+        alt.Chart(alt.Data(values=list(rows)), name=f"end-labels-{style}")
+        .mark_text(align="left", baseline="middle", dx=shift, style=f"{style}-label")
+        .encode(x=alt.XValue("width"), y=alt.Y(**_pixels("place")), text="text:N")
+    )
+    return text.encode(color=alt.Color("colour:N", scale=None)) if style == "loud" else text
+
+
+def spread_apart(heights: Sequence[float], gap: float, limit: float) -> list[float]:
+    """``heights`` moved as little as possible (least squares) to be ``gap`` apart, order kept, within 0..limit."""
+    from scipy.optimize import isotonic_regression
+
+    order = np.argsort(heights, kind="stable")
+    steps = gap * np.arange(order.size)
+    # Less i·gap, "at least a gap apart" becomes "not falling", which is isotonic regression.
+    flat = isotonic_regression(np.asarray(heights, dtype=np.float64)[order] - steps).x
+    placed = np.empty(order.size)
+    placed[order] = np.clip(flat, 0.0, max(0.0, limit - gap * (order.size - 1))) + steps
+    return [float(value) for value in placed]

@@ -25,7 +25,6 @@ class Text:
 
     Examples
     --------
-    >>> from tensorucb.plots import Text
     >>> Text("One paragraph.\n\nAnother one.").text.count("paragraph")
     1
     """
@@ -39,7 +38,6 @@ class Code:
 
     Examples
     --------
-    >>> from tensorucb.plots import Code
     >>> Code("tensorucb demo").text
     'tensorucb demo'
     """
@@ -53,7 +51,6 @@ class Table:
 
     Examples
     --------
-    >>> from tensorucb.plots import Table
     >>> Table(["policy", "regret"], [["TensorUCB", 5.8], ["LinUCB", 7.7]], best=0).columns
     ['policy', 'regret']
     """
@@ -69,7 +66,7 @@ class Figure:
 
     Examples
     --------
-    >>> from tensorucb.plots import Figure, degree_distribution
+    >>> from tensorucb.plots import degree_distribution
     >>> Figure(degree_distribution({"mine": [1, 2, 5]}), "Most users have few followers.").caption
     'Most users have few followers.'
     """
@@ -88,7 +85,6 @@ class Section:
 
     Examples
     --------
-    >>> from tensorucb.plots import Section, Text
     >>> Section("Summary", [Text("All went well.")]).title
     'Summary'
     """

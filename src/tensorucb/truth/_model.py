@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +14,12 @@ from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.moments import Duration
-from tensorucb.threads import OnProgress, map_chunks, thread_count
-from tensorucb.truth._activations import Activations, activations, even_bounds, offsets_of
-from tensorucb.truth._by_target import ExpectationByTarget
+from tensorucb.threads import OnProgress, thread_count
+from tensorucb.truth._activations import activations
+from tensorucb.truth._em import EM
 from tensorucb.work import Engine, check_engine
 
 _SUM_TOLERANCE = 1e-4
-# Probabilities stay this far from 0 and 1: a constrained maximum, so EM still never falls.
-_FLOOR = 1e-9
 
 
 def _check_mixtures(name: str, mixtures: ArrayLike, shape: tuple[int | str, ...]) -> F64:
@@ -59,7 +56,6 @@ class TopicAwareIC:
     edge_topics: NDArray[Any]
 
     def __post_init__(self) -> None:
-        """Check the table and keep its precision."""
         single = getattr(self.edge_topics, "dtype", None) == np.float32
         table = check_array("edge_topics", self.edge_topics, ("edges?", "topics"), low=0.0, high=1.0)
         object.__setattr__(self, "edge_topics", table.astype(np.float32) if single else table)
@@ -79,19 +75,16 @@ class TopicAwareFit:
 
     Attributes
     ----------
-    log_likelihood
-        Log-likelihood at the start and after each iteration.
-    penalised_log_likelihood
-        The same plus the logarithm of the Beta prior (without its constant): what EM climbs; it never falls.
+    log_likelihood, penalised_log_likelihood
+        At the start and after each iteration; the second has the logarithm of the Beta prior (without its constant)
+        added, and is what EM climbs: it never falls.
     trials, successes
-        Number of trials and of successes of each edge; a success may have several candidate causes.
-    iterations, converged
-        Number of iterations, and whether the tolerance was met before they ran out.
+        Numbers for each edge; a success may have several candidate causes.
+    converged
+        Whether the tolerance was met before the iterations ran out.
 
     Examples
     --------
-    >>> from tensorucb import Graph
-    >>> from tensorucb.truth import fit_topic_aware_ic
     >>> fit = fit_topic_aware_ic(Graph.from_edges([0, 0], [1, 2]), [0, 1, 0], [0, 0, 1], [0, 1, 0], [[1.0], [1.0]])
     >>> fit.trials.tolist(), fit.successes.tolist()
     ([2, 2], [1, 0])
@@ -148,7 +141,6 @@ def fit_topic_aware_ic(
 
     Examples
     --------
-    >>> from tensorucb import Graph
     >>> graph = Graph.from_edges([0, 0], [1, 2])
     >>> fit = fit_topic_aware_ic(graph, [0, 1, 0], [0, 0, 1], [0, 1, 0], [[1.0], [1.0]], prior=(1, 1))
     >>> fit.model.edge_topics.round(3).tolist()  # user 1 followed on one of two items, user 2 never
@@ -164,16 +156,15 @@ def fit_topic_aware_ic(
     shares = shares / shares.sum(axis=1, keepdims=True)
     check_rows("items", items, shares.shape[0], hint="Each item needs a row of mixtures.")
     found = activations(graph, users, items, times, window, threads=threads)
-    here = _Expectation(graph, found, shares, more, less, thread_count(threads))
-    where = check_engine(engine)
-    em = here if where is None else ExpectationByTarget(graph, here, where, _FLOOR)
+    em = EM(graph, found, shares, [more, less], thread_count(threads), check_engine(engine))
     rate = (em.successes + more) / np.maximum(em.trials + more + less, 1.0)
-    p = np.repeat(np.clip(rate, 1e-3, 0.9)[:, None], shares.shape[1], axis=1)
-    fits = [em.expect(p)]
-    converged = False
+    p = np.repeat(np.clip(rate, 1e-3, 0.9)[graph.in_edges, None], shares.shape[1], axis=1)
+    fit, following = em.iterate(p)
+    fits, converged = [fit], False
     while len(fits) <= max_iterations and not converged:
-        em.maximise(p)
-        fits.append(em.expect(p))
+        p = following
+        fit, following = em.iterate(p)
+        fits.append(fit)
         if report is not None:
             report(len(fits) - 1, max_iterations, "truth")
         before, after = sum(fits[-2]), sum(fits[-1])
@@ -182,7 +173,7 @@ def fit_topic_aware_ic(
         report(len(fits) - 1, len(fits) - 1, "truth")
     curves = np.array(fits)
     return TopicAwareFit(
-        model=TopicAwareIC(p),
+        model=TopicAwareIC(p[em.place]),
         log_likelihood=curves[:, 0],
         penalised_log_likelihood=curves.sum(axis=1),
         trials=em.trials,
@@ -190,42 +181,3 @@ def fit_topic_aware_ic(
         iterations=len(fits) - 1,
         converged=converged,
     )
-
-
-class _Expectation:
-    """The trials as the kernels want them, and what the E-step leaves for the M-step."""
-
-    def __init__(self, graph: Graph, found: Activations, shares: F64, more: float, less: float, threads: int) -> None:
-        m, hit = graph.n_edges, found.successes
-        # Candidate causes of one action: the successes with the same item and target.
-        keys = found.items[hit] * graph.n_nodes + graph.targets[found.edges[hit]]
-        self.members = np.argsort(keys, kind="stable")
-        self.group_offsets = np.append(np.flatnonzero(np.diff(keys[self.members], prepend=-1)), keys.size)
-        self.trials, self.successes = (np.bincount(e, minlength=m) for e in (found.edges, found.edges[hit]))
-        self.failed = offsets_of(found.edges[~hit], m), found.items[~hit].astype(np.int32)
-        self.fired = offsets_of(found.edges[hit], m), found.items[hit].astype(np.int32)
-        self.shares, self.more, self.less, self.threads = shares, more, less, threads
-        # q, r and s of each success, and V of each edge and topic; the kernels' glossary says what they are.
-        self.q, self.r, self.s = np.empty((3, keys.size))
-        self.v = np.empty((m, shares.shape[1]))
-
-    def expect(self, p: F64) -> tuple[float, float]:
-        """The E-step; returns the log-likelihood and the log-prior at ``p``."""
-        from tensorucb.truth import _kernels
-
-        fit, penalty, group_fit = np.empty(len(p)), np.empty(len(p)), np.empty(self.group_offsets.size - 1)
-        trials = (*self.failed, *self.fired, self.shares, p, self.more, self.less)
-        self._map(lambda a, b: _kernels.expect_edges(*trials, a, b, self.q, self.v, fit, penalty), len(p))
-        causes = (self.group_offsets, self.members, self.q)
-        self._map(lambda a, b: _kernels.expect_groups(*causes, a, b, self.r, self.s, group_fit), group_fit.size)
-        return float(fit.sum() + group_fit.sum()), float(penalty.sum())
-
-    def maximise(self, p: F64) -> None:
-        """The M-step, in place."""
-        from tensorucb.truth import _kernels
-
-        counts = (*self.fired, self.shares, self.r, self.s, self.v, self.more, self.less, _FLOOR)
-        self._map(lambda a, b: _kernels.maximise(*counts, a, b, p), len(p))
-
-    def _map(self, work: Callable[[int, int], None], count: int) -> None:
-        map_chunks(work, even_bounds(count, self.threads), self.threads)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from tensorucb.experiments.offline._bandit import bandit_feedback
-from tensorucb.experiments.offline._campaign import LoggedCampaign, LoggedRound, read_campaign, write_campaign
+from tensorucb.experiments.offline._campaign import (
+    LoggedCampaign,
+    LoggedRound,
+    bandit_feedback,
+    read_campaign,
+    write_campaign,
+)
 from tensorucb.experiments.offline._estimate import Estimate, Replay, choices_of, estimate_value, replay
 from tensorucb.experiments.offline._logging import draw_contacts, log_campaign, mixed_propensities
 from tensorucb.experiments.offline._models import cross_fitted_model, train

@@ -1,6 +1,7 @@
 """`LoggedCampaign`: rounds that were played, and how probable it was to contact each user in them.
 
-On disk it is four Parquet tables with the caller's ids, which any warehouse can write.
+On disk it is four Parquet tables with the caller's ids, which any warehouse can write. `bandit_feedback` gives the form
+of the Open Bandit Pipeline, whose estimators and learners take it as it is.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tensorucb.arrays import F64, I64
-from tensorucb.checks import check_array, check_choice, check_count, check_rows
+from tensorucb.checks import check_array, check_choice, check_count, check_instance, check_rows
 from tensorucb.errors import FileFormatError, InputError, ShapeError
 from tensorucb.files import atomic_write
 from tensorucb.graph import Graph
@@ -52,14 +53,9 @@ class LoggedRound:
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings
-    >>> from tensorucb.experiments.offline import log_campaign
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> log = log_campaign(world, [0.1] * 60, rounds=10)
-    >>> round_ = log.round(0)
-    >>> round_.propensities.shape
-    (60,)
+    >>> told = LoggedRound(product=[1.0], contacts=[0], edges=[0], outcomes=[1.0], propensities=[0.5, 0.5, 0.0])
+    >>> told.contacts
+    [0]
     """
 
     product: F64
@@ -93,8 +89,6 @@ class LoggedCampaign:
 
     Examples
     --------
-    >>> from tensorucb import Graph
-    >>> from tensorucb.experiments.offline import LoggedCampaign, LoggedRound
     >>> told = LoggedRound(product=[1.0], contacts=[0], edges=[0], outcomes=[1.0], propensities=[0.5, 0.5, 0.0])
     >>> LoggedCampaign.from_rounds(Graph.from_edges([0, 1], [2, 2]), [told, told]).n_rounds
     2
@@ -112,7 +106,6 @@ class LoggedCampaign:
     sampling: Sampling = "unknown"
 
     def __post_init__(self) -> None:
-        """Refuse a log that cannot have happened."""
         check_choice("sampling", self.sampling, get_args(Sampling))
         n, m = self.graph.n_nodes, self.graph.n_edges
         found: dict[str, Any] = {
@@ -215,11 +208,8 @@ def write_campaign(campaign: LoggedCampaign, directory: str | os.PathLike[str]) 
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings
-    >>> from tensorucb.experiments.offline import log_campaign, write_campaign
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> log = log_campaign(world, [0.1] * 60, rounds=10)
+    >>> told = LoggedRound(product=[1.0], contacts=[0], edges=[0], outcomes=[1.0], propensities=[0.5, 0.5, 0.0])
+    >>> log = LoggedCampaign.from_rounds(Graph.from_edges([0, 1], [2, 2]), [told, told])
     >>> [path.name for path in write_campaign(log, "past")]
     ['rounds.parquet', 'contacts.parquet', 'responses.parquet', 'propensities.parquet', 'campaign.json']
     """
@@ -258,14 +248,11 @@ def read_campaign(directory: str | os.PathLike[str], graph: Graph) -> LoggedCamp
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings
-    >>> from tensorucb.experiments.offline import log_campaign, read_campaign, write_campaign
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> log = log_campaign(world, [0.1] * 60, rounds=10)
-    >>> paths = write_campaign(log, "kept")
-    >>> read_campaign("kept", world.graph).n_rounds
-    10
+    >>> told = LoggedRound(product=[1.0], contacts=[0], edges=[0], outcomes=[1.0], propensities=[0.5, 0.5, 0.0])
+    >>> graph = Graph.from_edges([0, 1], [2, 2])
+    >>> paths = write_campaign(LoggedCampaign.from_rounds(graph, [told, told]), "kept")
+    >>> read_campaign("kept", graph).n_rounds
+    2
     """
     folder = Path(directory)
     tables = {name: _table(folder / f"{name}.parquet", columns) for name, columns in _COLUMNS.items()}
@@ -330,3 +317,40 @@ def _sampling(path: Path) -> Sampling:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise FileFormatError(f"{path} is not a campaign's description ({error!r}). Write it again.") from error
     return value
+
+
+def bandit_feedback(log: LoggedCampaign) -> dict[str, Any]:
+    """A log as the dictionary that the Open Bandit Pipeline calls bandit feedback, one row for each contact.
+
+    A row's ``context`` is the product's features, its ``action`` the row of the contacted user in the graph, its
+    ``reward`` the number of followers who responded, and its ``pscore`` the probability of contacting that user in that
+    round. That library thinks of one action at a time; a round here contacts several users, so ``round`` says which
+    rows belong together, for errors clustered by round.
+
+    Examples
+    --------
+    >>> told = LoggedRound(product=[1.0], contacts=[0], edges=[0], outcomes=[1.0], propensities=[0.5, 0.5, 0.0])
+    >>> found = bandit_feedback(LoggedCampaign.from_rounds(Graph.from_edges([0, 1], [2, 2]), [told, told]))
+    >>> found["n_rounds"], found["action"].tolist(), found["reward"].tolist(), found["pscore"].tolist()
+    (2, [0, 0], [1.0, 1.0], [0.5, 0.5])
+    """
+    check_instance("log", log, LoggedCampaign, "a LoggedCampaign")
+    n = log.graph.n_nodes
+    rounds = np.repeat(np.arange(log.n_rounds), np.diff(log.contact_offsets))
+    observed = np.repeat(np.arange(log.n_rounds), np.diff(log.edge_offsets))
+    # The contact through which each response came; further on in a cascade there is none.
+    contacts, sources = rounds * n + log.contacts, observed * n + log.graph.sources[log.edges]
+    order = np.argsort(contacts)
+    places = order[np.minimum(np.searchsorted(contacts, sources, sorter=order), order.size - 1)]
+    direct = contacts[places] == sources
+    return {
+        "n_rounds": int(rounds.size),
+        "n_actions": n,
+        "context": log.products[rounds],
+        "action_context": None,
+        "action": log.contacts.copy(),
+        "position": np.zeros(rounds.size, dtype=np.int64),
+        "reward": np.bincount(places[direct], weights=log.outcomes[direct], minlength=rounds.size),
+        "pscore": log.propensities[log.design[rounds], log.contacts],
+        "round": rounds,
+    }

@@ -34,7 +34,7 @@ Choices = Sequence[ArrayLike] | NDArray[np.integer[Any]]
 _ROWS = "Use graph.rows(ids)."
 # Below so many effective contacts intervals are too short.
 _FEW = 30.0
-_CHUNK = 64
+_RESAMPLES, _CHUNK = 1000, 64
 
 
 @dataclass(frozen=True)
@@ -43,16 +43,12 @@ class Estimate:
 
     Attributes
     ----------
-    estimator, count, value
-        How it was made, see `estimate_value`; and the estimated responses per round.
-    standard_error, low, high, level
-        Clustered by round: the outcomes within a round may depend on each other in any way.
-    rounds, chosen, matched
-        Rounds; the target's choices in all of them; and how many of those had been contacted.
+    value, standard_error, low, high
+        The estimated responses per round. Errors are clustered by round, within which outcomes may be dependent.
+    chosen, matched
+        The target's choices in all rounds, and how many of those had been contacted.
     effective_sample_size
         ``(Σw)²/Σw²`` of the matched contacts (Kish): as many equally weighted ones would say as much.
-    largest_weight, clipped
-        The largest weight used, and how many were clipped.
     bias_bound
         Clipping, and the model in place of missing support, move the estimator's mean by at most this. 0: unbiased.
         The error of the model's overlap under ``count="modelled"`` is not in it.
@@ -61,16 +57,12 @@ class Estimate:
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings
-    >>> from tensorucb.experiments.offline import log_campaign, choices_of, estimate_value, train
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> log = log_campaign(world, [0.1] * 60, rounds=10)
-    >>> from tensorucb.policies import LinUCB
-    >>> policy = train(log, LinUCB(), world.users)
-    >>> estimate = estimate_value(log, choices_of(log, policy, k=3), estimator="snips")
-    >>> estimate.rounds, estimate.low <= estimate.value <= estimate.high
-    (10, True)
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
+    >>> log = tu.experiments.offline.log_campaign(world, [0.2] * 60, rounds=10)
+    >>> found = estimate_value(log, [3, 5, 7], estimator="snips")
+    >>> found.chosen, found.low <= found.value <= found.high
+    (30, True)
     """
 
     estimator: str
@@ -113,13 +105,10 @@ def choices_of(campaign: LoggedCampaign, policy: Policy, k: int, *, oracle: Orac
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings
-    >>> from tensorucb.experiments.offline import log_campaign, choices_of, train
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> log = log_campaign(world, [0.1] * 60, rounds=10)
-    >>> from tensorucb.policies import LinUCB
-    >>> policy = train(log, LinUCB(), world.users)
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
+    >>> log = tu.experiments.offline.log_campaign(world, [0.2] * 60, rounds=10)
+    >>> policy = tu.experiments.offline.train(log, tu.policies.LinUCB(), world.users)
     >>> [len(rows) for rows in choices_of(log, policy, k=3)][:4]
     [3, 3, 3, 3]
     """
@@ -145,7 +134,6 @@ def estimate_value(
     missing_support: MissingSupport = "refuse",
     interval: IntervalKind = "normal",
     level: float = 0.9,
-    resamples: int = 1000,
     rng: RngLike = 0,
 ) -> Estimate:
     """Expected direct responses per round, had the target's seeds been contacted in the logged rounds.
@@ -156,8 +144,6 @@ def estimate_value(
 
     Parameters
     ----------
-    campaign
-        The log.
     target
         Rows to contact: one set for all rounds, or a sequence with a set for each round (see `choices_of`). They must
         not depend on the outcomes of the round itself or of later ones.
@@ -181,22 +167,19 @@ def estimate_value(
         only with ``"dr"``); ``unsupported`` and ``bias_bound`` then tell.
     interval
         ``"normal"``: Student's, from the variance between rounds. ``"bootstrap"``: percentiles over resampled rounds.
-    level, resamples, rng
+    level, rng
         Of the interval.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment
-    >>> from tensorucb.experiments.offline import estimate_value, log_campaign
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 4, rng=0))
-    >>> log = log_campaign(world, np.full(60, 0.2), rounds=50)  # everybody with probability 0.2
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 4, rng=0))
+    >>> log = tu.experiments.offline.log_campaign(world, [0.2] * 60, rounds=50)  # everybody with probability 0.2
     >>> found = estimate_value(log, world.optimum(0).rows, estimator="ips")
     >>> found.chosen, bool(found.low < found.value < found.high)
     (500, True)
     """
-    how = How(estimator, count, clip, missing_support, interval, level, resamples)
+    how = How(estimator, count, clip, missing_support, interval, level)
     how.check(campaign, has_model=model is not None)
     baseline = None if model is None else as_baseline(campaign, model)
     return summarise(campaign, _as_targets(campaign, target), baseline, how, rng)
@@ -253,8 +236,8 @@ def _bootstrap(sums: RoundSums, how: How, rng: RngLike) -> tuple[float, float]:
     generator, T = as_generator(rng), sums.value.size
     columns = np.column_stack([sums.value, sums.weight, sums.chosen, sums.overlap])
     means = []
-    for start in range(0, how.resamples, _CHUNK):
-        counts = generator.multinomial(T, np.full(T, 1.0 / T), size=min(_CHUNK, how.resamples - start))
+    for start in range(0, _RESAMPLES, _CHUNK):
+        counts = generator.multinomial(T, np.full(T, 1.0 / T), size=min(_CHUNK, _RESAMPLES - start))
         means.append(counts @ columns / T)
     value, weight, chosen, overlap = np.concatenate(means).T
     if how.estimator == "snips":
@@ -285,15 +268,11 @@ class Replay:
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings
-    >>> from tensorucb.experiments.offline import log_campaign, replay
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> log = log_campaign(world, [0.1] * 60, rounds=10)
-    >>> from tensorucb.policies import LinUCB
-    >>> story = replay(log, LinUCB(), 3, world.users)
-    >>> len(story.choices), 0.0 <= story.seen <= 1.0
-    (10, True)
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 4, rng=0))
+    >>> log = tu.experiments.offline.log_campaign(world, [0.2] * 60, rounds=10)
+    >>> len(replay(log, tu.policies.HighDegree(), 3, None).choices)
+    10
     """
 
     estimate: Estimate
@@ -314,11 +293,7 @@ def replay(
     *,
     learn: Literal["matched", "logged"] = "matched",
     estimator: Estimator = "snips",
-    count: Count = "all",
     oracle: Oracle | None = None,
-    clip: float | None = None,
-    interval: IntervalKind = "normal",
-    level: float = 0.9,
     rng: RngLike = 0,
 ) -> Replay:
     """Bind ``policy`` and play the log's rounds: it chooses, and learns from the chosen users who were contacted.
@@ -330,34 +305,27 @@ def replay(
 
     Parameters
     ----------
-    campaign, policy, k, users
-        The log; the policy, which starts again; seeds per round; and user features.
     learn
         ``"matched"``: from the edges of matched users only. ``"logged"``: from every logged edge, as if it watched the
         logging policy; more data, but data that its own choices would not have brought.
     estimator
         ``"snips"`` (the classic average of matches, weighted), ``"ips"``, or ``"dr"`` with the policy's own beliefs
         before each round as the model.
-    count, clip, interval, level
-        As in `estimate_value`; ``count="modelled"`` uses the policy's beliefs as well.
     oracle, rng
-        By default the exact one of the direct objective; and the seed of the policy, this oracle and the bootstrap.
+        By default the exact one of the direct objective; and the seed of the policy and of this oracle.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment
-    >>> from tensorucb.experiments.offline import log_campaign, replay
-    >>> from tensorucb.policies import HighDegree
-    >>> log = log_campaign(Environment.from_sandbox(make_sandbox(60, 400, 4, rng=0)), np.ones(60), rounds=5)
-    >>> replay(log, HighDegree(), 3, None).seen  # everybody was contacted, so the log shows everything
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 4, rng=0))
+    >>> log = tu.experiments.offline.log_campaign(world, [1.0] * 60, rounds=5)
+    >>> replay(log, tu.policies.HighDegree(), 3, None).seen  # everybody was contacted, so the log shows everything
     1.0
     """
     from tensorucb.oracle import SeedOracle
 
     check_choice("learn", learn, ("matched", "logged"))
-    how = How(estimator, count, clip, "refuse", interval, level)
+    how = How(estimator)
     how.check(campaign, has_model=True)
     generator = as_generator(rng)
     chooser = oracle or SeedOracle(campaign.graph, objective="direct", rng=generator)

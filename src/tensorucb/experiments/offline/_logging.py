@@ -26,8 +26,6 @@ def draw_contacts(propensities: ArrayLike, sampling: Sampling, rng: np.random.Ge
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from tensorucb.experiments.offline import draw_contacts
     >>> draw_contacts([1.0, 0.0, 1.0], "independent", np.random.default_rng(0)).tolist()
     [0, 2]
     """
@@ -55,7 +53,6 @@ def mixed_propensities(rows: ArrayLike, n_nodes: int, *, epsilon: float) -> F64:
 
     Examples
     --------
-    >>> from tensorucb.experiments.offline import mixed_propensities
     >>> mixed_propensities([0], 4, epsilon=0.2).round(3).tolist()
     [0.85, 0.05, 0.05, 0.05]
     """
@@ -90,12 +87,9 @@ def log_campaign(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment
-    >>> from tensorucb.experiments.offline import log_campaign
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 4, rng=0))
-    >>> log_campaign(world, np.full(60, 0.2), rounds=5, sampling="fixed_size").contacts.size  # 12 in each round
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
+    >>> log_campaign(world, [0.2] * 60, rounds=5, sampling="fixed_size").contacts.size  # 12 in each round
     60
     """
     n, k = environment.graph.n_nodes, environment.settings.k

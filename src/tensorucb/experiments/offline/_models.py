@@ -27,13 +27,10 @@ def train(campaign: LoggedCampaign, policy: Policy, users: ArrayLike | None, *, 
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings
-    >>> from tensorucb.experiments.offline import log_campaign, train
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> log = log_campaign(world, [0.1] * 60, rounds=10)
-    >>> from tensorucb.policies import LinUCB
-    >>> train(log, LinUCB(), world.users).name
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
+    >>> log = tu.experiments.offline.log_campaign(world, [0.1] * 60, rounds=10)
+    >>> train(log, tu.policies.LinUCB(), world.users).name
     'LinUCB'
     """
     policy.bind(campaign.graph, users, as_generator(rng))
@@ -55,20 +52,15 @@ def cross_fitted_model(
     ----------
     policy
         Its beliefs without exploration are the predictions. It is bound again, and afterwards belongs to the model.
-    users
-        (n, d) user features, or None.
     folds, rng
         Number of parts, each of which is predicted from the others; seed of the split and of the policy.
 
     Examples
     --------
-    >>> from tensorucb.data import make_sandbox
-    >>> from tensorucb.experiments import Environment, WorldSettings
-    >>> from tensorucb.experiments.offline import log_campaign, cross_fitted_model
-    >>> world = Environment.from_sandbox(make_sandbox(60, 400, 5, rng=0), settings=WorldSettings(k=3))
-    >>> log = log_campaign(world, [0.1] * 60, rounds=10)
-    >>> from tensorucb.policies import LinUCB
-    >>> cross_fitted_model(log, LinUCB(), world.users)(0).shape == (world.graph.n_edges,)
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
+    >>> log = tu.experiments.offline.log_campaign(world, [0.1] * 60, rounds=10)
+    >>> cross_fitted_model(log, tu.policies.LinUCB(), world.users)(0).shape == (world.graph.n_edges,)
     True
     """
     folds = check_count("folds", folds, 2, campaign.n_rounds)

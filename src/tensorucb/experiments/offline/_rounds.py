@@ -13,7 +13,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from tensorucb.arrays import F64, I64
-from tensorucb.checks import check_choice, check_count, check_number, check_share
+from tensorucb.checks import check_choice, check_number, check_share
 from tensorucb.errors import InputError
 from tensorucb.experiments.offline._campaign import LoggedCampaign
 from tensorucb.graph import Graph
@@ -32,12 +32,11 @@ class How:
     """The arguments of `estimate_value` that say how."""
 
     estimator: Estimator
-    count: Count
+    count: Count = "all"
     clip: float | None = None
     missing_support: MissingSupport = "refuse"
     interval: IntervalKind = "normal"
     level: float = 0.9
-    resamples: int = 1000
 
     @property
     def needs_model(self) -> bool:
@@ -67,37 +66,20 @@ class How:
         if self.clip is not None:
             check_number("clip", self.clip, low=1.0, hint="1 is the smallest weight.")
         check_share("level", self.level, zero=False, one=False)
-        check_count("resamples", self.resamples, 100)
 
 
 @dataclass(frozen=True)
 class RoundSums:
-    """Sums over the target's choices, one entry per round.
+    """Sums over the target's choices, one entry per round; the last four are over all rounds."""
 
-    Attributes
-    ----------
-    value
-        Σ q_e over the chosen sources' edges, or the distinct users among them.
-    overlap
-        The model's distinct users minus its Σ m_e: never positive; 0 unless ``count="modelled"``.
-    chosen, weight
-        Number of chosen sources, and Σ w_i.
-    weights
-        The positive w_i of all rounds.
-    bias_bound
-        Clipping, and the model in place of support, move the estimator's mean by at most this.
-    clipped, unsupported
-        Number of clipped contacts, and of choices with propensity 0.
-    """
-
-    value: F64
-    overlap: F64
-    chosen: F64
-    weight: F64
-    weights: F64
-    bias_bound: float
-    clipped: int
-    unsupported: int
+    value: F64  # Σ q_e over the chosen sources' edges, or the distinct users among them
+    overlap: F64  # the model's distinct users minus its Σ m_e: never positive; 0 unless count="modelled"
+    chosen: F64  # number of chosen sources
+    weight: F64  # Σ w_i
+    weights: F64  # the positive w_i
+    bias_bound: float  # clipping, and the model in place of support, move the estimator's mean by at most this
+    clipped: int  # clipped contacts
+    unsupported: int  # choices with propensity 0
 
 
 class _Audience:
