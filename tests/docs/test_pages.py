@@ -1,7 +1,8 @@
 """Every Python block and every command of the README and the docs runs as it is printed.
 
-The blocks of a page run in order, in an empty directory: Python blocks share their names, commands go through a shell.
-A block after ``<!-- slow -->`` takes longer and runs with the slow tests, those after it too. Commands inside a
+The blocks of a page run in order, in an empty directory: Python blocks share their names. Commands that need a shell
+(pipes, variables, files written) go through one; plain ones run without it, and those of the package in this process,
+since a new process for each would spend most of the time on imports. A block after ``<!-- slow -->`` takes longer and runs with the slow tests, those after it too. Commands inside a
 sentence are not run, but their command and options must exist.
 """
 
@@ -25,6 +26,8 @@ RUN = [page for page in PAGES if page.name != "evaluate-from-logs.md"]
 BLOCK = re.compile(r"(<!-- slow -->\n)?^```(\w*)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 # A TOML block that begins with the name of a file is that file.
 FILE = re.compile(r"# (\S+\.toml)\n")
+# What only a shell understands.
+SHELL = re.compile(r"[$|<>;&`]|^\w+=", flags=re.MULTILINE)
 # These set the project up or test it; CI runs them.
 MAKE = re.compile(r"^make \w+", flags=re.MULTILINE)
 
@@ -44,7 +47,22 @@ def run(page: Path, parts: list[tuple[bool, str, str]], directory: Path, monkeyp
         elif language == "toml" and (named := FILE.match(text)):
             (directory / named[1]).write_text(text, encoding="utf-8")
         elif language == "sh" and not MAKE.search(text):
-            shell(text, directory)
+            if SHELL.search(text):
+                shell(text, directory)
+            else:
+                plain(text, directory)
+
+
+def plain(text: str, directory: Path) -> None:
+    """Run lines that hold nothing but a command, its words and a comment."""
+    for line in text.replace("\\\n", " ").splitlines():
+        program, *words = shlex.split(line, comments=True) or [""]
+        if program == "tensorucb":
+            with pytest.raises(SystemExit) as end:
+                main(words)
+            assert end.value.code == 0, line
+        elif program:
+            shell(line, directory)
 
 
 def shell(text: str, directory: Path) -> None:
