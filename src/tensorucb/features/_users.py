@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tensorucb.data import ActionLog
 
 FeatureKind = Literal["eigenmap", "degree", "activity", "taste", "constant"]
+"""The kinds of columns that `user_features` and `user_profile` can make."""
 
 
 def degree_features(graph: Graph) -> F64:
