@@ -8,6 +8,7 @@ sentence are not run, but their command and options must exist.
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shlex
@@ -140,6 +141,50 @@ def test_links_to_files_lead_somewhere():
         for link in re.findall(r"\]\(([^)#]+)\)", shown):
             if "://" not in link:
                 assert exists(page, link), f"{page.name} links to {link}"
+
+
+def test_files_named_in_sentences_exist():
+    for page in PAGES:
+        prose = BLOCK.sub("", page.read_text(encoding="utf-8"))
+        for name in re.findall(r"`((?:tests|studies|benchmarks|examples|scripts|src)/[\w./-]+)`", prose):
+            assert (ROOT / name).exists() or "source_rate" in name, f"{page.name} names {name}"
+
+
+def test_names_that_pages_link_to_are_public():
+    for page in PAGES:
+        for path in re.findall(r"\{py:obj\}`(?:[^`<]*<|~)(tensorucb[\w.]+)>?`", page.read_text(encoding="utf-8")):
+            module, _, name = path.rpartition(".")
+            assert name in importlib.import_module(module).__all__, f"{page.name} links to {path}"
+
+
+# Labels of the numbered equations of the paper's main text, in its order; some have none.
+LABELS = """
+    Observable_Dt D1:tau pij_Hw user_context_tensor_general bilinear W-CP-expansion-general obs_prior Q-VBassumption
+    VBproblem Q_0_proportiional_to posteriorMean beta_def posteriorCov online_updating_Sigma_SigmaInv muOnline
+    predictive-y-def predictive_mean_variance - Marov_inequality_applied_to_exp - - - - CB_ij regret_scaled_def
+    1norm_smoothness regret_bound c_lower_bounded
+""".split()
+
+
+def test_the_mathematics_has_every_equation_and_names_what_is_in_the_code():
+    text = (ROOT / "docs" / "mathematics.md").read_text(encoding="utf-8")
+    spans = set(re.findall(r"`([A-Za-z_][\w:-]*)`", BLOCK.sub("", re.sub(r"\{py:obj\}`[^`]*`", "", text))))
+    for number, label in enumerate(LABELS, start=1):
+        assert label == "-" or label in text, label
+        assert 18 < number < 23 or f"({number})" in text, number
+    folders = [ROOT / name for name in ("src", "studies")]
+    code = "".join(path.read_text(encoding="utf-8") for folder in folders for path in folder.rglob("*.py"))
+    assert [name for name in spans - set(LABELS) if not re.search(rf"\b{name}\b", code)] == []
+
+
+def test_the_model_names_what_is_in_the_code():
+    spans = re.findall(r"`([A-Z]\w+)\.(\w+)`", (ROOT / "docs" / "model.md").read_text(encoding="utf-8"))
+    response = ROOT / "src" / "tensorucb" / "learner" / "response"
+    code = "".join(path.read_text(encoding="utf-8") for path in response.glob("*.py"))
+    assert spans
+    for owner, name in spans:
+        assert re.search(rf"^class {owner}\b", code, flags=re.MULTILINE) or owner == "TensorUCB", owner
+        assert re.search(rf"\b{name}\b", code) or owner == "TensorUCB", name
 
 
 def exists(page: Path, link: str) -> bool:
