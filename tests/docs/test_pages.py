@@ -29,6 +29,7 @@ BLOCK = re.compile(r"(<!-- slow -->\n)?^```(\w*)\n(.*?)^```", flags=re.DOTALL | 
 FILE = re.compile(r"# (\S+\.toml)\n")
 # What only a shell understands.
 SHELL = re.compile(r"[$|<>;&`]|^\w+=", flags=re.MULTILINE)
+COMMENT = re.compile(r"\s# .*$", flags=re.MULTILINE)
 # These set the project up or test it; CI runs them.
 MAKE = re.compile(r"^make \w+", flags=re.MULTILINE)
 
@@ -48,7 +49,7 @@ def run(page: Path, parts: list[tuple[bool, str, str]], directory: Path, monkeyp
         elif language == "toml" and (named := FILE.match(text)):
             (directory / named[1]).write_text(text, encoding="utf-8")
         elif language == "sh" and not MAKE.search(text):
-            if SHELL.search(text):
+            if SHELL.search(COMMENT.sub("", text)):
                 shell(text, directory)
             else:
                 plain(text, directory)
