@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import itertools
 import re
 import types
 from pathlib import Path
@@ -37,7 +38,7 @@ def constant(module: types.ModuleType, name: str) -> list[str]:
     """A name of a type, or a number: what it stands for, and the text below its assignment."""
     for path in sorted(Path(str(module.__file__)).parent.glob("*.py")):
         body = ast.parse(path.read_text(encoding="utf-8")).body
-        for line, below in zip(body, body[1:], strict=False):
+        for line, below in itertools.pairwise(body):
             if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == name and isinstance(below, ast.Expr):
                 text = inspect.cleandoc(ast.literal_eval(below.value))
                 return [f".. py:data:: {name}", "", f"   ``{ast.unparse(line.value)}``", "", f"   {text}", ""]
@@ -46,7 +47,8 @@ def constant(module: types.ModuleType, name: str) -> list[str]:
 
 def room_page(room: str) -> str:
     module, names = names_of(room)
-    own = [name for name in names if inspect.isclass(getattr(module, name)) or inspect.isfunction(getattr(module, name))]
+    values = {name: getattr(module, name) for name in names}
+    own = [name for name, value in values.items() if inspect.isclass(value) or inspect.isfunction(value)]
     title = f"tensorucb.{room}"
     lines = [title, "=" * len(title), "", (module.__doc__ or "").strip(), "", f".. currentmodule:: {title}", ""]
     lines += [".. autosummary::", "   :toctree: names", "", *(f"   {name}" for name in own), ""]

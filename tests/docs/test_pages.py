@@ -2,8 +2,9 @@
 
 The blocks of a page run in order, in an empty directory: Python blocks share their names. Commands that need a shell
 (pipes, variables, files written) go through one; plain ones run without it, and those of the package in this process,
-since a new process for each would spend most of the time on imports. A block after ``<!-- slow -->`` takes longer and runs with the slow tests, those after it too. Commands inside a
-sentence are not run, but their command and options must exist.
+since a new process for each would spend most of the time on imports. A block after ``<!-- slow -->`` takes longer and
+runs with the slow tests, those after it too. Commands inside a sentence are not run, but their command and options must
+exist.
 """
 
 from __future__ import annotations
@@ -159,12 +160,36 @@ def test_names_that_pages_link_to_are_public():
 
 
 # Labels of the numbered equations of the paper's main text, in its order; some have none.
-LABELS = """
-    Observable_Dt D1:tau pij_Hw user_context_tensor_general bilinear W-CP-expansion-general obs_prior Q-VBassumption
-    VBproblem Q_0_proportiional_to posteriorMean beta_def posteriorCov online_updating_Sigma_SigmaInv muOnline
-    predictive-y-def predictive_mean_variance - Marov_inequality_applied_to_exp - - - - CB_ij regret_scaled_def
-    1norm_smoothness regret_bound c_lower_bounded
-""".split()
+LABELS = [
+    "Observable_Dt",
+    "D1:tau",
+    "pij_Hw",
+    "user_context_tensor_general",
+    "bilinear",
+    "W-CP-expansion-general",
+    "obs_prior",
+    "Q-VBassumption",
+    "VBproblem",
+    "Q_0_proportiional_to",
+    "posteriorMean",
+    "beta_def",
+    "posteriorCov",
+    "online_updating_Sigma_SigmaInv",
+    "muOnline",
+    "predictive-y-def",
+    "predictive_mean_variance",
+    "-",
+    "Marov_inequality_applied_to_exp",
+    "-",
+    "-",
+    "-",
+    "-",
+    "CB_ij",
+    "regret_scaled_def",
+    "1norm_smoothness",
+    "regret_bound",
+    "c_lower_bounded",
+]
 
 
 def test_the_mathematics_has_every_equation_and_names_what_is_in_the_code():
