@@ -55,6 +55,10 @@ autosummary_generate = True
 autosummary_ignore_module_all = False
 autodoc_member_order = "bysource"
 autodoc_class_signature = "mixed"
+# Signatures name these as the code does, instead of what they stand for.
+_aliases = ("ArrayLike", "Product", "Features", "Groups", "Model", "Choices", "RngLike")
+autodoc_type_aliases = {name: name for name in _aliases} | dict.fromkeys(("F32", "F64", "I32", "I64"), "ndarray")
+default_role = "py:obj"
 python_use_unqualified_type_names = True
 maximum_signature_line_length = 90
 numpydoc_show_class_members = False

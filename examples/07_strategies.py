@@ -43,6 +43,6 @@ regrets = (
         y=alt.Y("regret:Q", title="Average regret so far"),
         color=alt.Color("way:N", title=None),
     )
-    .properties(width=600, height=280, title="Learning which offer suits whom")
+    .properties(width=600, height=280, title="Learning which offer suits which user")
 )
 regrets

@@ -14,6 +14,7 @@ from tensorucb.errors import InputError
 __all__ = ["RngLike", "as_generator", "stream_key"]
 
 RngLike = int | np.integer | np.random.Generator | None
+"""A seed, a generator, or None for a seed of the system."""
 
 
 def as_generator(rng: RngLike) -> np.random.Generator:

@@ -1,12 +1,15 @@
 """Every Python block and every command of the README and the docs runs as it is printed.
 
-The blocks of a page run in order, in an empty directory: Python blocks share their names, commands go through a shell.
-A block after ``<!-- slow -->`` takes longer and runs with the slow tests, those after it too. Commands inside a
-sentence are not run, but their command and options must exist.
+The blocks of a page run in order, in an empty directory: Python blocks share their names. Commands that need a shell
+(pipes, variables, files written) go through one; plain ones run without it, and those of the package in this process,
+since a new process for each would spend most of the time on imports. A block after ``<!-- slow -->`` takes longer and
+runs with the slow tests, those after it too. Commands inside a sentence are not run, but their command and options must
+exist.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shlex
@@ -25,6 +28,9 @@ RUN = [page for page in PAGES if page.name != "evaluate-from-logs.md"]
 BLOCK = re.compile(r"(<!-- slow -->\n)?^```(\w*)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 # A TOML block that begins with the name of a file is that file.
 FILE = re.compile(r"# (\S+\.toml)\n")
+# What only a shell understands.
+SHELL = re.compile(r"[$|<>;&`]|^\w+=", flags=re.MULTILINE)
+COMMENT = re.compile(r"\s# .*$", flags=re.MULTILINE)
 # These set the project up or test it; CI runs them.
 MAKE = re.compile(r"^make \w+", flags=re.MULTILINE)
 
@@ -44,7 +50,22 @@ def run(page: Path, parts: list[tuple[bool, str, str]], directory: Path, monkeyp
         elif language == "toml" and (named := FILE.match(text)):
             (directory / named[1]).write_text(text, encoding="utf-8")
         elif language == "sh" and not MAKE.search(text):
-            shell(text, directory)
+            if SHELL.search(COMMENT.sub("", text)):
+                shell(text, directory)
+            else:
+                plain(text, directory)
+
+
+def plain(text: str, directory: Path) -> None:
+    """Run lines that hold nothing but a command, its words and a comment."""
+    for line in text.replace("\\\n", " ").splitlines():
+        program, *words = shlex.split(line, comments=True) or [""]
+        if program == "tensorucb":
+            with pytest.raises(SystemExit) as end:
+                main(words)
+            assert end.value.code == 0, line
+        elif program:
+            shell(line, directory)
 
 
 def shell(text: str, directory: Path) -> None:
@@ -122,6 +143,74 @@ def test_links_to_files_lead_somewhere():
         for link in re.findall(r"\]\(([^)#]+)\)", shown):
             if "://" not in link:
                 assert exists(page, link), f"{page.name} links to {link}"
+
+
+def test_files_named_in_sentences_exist():
+    for page in PAGES:
+        prose = BLOCK.sub("", page.read_text(encoding="utf-8"))
+        for name in re.findall(r"`((?:tests|studies|benchmarks|examples|scripts|src)/[\w./-]+)`", prose):
+            assert (ROOT / name).exists() or "source_rate" in name, f"{page.name} names {name}"
+
+
+def test_names_that_pages_link_to_are_public():
+    for page in PAGES:
+        for path in re.findall(r"\{py:obj\}`(?:[^`<]*<|~)(tensorucb[\w.]+)>?`", page.read_text(encoding="utf-8")):
+            module, _, name = path.rpartition(".")
+            assert name in importlib.import_module(module).__all__, f"{page.name} links to {path}"
+
+
+# Labels of the numbered equations of the paper's main text, in its order; some have none.
+LABELS = [
+    "Observable_Dt",
+    "D1:tau",
+    "pij_Hw",
+    "user_context_tensor_general",
+    "bilinear",
+    "W-CP-expansion-general",
+    "obs_prior",
+    "Q-VBassumption",
+    "VBproblem",
+    "Q_0_proportiional_to",
+    "posteriorMean",
+    "beta_def",
+    "posteriorCov",
+    "online_updating_Sigma_SigmaInv",
+    "muOnline",
+    "predictive-y-def",
+    "predictive_mean_variance",
+    "-",
+    "Marov_inequality_applied_to_exp",
+    "-",
+    "-",
+    "-",
+    "-",
+    "CB_ij",
+    "regret_scaled_def",
+    "1norm_smoothness",
+    "regret_bound",
+    "c_lower_bounded",
+]
+
+
+def test_the_mathematics_has_every_equation_and_names_what_is_in_the_code():
+    text = (ROOT / "docs" / "mathematics.md").read_text(encoding="utf-8")
+    spans = set(re.findall(r"`([A-Za-z_][\w:-]*)`", BLOCK.sub("", re.sub(r"\{py:obj\}`[^`]*`", "", text))))
+    for number, label in enumerate(LABELS, start=1):
+        assert label == "-" or label in text, label
+        assert 18 < number < 23 or f"({number})" in text, number
+    folders = [ROOT / name for name in ("src", "studies")]
+    code = "".join(path.read_text(encoding="utf-8") for folder in folders for path in folder.rglob("*.py"))
+    assert [name for name in spans - set(LABELS) if not re.search(rf"\b{name}\b", code)] == []
+
+
+def test_the_model_names_what_is_in_the_code():
+    spans = re.findall(r"`([A-Z]\w+)\.(\w+)`", (ROOT / "docs" / "model.md").read_text(encoding="utf-8"))
+    response = ROOT / "src" / "tensorucb" / "learner" / "response"
+    code = "".join(path.read_text(encoding="utf-8") for path in response.glob("*.py"))
+    assert spans
+    for owner, name in spans:
+        assert re.search(rf"^class {owner}\b", code, flags=re.MULTILINE) or owner == "TensorUCB", owner
+        assert re.search(rf"\b{name}\b", code) or owner == "TensorUCB", name
 
 
 def exists(page: Path, link: str) -> bool:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tensorucb.data import ActionLog
 
 FeatureKind = Literal["eigenmap", "degree", "activity", "taste", "constant"]
+"""The kinds of columns that `user_features` and `user_profile` can make."""
 # Items a user must have been exposed to before the rate of following counts by half.
 _RESPONSE_SMOOTHING = 3.0
 # Out-edges of users who acted that are looked at together, so that memory stays bounded.

@@ -29,8 +29,9 @@ from tensorucb.rng import RngLike, as_generator, stream_key
 # A product's features; or one vector each for the product and whatever else describes a round: strategy, season …
 # Policies that are not made for more than one vector ignore those after the product, or put all of them together.
 Product = ArrayLike | Sequence[ArrayLike]
-# Argument -> candidates.
+"""The features of a product, alone or followed by the vectors of the other modes, such as a strategy."""
 Grid = Mapping[str, Sequence[Any]]
+"""Arguments of a policy, and the candidates that tuning tries for each."""
 # The paper's candidates for c.
 EXPLORATIONS = (1e-3, 1e-2, 1e-1, 1.0)
 # What the tensor policies can do about uncertainty.
