@@ -193,7 +193,7 @@ def test_tables_for_people(folder):
     assert "1 before the contact or after the window" in told.stderr
     assert "is closed" in run("close", "spring", round_id).stdout
     assert "LinUCB, 12 users" in run("status", "spring").stdout
-    assert "1 rounds" in run("status").stdout
+    assert "LinUCB, 1 round (0 open)" in run("status").stdout
     assert "edges.parquet" in run("export", "spring", "--out", "o").stdout
     history = first_edges(folder, ["05-member"]).with_columns(outcome=1, product=pl.lit("tea"))
     history.write_csv("h.csv")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from tensorucb.cli._options import Json
+from tensorucb.cli import _options as opt
 from tensorucb.cli._output import emit_json, print_table
 from tensorucb.cli._progress import Progress
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def bench(
     quick: Annotated[bool, Option("--quick", help="A tenth of the size, to see that everything runs.")] = False,
-    json: Json = False,
+    json: opt.Json = False,
 ) -> None:
     """Time the hot paths on this machine, each beside a reference, and beside other libraries where installed."""
     with Progress("bench") as progress:
