@@ -20,8 +20,7 @@ def bench(
 ) -> None:
     """Time the hot paths on this machine, each beside a reference, and beside other libraries where installed."""
     with Progress("bench") as progress:
-        from tensorucb.cli._bench import all_rows
-        from tensorucb.cli._peers import missing
+        from tensorucb.cli._bench import all_rows, missing
 
         rows = all_rows(quick, progress)
     if json:

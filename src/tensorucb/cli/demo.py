@@ -51,9 +51,7 @@ def demo(
         policies = demo_policies()
         experiment = run_experiment(environment, policies, rounds=rounds, runs=runs, seed=seed, report=report)
         product, reasons = _next_round(environment, policies["TensorUCB"])
-        page, *figures = save_demo(
-            out, environment, experiment, product=product, reasons=reasons, command=command, seed=seed
-        )
+        page, *figures = save_demo(out, environment, experiment, product=product, reasons=reasons, command=command)
     graph, rows = environment.graph, experiment.table()
     if json:
         emit_json(

@@ -112,7 +112,7 @@ def reproduce(
         tables = experiments.write_results(results, out)
         charts = draw(results)
         figures = [path for name, chart in charts.items() for path in save_figure(chart, out, name)]
-        page = save_reproduction(out / "report.html", results, charts, environment, effort, seed=seed, quick=quick)
+        page = save_reproduction(out / "report.html", results, charts, environment, effort, quick=quick)
         files = [page, *sorted(tables), manifest, *figures]
         rows = [] if results.regret is None else experiments.decision_table(results.regret)
         if rows:
