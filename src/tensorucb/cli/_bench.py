@@ -64,7 +64,7 @@ def all_rows(quick: bool, report: Callable[[int, int, str], None]) -> list[Row]:
     steps: dict[str, Callable[[], Iterator[Row]]] = {
         "reading": lambda: reading(nodes, edges, scattered=True),
         "cascades": lambda: cascades(graph, 50 if quick else 300),
-        "selections": lambda: selections(f"power law {nodes:,} / {edges:,}", graph, "wc", (10,)),
+        "selections": lambda: selections(_size(graph), graph, "wc", (10,)),
         "scoring and learning": lambda: rounds(graph),
         "responses": lambda: telling(10 if quick else 40),
     }
@@ -101,6 +101,10 @@ def probabilities(graph: Graph, kind: str) -> F64:
     return np.random.default_rng(7).random(graph.n_edges) * 0.1
 
 
+def _size(graph: Graph) -> str:
+    return f"{graph.n_nodes:,} users, {graph.n_edges:,} edges"
+
+
 def cpu(call: Callable[[], object], repeats: int) -> float:
     """CPU seconds of a call, the median of some; the first call, which may load kernels, does not count."""
     call()
@@ -123,7 +127,7 @@ def reading(n: int, m: int, *, scattered: bool) -> Iterator[Row]:
     sources = (n * rng.random(m) ** 2).astype(np.int64)
     targets = (sources + 1 + (n - 1) * rng.random(m) ** 2).astype(np.int64) % n
     keep = sources != targets
-    what = f"Parquet to Graph, {n:,} / {m:,}, ids {'scattered' if scattered else 'dense'}"
+    what = f"Parquet to Graph, {n:,} users, {m:,} edges, ids {'scattered' if scattered else 'dense'}"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "edges.parquet"
         pl.DataFrame({"source": names[sources[keep]], "target": names[targets[keep]]}).write_parquet(path)
@@ -134,7 +138,7 @@ def reading(n: int, m: int, *, scattered: bool) -> Iterator[Row]:
         fresh, again = cpu(ours, 3), cpu(lambda: ours(cache=folder), 3)
         theirs = _spent(lambda: _numpy_graph(path), time.process_time)
         yield Row("graph", what, "NumPy", fresh, theirs, "CPU s")
-        yield Row("graph", f"{what}, kept", "reading it", again, fresh, "CPU s")
+        yield Row("graph", f"{what}, from the cache", "reading it", again, fresh, "CPU s")
 
 
 def _numpy_graph(path: Path) -> object:
@@ -158,7 +162,7 @@ def cascades(graph: Graph, runs: int) -> Iterator[Row]:
     p, rows = np.full(graph.n_edges, 0.02), np.argsort(-graph.out_degree)[:10]
     ours = 1e3 / runs * cpu(lambda: simulate_cascades(graph, p, rows, runs, 0, 1), 5)
     size = simulate_cascades(graph, p, rows, runs, 0, 1).mean()
-    what = f"a cascade of {size:,.0f} users, {graph.n_nodes:,} / {graph.n_edges:,}"
+    what = f"a cascade of {size:,.0f} users, {_size(graph)}"
     rng = np.random.default_rng(0)
     plain = 1e3 * cpu(lambda: _numpy_cascade(graph, p, rows, rng), 10)
     yield Row("diffusion", what, "NumPy", ours, plain, "CPU ms")
@@ -167,7 +171,7 @@ def cascades(graph: Graph, runs: int) -> Iterator[Row]:
         yield Row("diffusion", what, name, ours, theirs, "CPU ms")
     pool = LiveEdgePool(graph, p, runs, 0, threads=1)
     query = 1e3 / runs * cpu(lambda: pool.reach(rows), 5)
-    yield Row("diffusion", "a world of a pool, same seeds", "NumPy", query, plain, "CPU ms")
+    yield Row("diffusion", "its reach in a world drawn before", "NumPy", query, plain, "CPU ms")
 
 
 def _numpy_cascade(graph: Graph, p: F64, rows: I64, rng: np.random.Generator) -> int:
@@ -196,7 +200,7 @@ def selections(name: str, graph: Graph, kind: str, counts: tuple[int, ...], tim_
         spread, spent = _selected(ours, p, k, pool, 3)
         wanted, theirs = _selected(tim, p, k, pool, tim_runs)
         quality = f"spread {spread / wanted:.3f} of TIM+'s"
-        what = f"select {k}, {name}, {kind}; {quality}"
+        what = f"select {k} seeds, {name}, {kind}; {quality}"
         yield Row("oracle", what, "our TIM+", spent, theirs, "CPU s")
 
 
@@ -234,7 +238,7 @@ def rounds(graph: Graph, told: int = 20) -> Iterator[Row]:
             policy.update(product, edges, outcomes)
             learned.append(time.process_time() - started)
             edges_told += edges.size
-    what, size = "edges per CPU second by TensorUCB", f"{graph.n_nodes:,} / {graph.n_edges:,}"
+    what, size = "edges per CPU second by TensorUCB", _size(graph)
     scoring = graph.n_edges / statistics.median(scored)
     a, b = rng.normal(size=(2, graph.n_nodes))
     plain = cpu(lambda: 1.0 / (1.0 + np.exp(-(a[graph.sources] + b[graph.targets]))), 9)

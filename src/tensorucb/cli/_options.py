@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -15,7 +16,7 @@ from typer import Argument, BadParameter, CallbackParam, Context, Option, Typer
 from typer.core import TyperGroup
 
 from tensorucb.cli._progress import Progress
-from tensorucb.errors import FileFormatError, InputError
+from tensorucb.errors import FileFormatError, InputError, UnknownIdError
 
 if TYPE_CHECKING:
     from tensorucb.campaign import Campaign
@@ -201,6 +202,15 @@ def campaign_at(storage: str, name: str, doing: str) -> Iterator[Campaign]:
         yield campaign
 
 
+def next_command(storage: str, *words: str) -> str:
+    """A command to type next, with --storage where it is needed."""
+    from tensorucb.store._address import masked
+
+    if storage not in (STORAGE, os.environ.get("TENSORUCB_STORAGE")):
+        words += ("--storage", masked(storage))
+    return shlex.join(words)
+
+
 def column_names(given: list[str] | None) -> dict[str, str] | None:
     """Names of columns by field, from FIELD=COLUMN as it was typed."""
     if not given:
@@ -240,7 +250,12 @@ def listed_ids(
             texts += _lines(value, option)
     if not texts and not may_be_empty:
         raise InputError(f"{option} names nobody: the file is empty. Put one id on each line, or leave the option out.")
-    return [one_id(graph, text, option) for text in texts]
+    ids = [one_id(graph, text, option) for text in texts]
+    try:
+        graph.rows(ids)
+    except UnknownIdError as error:
+        raise UnknownIdError(f"{option}: {error}") from error
+    return ids
 
 
 def _lines(value: str, option: str) -> list[str]:

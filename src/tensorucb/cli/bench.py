@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Option
 
 from tensorucb.cli import _options as opt
 from tensorucb.cli._output import emit_json, print_table
 from tensorucb.cli._progress import Progress
-
-if TYPE_CHECKING:
-    from tensorucb.cli._bench import Row
 
 
 def bench(
@@ -25,17 +22,13 @@ def bench(
         rows = all_rows(quick, progress)
     if json:
         emit_json({"quick": quick, "missing": missing(), "rows": [row.document() for row in rows]})
-    else:
-        _print(rows, missing())
-
-
-def _print(rows: list[Row], missing: list[str]) -> None:
+        return
     cells = [(row.what, row.beside, *map(_number, (row.ours, row.reference, row.ratio)), row.unit) for row in rows]
-    words = ("What", "Beside", "Unit")
     told = "Ratio: how many times as fast as the reference ours is."
-    if missing:
-        told += f" Not installed: {', '.join(missing)}; `pip install 'tensorucb[bench]'` adds their rows."
-    print_table(("What", "Beside", "Ours", "Reference", "Ratio", "Unit"), cells, words=words, caption=f"\n{told}")
+    if absent := missing():
+        told += f" Not installed: {', '.join(absent)}; `pip install 'tensorucb[bench]'` adds their rows."
+    columns = ("What", "Beside", "Ours", "Reference", "Ratio", "Unit")
+    print_table(columns, cells, words=("What", "Beside", "Unit"), caption=f"\n{told}")
 
 
 def _number(value: float) -> str:

@@ -15,7 +15,7 @@ from typer import Argument, Option
 from tensorucb.cli import _options as opt
 from tensorucb.cli._options import STORAGE, campaign_at
 from tensorucb.cli._output import ask_yes, count, emit_json, emit_record, left_out, say, shown
-from tensorucb.errors import StateError
+from tensorucb.errors import StateError, UnknownIdError
 
 if TYPE_CHECKING:
     from tensorucb.campaign import ForgetReport
@@ -105,7 +105,11 @@ def forget(
     if not yes and not ask_yes(f"Remove {shown(user)} from {shown(name)} for ever?"):
         raise StateError("nothing was removed, since the question was not answered with yes.")
     with campaign_at(storage, name, "forget") as campaign:
-        report = campaign.forget(opt.one_id(campaign.graph, user, "USER"))
+        try:
+            report = campaign.forget(opt.one_id(campaign.graph, user, "USER"))
+        except UnknownIdError as error:
+            gone = "Perhaps they are forgotten already."
+            raise UnknownIdError(f"there is no user {user!r} in campaign {name!r}. {gone}") from error
     if json:
         emit_record(report)
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
@@ -42,7 +41,7 @@ def init(
         emit_json({"file": str(file)})
         return
     say(f"{shown(file)} is written. Change it to your data.")
-    say("Or try it as it is with a generated shop: tensorucb datasets make shop --out shop")
+    say("To try it as it is, make a shop: tensorucb datasets make shop --out shop")
     say(f"Next: tensorucb create --config {name}")
 
 
@@ -183,9 +182,7 @@ def _next(campaign: Campaign, found: CampaignData, storage: str) -> str:
     known = campaign.settings.get("ask", {})
     words += [] if {"k", "budget"} & set(known) else ["-k", str(min(_K, campaign.graph.n_nodes))]
     words += ["--strategies", "all"] if found.strategies and "strategies" not in known else []
-    if storage not in (STORAGE, os.environ.get("TENSORUCB_STORAGE")):
-        words += ["--storage", campaign.store.masked_url if "@" in storage else storage]
-    return shlex.join(words)
+    return opt.next_command(storage, *words)
 
 
 def _pairs(option: str, given: Sequence[str] | None, example: str) -> dict[str, dict[str, str]]:

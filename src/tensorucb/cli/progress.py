@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,7 +86,7 @@ def _one(storage: str, name: str, json: bool) -> None:
     if terms := _settings_text(settings):
         say(terms)
     if not progress.rounds:
-        say(f"No rounds yet. Open one with `{shlex.join(['tensorucb', 'ask', name])}`.")
+        say(f"No rounds yet. Open one with `{opt.next_command(storage, 'tensorucb', 'ask', name)}`.")
         return
     _print_rounds(progress)
     say(f"Reach: {progress.contacted:,} different users contacted, {progress.reached:,} different users responded.")
@@ -184,7 +183,7 @@ def _lift_line(found: Lift) -> str:
     """The lift in one sentence."""
     return (
         f"contact changes the share of followers who respond by {100 * found.difference:+.2f} percentage points "
-        f"({100 * found.level:.0f} % interval {100 * found.low:+.2f} to {100 * found.high:+.2f}), by "
+        f"({100 * found.level:.0f} % interval {100 * found.low:+.2f} to {100 * found.high:+.2f}), measured in "
         f"{count(found.rounds, 'round')} with a hold-out."
     )
 

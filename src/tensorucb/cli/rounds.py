@@ -5,7 +5,6 @@ from __future__ import annotations
 import json as jsonlib
 import math
 import re
-import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -123,7 +122,9 @@ def ask(
     if json:
         _emit(result, explanation=explanation)
     else:
-        _print(name, result, explanation)
+        _print(result, explanation)
+        following = opt.next_command(storage, "tensorucb", "tell", name, str(result.number), "FILE")
+        say(f"Next: contact them, then {following}")
 
 
 def _emit(ask: Ask, **more: Any) -> None:
@@ -198,7 +199,7 @@ def _moment(text: str | None) -> float | str | None:
     return text
 
 
-def _print(name: str, result: Ask, explanation: Any) -> None:
+def _print(result: Ask, explanation: Any) -> None:
     rows = []
     for seed in explanation.seeds:
         best = ", ".join(f"{shown(user)} {p:.2f}" for user, p in seed.followers[:3])
@@ -216,7 +217,6 @@ def _print(name: str, result: Ask, explanation: Any) -> None:
         say(f"Expected reach {result.reach}.")
     if result.cost is not None:
         say(f"Contacting them costs {result.cost:g}.")
-    say(f"Next: contact them, then {shlex.join(['tensorucb', 'tell', name, str(result.number), 'FILE'])}")
 
 
 def tell(
@@ -237,9 +237,10 @@ def tell(
 ) -> None:
     """Store responses of a round, or of all rounds in a log, late and in any order; again changes nothing.
 
-    Fields: source, target, outcome (0 or 1), or user, time; optionally time and event_id. Without ROUND each row
-    needs a field round, or a field product (or item): it then belongs to the rounds of that product in whose window
-    it falls, and in which its user was chosen or follows somebody who was. Rows of no round are counted.
+    A row says whether a follower responded to a contacted user (fields source, target, outcome: 0 or 1), or that
+    somebody bought (fields user, time). Fields time and event_id may be added. Without ROUND each row needs a field
+    round, or a field product (or item): it then counts for the rounds of that product in whose window it falls, and in
+    which its user was chosen or follows somebody who was. Other rows are left out and counted.
     """
     *rounds, file = files
     if len(rounds) > 1:
@@ -323,4 +324,4 @@ def close(
         _emit(ended, model=model)
         return
     say(f"Round {shown(ended.id)} is {ended.status}.")
-    say(f"Next: {shlex.join(['tensorucb', 'status', name])}")
+    say(f"Next: {opt.next_command(storage, 'tensorucb', 'status', name)}")
