@@ -64,7 +64,7 @@ def all_rows(quick: bool, report: Callable[[int, int, str], None]) -> list[Row]:
     steps: dict[str, Callable[[], Iterator[Row]]] = {
         "reading": lambda: reading(nodes, edges, scattered=True),
         "cascades": lambda: cascades(graph, 50 if quick else 300),
-        "selections": lambda: selections(_size(graph), graph, "wc", (10,)),
+        "selections": lambda: selections(f"power law {_size(graph)}", graph, "wc", (10,)),
         "scoring and learning": lambda: rounds(graph),
         "responses": lambda: telling(10 if quick else 40),
     }
@@ -102,7 +102,7 @@ def probabilities(graph: Graph, kind: str) -> F64:
 
 
 def _size(graph: Graph) -> str:
-    return f"{graph.n_nodes:,} users, {graph.n_edges:,} edges"
+    return f"{graph.n_nodes:,} / {graph.n_edges:,}"
 
 
 def cpu(call: Callable[[], object], repeats: int) -> float:
@@ -127,7 +127,7 @@ def reading(n: int, m: int, *, scattered: bool) -> Iterator[Row]:
     sources = (n * rng.random(m) ** 2).astype(np.int64)
     targets = (sources + 1 + (n - 1) * rng.random(m) ** 2).astype(np.int64) % n
     keep = sources != targets
-    what = f"Parquet to Graph, {n:,} users, {m:,} edges, ids {'scattered' if scattered else 'dense'}"
+    what = f"Parquet to Graph, {n:,} / {m:,}, ids {'scattered' if scattered else 'dense'}"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "edges.parquet"
         pl.DataFrame({"source": names[sources[keep]], "target": names[targets[keep]]}).write_parquet(path)

@@ -24,7 +24,7 @@ def bench(
         emit_json({"quick": quick, "missing": missing(), "rows": [row.document() for row in rows]})
         return
     cells = [(row.what, row.beside, *map(_number, (row.ours, row.reference, row.ratio)), row.unit) for row in rows]
-    told = "Ratio: how many times as fast as the reference ours is."
+    told = "Ratio: how many times as fast as the reference ours is. Sizes are users / edges of the network."
     if absent := missing():
         told += f" Not installed: {', '.join(absent)}; `pip install 'tensorucb[bench]'` adds their rows."
     columns = ("What", "Beside", "Ours", "Reference", "Ratio", "Unit")
