@@ -238,7 +238,7 @@ def test_a_notebook_shows_tables_whatever_ids_hold():
 
 
 def test_a_progress_is_json_through_the_fields_of_a_command():
-    from tensorucb.cli._campaign import fields
+    from tensorucb.campaign._documents import fields
 
     campaign, _ = played()
     document = json.loads(json.dumps(fields(campaign.progress()), allow_nan=False))

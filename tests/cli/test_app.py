@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -68,6 +69,36 @@ def test_every_command_loads_and_has_help(name, capsys):
         main([name, "--help"])
     assert not stop.value.code
     assert "Usage" in capsys.readouterr().out
+
+
+def test_help_speaks_of_numbers_and_files_not_of_python(capsys):
+    for line in ([name] for name in COMMANDS):
+        with pytest.raises(SystemExit):
+            main([*line, "--help"])
+        shown = capsys.readouterr().out
+        assert not re.search(r"<(int|float|str|path|list)|range>|\d{10}", shown), shown
+
+
+def test_the_help_of_a_group_has_whole_lines(capsys):
+    with pytest.raises(SystemExit):
+        main(["datasets", "--help"])
+    assert "the forms that can be read." in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["ask", "spring", "-k", "ten"], "'--k' / '-k': it must be a whole number."),
+        (["select", "edges.csv", "--uniform", "2"], "'--uniform': it must be at most 1."),
+        (["demo", "--rounds", "0"], "'--rounds': it must be a whole number from 1 to 1,000,000,000."),
+        (["reproduce", "figures"], "'target': 'figures' is not one of"),
+    ],
+)
+def test_a_wrong_value_is_told_in_plain_words(args, said, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(args)
+    assert stop.value.code == 2
+    assert said in capsys.readouterr().err
 
 
 def test_version(capsys):

@@ -191,15 +191,20 @@ def test_tables_for_people(folder):
     told = run("tell", "spring", round_id, "n.csv")
     assert "1 accepted" in told.stdout
     assert "1 before the contact or after the window" in told.stderr
-    assert "is closed" in run("close", "spring", round_id).stdout
+    assert "Next: contact them, then tensorucb tell spring 1 FILE" in text
+    closed = run("close", "spring", round_id).stdout
+    assert "is closed" in closed
+    assert "Next: tensorucb status spring" in closed
     assert "LinUCB, 12 users" in run("status", "spring").stdout
-    assert "1 rounds" in run("status").stdout
+    assert "LinUCB, 1 round (0 open)" in run("status").stdout
     assert "edges.parquet" in run("export", "spring", "--out", "o").stdout
     history = first_edges(folder, ["05-member"]).with_columns(outcome=1, product=pl.lit("tea"))
     history.write_csv("h.csv")
     assert "1 round with" in run("import-history", "spring", "h.csv").stdout
     other = ("--edges", "edges.csv", "--policy", "HighDegree", "--storage", "sqlite:///other.db")
     assert "Next: tensorucb ask" in run("create", "b", *other).stdout
+    asked = run("ask", "b", "-k", 1, "--storage", "sqlite:///other.db").stdout
+    assert "then tensorucb tell b 1 FILE --storage sqlite:///other.db" in asked
     assert "no longer name" in run("forget", "spring", "07-member", input="y\n").stdout
     run("forget", "spring", "08-member", input="n\n", code=1)
     assert "08-member" in pl.read_parquet("o/users.parquet")["user"].to_list()
@@ -222,7 +227,8 @@ def test_tables_for_people(folder):
         (("ask", "spring", "--product", "tea", "-k", 1, "--exclude", "@latin.txt"), 1, "not UTF-8"),
         (("tell", "spring", "000001-x", "none.csv"), 1, "cannot read"),
         (("close", "spring", "000001-x"), 1, "no round"),
-        (("forget", "spring", "99", "--yes"), 1, "99"),
+        (("forget", "spring", "99", "--yes"), 1, "there is no user '99' in campaign 'spring'."),
+        (("ask", "spring", "--product", "tea", "-k", 1, "--exclude", "nobody"), 1, "--exclude: ids not in the graph"),
         (("create", "spring", "--edges", "edges.csv"), 1, "already"),
         (("create", "x", "--edges", "edges.csv", "--policy", "Guess"), 1, "must be one of"),
         (("create", "x", "--edges", "edges.csv", "--policy", "LinUCB", "--settings", "{"), 1, "JSON"),

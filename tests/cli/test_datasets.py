@@ -50,6 +50,9 @@ def test_make_then_describe(tmp_path: Path) -> None:
     assert shown["checksum"] == told["checksum"]
     assert shown["figures"]["n_users"] == told["n_users"] == 100
     assert [file["file"] for file in shown["report"]["files"]] == ["edges.parquet", "actions.parquet"]
+    said = runner.invoke(app, ["datasets", "make", "sandbox", "--out", out, "--scale", "0.2", "--seed", "3"]).stdout
+    assert said.startswith("sandbox: 100 users, ")
+    assert said.endswith(f"Next: tensorucb datasets describe {out}\n")
     table = runner.invoke(app, ["datasets", "describe", out])
     assert table.exit_code == 0
     assert "edges |E|" in table.stdout

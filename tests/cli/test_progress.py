@@ -107,7 +107,7 @@ def test_lift_says_it_in_words_and_speaks_of_commands(folder):
     wrong = run("lift", "plain", code=1).stderr
     assert "`tensorucb ask --holdout 0.2`" in wrong
     assert "ask(" not in wrong
-    assert "No rounds yet. Open one with `tensorucb ask`." in run("status", "plain").stdout
+    assert "No rounds yet. Open one with `tensorucb ask plain`." in run("status", "plain").stdout
     assert "Lift" not in run("status", "plain").stdout
 
 

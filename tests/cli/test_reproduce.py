@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tensorucb.cli import main
-from tensorucb.cli._network import Generator, Preparation
+from tensorucb.cli._network import Generator, prepared
 from tensorucb.data import checksum, digg_like, make_sandbox, prepare, read_dataset, write_dataset
 
 ARGS = ("--synthetic", "digg", "--scale", "0.03", "--quick", "--rounds", "6", "--runs", "2")
@@ -149,8 +149,8 @@ def test_data_are_prepared_as_asked(tmp_path, capsys):
     expected = prepare(dataset, min_interactions=3, n_products=8, window=2 * 86_400, rng=0)
     assert manifest["data"]["checksum"] == checksum(expected)
     assert expected.graph.n_nodes == manifest["environment"]["n_nodes"] < 80
-    assert Preparation()(dataset) is dataset
-    assert Preparation(window="none")(dataset).window is None
+    assert prepared(dataset) is dataset
+    assert prepared(dataset, window="none").window is None
 
 
 def test_seed_sets_the_generated_network(tmp_path):

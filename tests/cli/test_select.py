@@ -137,5 +137,5 @@ def test_self_loops_and_repeats_are_left_out_and_counted(tmp_path: Path) -> None
     told = json.loads(run(tmp_path / "loops.csv", "--k", 1, "--json").stdout)
     assert told["dropped_self_loops"] == 1
     assert told["merged_edges"] == 2
-    assert "1 self-loops and 2 repeats of an edge" in run(tmp_path / "loops.csv", "--k", 1).stdout
+    assert "Left out: 1 self-loop and 2 repeated edges." in run(tmp_path / "loops.csv", "--k", 1).stdout
     assert np.isclose(told["spread"], 3.0)

@@ -8,16 +8,16 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import typer
-import typer.core
 import typer.main
 
-from tensorucb.cli._errors import error_text, in_words_of
+from tensorucb.cli._errors import error_text, in_words_of, misuse_text
 from tensorucb.cli._interrupt import was_pressed
-from tensorucb.cli._options import HELP
-from tensorucb.cli._output import one_line, safe_streams, say
+from tensorucb.cli._options import HELP, Group, commands
+from tensorucb.cli._output import safe_streams, say
 from tensorucb.errors import TensorUCBError
 
 _AGAIN, _REPEAT = "Run the same command again", "run the same command again"
@@ -42,7 +42,7 @@ COMMANDS = {
     "reproduce": Command("reproduce", _RUNS),
     "compare": Command("compare", _RUNS),
     "tune": Command("tune", f"{_AGAIN}: it goes on, what was tried is kept beside the file of --out."),
-    "init": Command("init", _NOTHING),
+    "init": Command("create", _NOTHING),
     "create": Command("create", f"The campaign was created {_WHOLE} `tensorucb status` tells. If not, {_REPEAT}."),
     "ask": Command("rounds", f"The round was opened {_WHOLE} `tensorucb status NAME` tells. If not, {_REPEAT}."),
     "tell": Command("rounds", _TWICE),
@@ -51,8 +51,8 @@ COMMANDS = {
     "report": Command("progress", f"The report was not finished. {_AGAIN} to start over."),
     "lift": Command("progress", _NOTHING),
     "expire": Command("progress", f"{_AGAIN}: closing a round twice changes nothing."),
-    "add-products": Command("additions", _TWICE),
-    "add-users": Command("additions", f"Users were added {_WHOLE} `tensorucb status NAME` tells. If not, {_REPEAT}."),
+    "add-products": Command("campaigns", _TWICE),
+    "add-users": Command("campaigns", f"Users were added {_WHOLE} `tensorucb status NAME` tells. If not, {_REPEAT}."),
     "export": Command("progress", _FILES),
     "import-history": Command("campaigns", _TWICE),
     "forget": Command("campaigns", f"The person may not be gone yet. {_AGAIN} to finish."),
@@ -62,23 +62,27 @@ COMMANDS = {
     "doctor": Command("doctor", _NOTHING),
     "bench": Command("bench", _NOTHING),
 }
+_VALUES = {int: "NUMBER", float: "NUMBER", Path: "FILE", str: "TEXT"}
 # typer ships its own copy of click's errors, or takes click's, by its version.
 _USAGE_ERROR: Any = typer.BadParameter.__base__
 
 
-class LazyGroup(typer.core.TyperGroup):
-    """A group whose commands are stubs; the one that is called is loaded and run in its stub's place."""
+class LazyGroup(Group):
+    """A group that knows its commands by name; the one that is called is loaded and run."""
 
     running: str = ""
     loaded: Any = None
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the whole line of help of each command; typer would cut it to one line of the terminal."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary(name)) for name in COMMANDS])
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.commands: Any = dict.fromkeys(COMMANDS)  # typer names those that resemble a misspelt one
+
+    def first_line(self, name: str) -> str:
+        """The first line of a command's help."""
+        return summary(name)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command itself in place of its stub: a shell that completes a line asks for its options."""
+        """The command itself: a shell that completes a line asks for its options."""
         return load_command(cmd_name) if cmd_name in COMMANDS else None
 
     def main(self, args: Any = None, prog_name: str | None = None, *more: Any, **extra: Any) -> Any:
@@ -117,7 +121,7 @@ class LazyGroup(typer.core.TyperGroup):
 
     def _misused(self, error: Any) -> int:
         path = error.ctx.command_path if error.ctx is not None else f"tensorucb {self.running}".rstrip()
-        said = one_line(error.format_message()).removeprefix("Invalid value: ").rstrip(".")
+        said = misuse_text(error.format_message())
         say(f"tensorucb: {said}{'' if said.endswith('?') else '.'} See '{path} --help'.", err=True)
         return int(error.exit_code)
 
@@ -155,14 +159,27 @@ def load_command(name: str) -> Any:
     """Import a command's file and turn its function or sub-app into a command."""
     target = _target(name)
     if not isinstance(target, typer.Typer):
-        function, target = target, typer.Typer(add_completion=False, rich_markup_mode=None)
+        function, target = target, commands()
         target.command(name, context_settings=HELP)(function)
     command = typer.main.get_command(target)
     command.name = name
+    for each in (command, *getattr(command, "commands", {}).values()):
+        _name_values(each)
     return command
 
 
-# Without rich, whose import is half of the time that --help takes.
+def _name_values(command: Any) -> None:
+    """Let help show NUMBER, FILE and TEXT where typer would show Python's names of types."""
+    hints = get_type_hints(command.callback) if command.callback is not None else {}
+    for parameter in command.params:
+        kinds = {*get_args(hints.get(parameter.name)), hints.get(parameter.name)}
+        words = {word for kind, word in _VALUES.items() if kind in kinds}
+        if parameter.param_type_name == "argument":
+            parameter.display_type_rich = lambda ctx: None
+        elif parameter.metavar is None and words and not parameter.is_flag:
+            parameter.metavar = words.pop()
+
+
 app = typer.Typer(name="tensorucb", cls=LazyGroup, rich_markup_mode=None, context_settings=HELP)
 
 
@@ -179,14 +196,6 @@ def _root(
     version: bool = typer.Option(False, "--version", help="Print the version.", callback=_version, is_eager=True),
 ) -> None:
     """Learn which users influence which others, for each product, and pick the next seeds."""
-
-
-def _loaded_on_use() -> None:
-    """Stands for every command, so that typer can name those that resemble a misspelt one."""
-
-
-for _name in COMMANDS:
-    app.command(_name)(_loaded_on_use)
 
 
 def run(args: list[str] | None = None) -> None:

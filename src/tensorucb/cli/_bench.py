@@ -1,11 +1,13 @@
 """The hot paths of a user, each timed beside a reference in the same process; ``benchmarks/`` runs them at full size.
 
-A reference is a plain program for the same task (NumPy, ``sqlite3``, our own TIM+), or another library where it is
-installed (`tensorucb.cli._peers`).
+A reference is a plain program for the same task (NumPy, ``sqlite3``, our own TIM+), or another library (CyNetDiff,
+ndlib, MABWiser, river) where the extra ``bench`` is installed.
 """
 
 from __future__ import annotations
 
+import array
+import importlib
 import sqlite3
 import statistics
 import tempfile
@@ -19,7 +21,6 @@ import polars as pl
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign import create_campaign
-from tensorucb.cli import _peers
 from tensorucb.diffusion import LiveEdgePool, simulate_cascades
 from tensorucb.graph import Graph
 from tensorucb.oracle import SeedOracle
@@ -27,6 +28,13 @@ from tensorucb.policies import LinUCB, TensorUCB
 
 _TOPICS, _FEATURES = 10, 10
 _WORLDS = 2_000
+_ROWS = 2_000  # that a library scores and learns
+_LIBRARIES = {
+    "CyNetDiff": "cynetdiff.models",
+    "ndlib": "ndlib.models.epidemics",
+    "MABWiser": "mabwiser.mab",
+    "river": "river.linear_model",
+}
 
 
 class Row(NamedTuple):
@@ -56,7 +64,7 @@ def all_rows(quick: bool, report: Callable[[int, int, str], None]) -> list[Row]:
     steps: dict[str, Callable[[], Iterator[Row]]] = {
         "reading": lambda: reading(nodes, edges, scattered=True),
         "cascades": lambda: cascades(graph, 50 if quick else 300),
-        "selections": lambda: selections(f"power law {nodes:,} / {edges:,}", graph, "wc", (10,)),
+        "selections": lambda: selections(f"power law {_size(graph)}", graph, "wc", (10,)),
         "scoring and learning": lambda: rounds(graph),
         "responses": lambda: telling(10 if quick else 40),
     }
@@ -93,6 +101,10 @@ def probabilities(graph: Graph, kind: str) -> F64:
     return np.random.default_rng(7).random(graph.n_edges) * 0.1
 
 
+def _size(graph: Graph) -> str:
+    return f"{graph.n_nodes:,} / {graph.n_edges:,}"
+
+
 def cpu(call: Callable[[], object], repeats: int) -> float:
     """CPU seconds of a call, the median of some; the first call, which may load kernels, does not count."""
     call()
@@ -126,7 +138,7 @@ def reading(n: int, m: int, *, scattered: bool) -> Iterator[Row]:
         fresh, again = cpu(ours, 3), cpu(lambda: ours(cache=folder), 3)
         theirs = _spent(lambda: _numpy_graph(path), time.process_time)
         yield Row("graph", what, "NumPy", fresh, theirs, "CPU s")
-        yield Row("graph", f"{what}, kept", "reading it", again, fresh, "CPU s")
+        yield Row("graph", f"{what}, from the cache", "reading it", again, fresh, "CPU s")
 
 
 def _numpy_graph(path: Path) -> object:
@@ -150,16 +162,16 @@ def cascades(graph: Graph, runs: int) -> Iterator[Row]:
     p, rows = np.full(graph.n_edges, 0.02), np.argsort(-graph.out_degree)[:10]
     ours = 1e3 / runs * cpu(lambda: simulate_cascades(graph, p, rows, runs, 0, 1), 5)
     size = simulate_cascades(graph, p, rows, runs, 0, 1).mean()
-    what = f"a cascade of {size:,.0f} users, {graph.n_nodes:,} / {graph.n_edges:,}"
+    what = f"a cascade of {size:,.0f} users, {_size(graph)}"
     rng = np.random.default_rng(0)
     plain = 1e3 * cpu(lambda: _numpy_cascade(graph, p, rows, rng), 10)
     yield Row("diffusion", what, "NumPy", ours, plain, "CPU ms")
-    for name, cascade in _peers.cascades(graph, 0.02, rows).items():
+    for name, cascade in _library_cascades(graph, 0.02, rows).items():
         theirs = 1e3 * cpu(cascade, 3 if name == "ndlib" else 100)
         yield Row("diffusion", what, name, ours, theirs, "CPU ms")
     pool = LiveEdgePool(graph, p, runs, 0, threads=1)
     query = 1e3 / runs * cpu(lambda: pool.reach(rows), 5)
-    yield Row("diffusion", "a world of a pool, same seeds", "NumPy", query, plain, "CPU ms")
+    yield Row("diffusion", "its reach in a world drawn before", "NumPy", query, plain, "CPU ms")
 
 
 def _numpy_cascade(graph: Graph, p: F64, rows: I64, rng: np.random.Generator) -> int:
@@ -188,7 +200,7 @@ def selections(name: str, graph: Graph, kind: str, counts: tuple[int, ...], tim_
         spread, spent = _selected(ours, p, k, pool, 3)
         wanted, theirs = _selected(tim, p, k, pool, tim_runs)
         quality = f"spread {spread / wanted:.3f} of TIM+'s"
-        what = f"select {k}, {name}, {kind}; {quality}"
+        what = f"select {k} seeds, {name}, {kind}; {quality}"
         yield Row("oracle", what, "our TIM+", spent, theirs, "CPU s")
 
 
@@ -226,13 +238,13 @@ def rounds(graph: Graph, told: int = 20) -> Iterator[Row]:
             policy.update(product, edges, outcomes)
             learned.append(time.process_time() - started)
             edges_told += edges.size
-    what, size = "edges per CPU second by TensorUCB", f"{graph.n_nodes:,} / {graph.n_edges:,}"
+    what, size = "edges per CPU second by TensorUCB", _size(graph)
     scoring = graph.n_edges / statistics.median(scored)
     a, b = rng.normal(size=(2, graph.n_nodes))
     plain = cpu(lambda: 1.0 / (1.0 + np.exp(-(a[graph.sources] + b[graph.targets]))), 9)
     yield Row("policies", f"scored {what}, {size}", "NumPy, a sigmoid", scoring, graph.n_edges / plain, "edges/s")
     learning = edges_told / sum(learned)
-    for name, (score, learn) in _peers.learners(2 * _FEATURES + _TOPICS).items():
+    for name, (score, learn) in _library_learners(2 * _FEATURES + _TOPICS).items():
         yield Row("policies", f"scored {what}, {size}", name, scoring, score, "edges/s")
         yield Row("policies", f"learned {what}, {size}", name, learning, learn, "edges/s")
 
@@ -282,3 +294,96 @@ def telling(told: int) -> Iterator[Row]:
         plain.close()
     ours, theirs = (statistics.median(rate[i] for rate in rates[1:]) for i in (0, 1))
     yield Row("campaign", "tell in rounds of 5,000, durable", "sqlite3", ours, theirs, "responses/s")
+
+
+# -- other libraries --
+
+
+def missing() -> list[str]:
+    """Names of the libraries that are not installed, or do not load."""
+    return [name for name in _LIBRARIES if not _loads(name)]
+
+
+def _loads(name: str) -> bool:
+    try:
+        importlib.import_module(_LIBRARIES[name])
+    except ImportError:
+        return False
+    return True
+
+
+def _library_cascades(graph: Graph, p: float, rows: I64) -> dict[str, Callable[[], object]]:
+    """For each library that simulates cascades, a function that runs one from these rows."""
+    makers = {"CyNetDiff": _cynetdiff, "ndlib": _ndlib}
+    return {name: make(graph, p, rows) for name, make in makers.items() if _loads(name)}
+
+
+def _cynetdiff(graph: Graph, p: float, rows: I64) -> Callable[[], object]:
+    from cynetdiff.models import IndependentCascadeModel
+
+    starts = array.array("I", graph.out_offsets[:-1].tolist())
+    model = IndependentCascadeModel(starts, array.array("I", graph.targets.tolist()), activation_prob=p, rng=0)
+    model.set_seeds(rows.tolist())
+
+    def run() -> None:
+        model.reset_model()
+        model.advance_until_completion()
+
+    return run
+
+
+def _ndlib(graph: Graph, p: float, rows: I64) -> Callable[[], object]:
+    import networkx as nx
+    from ndlib.models.epidemics import IndependentCascadesModel
+    from ndlib.models.ModelConfig import Configuration
+
+    network = nx.DiGraph()
+    network.add_nodes_from(range(graph.n_nodes))
+    network.add_edges_from(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
+    model, settings = IndependentCascadesModel(network, seed=0), Configuration()
+    settings.add_model_initial_configuration("Infected", rows.tolist())
+    for edge in network.edges:
+        settings.add_edge_configuration("threshold", edge, p)
+    model.set_initial_status(settings)
+
+    def run() -> None:
+        model.reset(infected_nodes=rows.tolist())
+        while model.iteration(node_status=False)["node_count"][1]:
+            pass
+
+    return run
+
+
+def _library_learners(width: int) -> dict[str, tuple[float, float]]:
+    """For each library that learns from contexts, rows of this width scored and learned per CPU second."""
+    rng = np.random.default_rng(0)
+    contexts, outcomes = rng.normal(size=(_ROWS, width)), rng.integers(0, 2, _ROWS)
+    learners = {"river": _river, "MABWiser": _mabwiser}
+    calls = [learn(contexts, outcomes) for name, learn in learners.items() if _loads(name)]
+    return {label: (_ROWS / cpu(score, 1), _ROWS / cpu(learn, 1)) for label, score, learn in calls}
+
+
+def _river(contexts: Any, outcomes: Any) -> tuple[str, Callable[[], object], Callable[[], object]]:
+    from river.linear_model import LogisticRegression
+
+    model = LogisticRegression()
+    rows = [dict(enumerate(row)) for row in contexts.tolist()]
+
+    def learn() -> None:
+        for row, label in zip(rows, outcomes.tolist(), strict=True):
+            model.learn_one(row, label)
+
+    return "river, LogisticRegression", lambda: [model.predict_proba_one(row) for row in rows], learn
+
+
+def _mabwiser(contexts: Any, outcomes: Any) -> tuple[str, Callable[[], object], Callable[[], object]]:
+    from mabwiser.mab import MAB, LearningPolicy
+
+    model = MAB([0], LearningPolicy.LinUCB(alpha=0.5), seed=0)
+    decisions = np.zeros(_ROWS, dtype=int)
+    model.fit(decisions, outcomes, contexts)
+
+    def learn() -> None:
+        model.partial_fit(decisions, outcomes, contexts)
+
+    return "MABWiser, LinUCB", lambda: model.predict_expectations(contexts), learn

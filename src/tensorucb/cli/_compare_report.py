@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tensorucb import __version__, plots
-from tensorucb.cli._reports import REGRET, SAME_COINS, paper_note
+from tensorucb import plots
+from tensorucb.cli._reports import REGRET, SAME_COINS, facts, paper_note, save_page, settings_table
 from tensorucb.experiments import Environment, Experiment, Tuning
-from tensorucb.plots import Block, Code, Figure, Report, Section, Table, Text
+from tensorucb.plots import Block, Code, Figure, Section, Table, Text
 from tensorucb.plots._theme import knows_the_truth, leaders
 
 _OURS = "TensorUCB"
@@ -41,47 +41,27 @@ def save_comparison(
     charts = {"decisions": plots.regret_curves(experiment), "decisions-final": plots.final_regret(experiment)}
     for name, chart in charts.items():
         plots.save_figure(chart, directory, name)
-    results: list[Block] = [
-        Text(REGRET),
-        Figure(charts["decisions"]),
-        _table(rows),
-        Figure(charts["decisions-final"]),
-        Text(SAME_COINS),
-    ]
+    results: list[Block] = [Text(REGRET), Figure(charts["decisions"]), _table(rows), Figure(charts["decisions-final"])]
+    results.append(Text(SAME_COINS))
     if any(knows_the_truth(label) for label in experiment.policies):
         results.append(Text(_STRATEGIES if environment.strategies else _PRODUCT_BLIND))
-    results += paper_note(experiment)
-    chosen = [(label, setting, f"{regret:.2f}") for label, setting, regret, best in tuning.rows() if best]
-    sections = [Section("Results", results)]
-    if chosen:
+    sections = [Section("Results", [*results, *paper_note(experiment)])]
+    if settings := settings_table(tuning):
         note = "Chosen for each policy on validation rounds, which have products and coins of their own."
-        sections.append(Section("Settings", [Text(note), Table(("Policy", "Chosen", "Validation regret"), chosen)]))
-    again = "Finished runs are kept, and the same command gives the same regret."
-    sections.append(Section("Run it again", [Text(again), Code(command)]))
-    return Report(
+        sections.append(Section("Settings", [Text(note), settings]))
+    again = Text("Finished runs are kept, and the same command gives the same regret.")
+    sections.append(Section("Run it again", [again, Code(command)]))
+    runs = experiment.of(experiment.policies[0])
+    more = {"networks": networks} if networks > 1 else {}
+    return save_page(
+        directory / "report.html",
         f"Policies compared on {environment.name}",
         lede="Our defaults, untouched, beside other policies, which were tuned first. All meet the same products and "
         "the same coins.",
-        facts=_facts(experiment, environment, networks),
+        facts=facts(environment, runs[0].regret.size, len(runs), **more),
         numbers=_numbers(experiment, rows),
         sections=sections,
-        footer=f"tensorucb {__version__}",
-    ).save(directory / "report.html")
-
-
-def _facts(experiment: Experiment, environment: Environment, networks: int) -> list[tuple[str, str]]:
-    runs = experiment.of(experiment.policies[0])
-    sizes = {
-        "users": environment.graph.n_nodes,
-        "edges": environment.graph.n_edges,
-        "seeds per round": environment.settings.k,
-        "rounds": runs[0].regret.size,
-        "runs": len(runs),
-        "seed": environment.settings.seed,
-    }
-    if networks > 1:
-        sizes["networks"] = networks
-    return [(name, f"{size:,}") for name, size in sizes.items()]
+    )
 
 
 def _main(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -17,8 +17,8 @@ from tensorucb.errors import FileFormatError, InputError
 _TABLES = ("edges", "actions", "products", "users", "strategies")
 _CAMPAIGN = ("name", "storage", "policy", "settings", "objective", "credit", "window", "seed")
 _DATA = ("directory", *_TABLES, "id_type")
-_SECTIONS = ("campaign", "data", "columns", "kinds", "ask")
 _KINDS = ("products", "users")  # tables whose columns become features
+_CHOICES = {"objective": ("direct", "cascade"), "credit": ("any", "last", "shared"), "id_type": ("auto", "int", "str")}
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,18 @@ class CampaignFile:
 
 def read_campaign_file(path: str) -> CampaignFile:
     """Read a campaign file; a key that is not known is an error that names the nearest one that is."""
+    from tensorucb.campaign._defaults import NAMES
     from tensorucb.checks import check_path
 
     try:
-        return _Reader(check_path("a campaign file", path)).file()
+        file = check_path("a campaign file", path)
+        content = _toml(file)
+        _check_names("it", content, ("campaign", "data", "columns", "kinds", "ask"), "section")
+        options = _options(content, "campaign", _CAMPAIGN, file.parent) | _options(content, "data", _DATA, file.parent)
+        columns, kinds = _by_table(content, "columns", _TABLES), _by_table(content, "kinds", _KINDS)
+        ask = _section(content, "ask") if "ask" in content else None
+        _check_names("[ask]", ask or (), NAMES)
+        return CampaignFile(options, columns, kinds, ask)
     except InputError as error:  # of a check; it would pass for a mistake on the command line
         raise FileFormatError(f"{path!r}: {error}") from error
 
@@ -52,91 +60,63 @@ def merged(
     return {table: {**first.get(table, {}), **second.get(table, {})} for table in {**first, **second}}
 
 
-class _Reader:
-    """The sections of one file."""
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise FileFormatError(
+            f"cannot read the campaign file {str(path)!r}: {error.strerror or error}. "
+            "`tensorucb init` writes one to begin with."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"{str(path)!r} is not valid TOML: {error}.") from error
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        try:
-            self._content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-        except OSError as error:
-            raise FileFormatError(
-                f"cannot read the campaign file {str(path)!r}: {error.strerror or error}. "
-                "`tensorucb init` writes one to begin with."
-            ) from error
-        except (ValueError, RecursionError) as error:
-            raise FileFormatError(f"{str(path)!r} is not valid TOML: {error}.") from error
 
-    def file(self) -> CampaignFile:
-        _check_names("it", self._content, _SECTIONS, "section")
-        columns, kinds = self._by_table("columns", _TABLES), self._by_table("kinds", _KINDS)
-        ask = self._ask() if "ask" in self._content else None
-        return CampaignFile({**self._campaign(), **self._data()}, columns, kinds, ask)
+def _section(content: Mapping[str, Any], name: str, title: str = "") -> dict[str, Any]:
+    found = content.get(name, {})
+    if not isinstance(found, dict):
+        raise InputError(f"{title or name} must be a section, [{title or name}]; got {found!r}.")
+    return found
 
-    def _section(self, name: str, within: Mapping[str, Any] | None = None, title: str = "") -> dict[str, Any]:
-        found = (self._content if within is None else within).get(name, {})
-        if not isinstance(found, dict):
-            raise InputError(f"{title or name} must be a section, [{title or name}]; got {found!r}.")
-        return found
 
-    def _campaign(self) -> dict[str, Any]:
-        from tensorucb.checks import check_choice, check_count, check_text
-        from tensorucb.moments import duration
+def _options(content: Mapping[str, Any], section: str, known: Collection[str], folder: Path) -> dict[str, Any]:
+    """The section's values as values of options."""
+    given = _section(content, section)
+    _check_names(f"[{section}]", given, known)
+    return {
+        "data" if name == "directory" else name: _value(f"{name} in [{section}]", section, name, given, folder)
+        for name in given
+    }
 
-        given = self._section("campaign")
-        _check_names("[campaign]", given, _CAMPAIGN)
-        options: dict[str, Any] = {}
-        for name, value in given.items():
-            title = f"{name} in [campaign]"
-            if name == "settings":
-                options[name] = json.dumps(self._section(name, given, "campaign.settings"), default=str)
-            elif name == "window":
-                options[name] = duration(title, value)
-            elif name == "seed":
-                options[name] = check_count(title, value, 0, 2**63 - 1)
-            elif name == "objective":
-                options[name] = check_choice(title, value, ("direct", "cascade"))
-            elif name == "credit":
-                options[name] = check_choice(title, value, ("any", "last", "shared"))
-            else:
-                options[name] = check_text(title, value)
-        return options
 
-    def _data(self) -> dict[str, Any]:
-        """Paths from where the command runs; in the file they are relative to the file."""
-        from tensorucb.checks import check_choice, check_path
+def _value(title: str, section: str, name: str, given: Mapping[str, Any], folder: Path) -> Any:
+    """One value; a path is relative to the file's folder, and then to where the command runs."""
+    from tensorucb.checks import check_choice, check_count, check_path, check_text
+    from tensorucb.moments import duration
 
-        given = self._section("data")
-        _check_names("[data]", given, _DATA)
-        folder, options = self._path.parent, {}
-        for name, value in given.items():
-            title = f"{name} in [data]"
-            if name == "id_type":
-                options[name] = check_choice(title, value, ("auto", "int", "str"))
-            else:
-                options["data" if name == "directory" else name] = str(folder / check_path(title, value))
-        return options
+    value = given[name]
+    if name in _CHOICES:
+        return check_choice(title, value, _CHOICES[name])
+    if name == "settings":
+        return json.dumps(_section(given, name, "campaign.settings"), default=str)
+    if name == "window":
+        return duration(title, value)
+    if name == "seed":
+        return check_count(title, value, 0, 2**63 - 1)
+    return str(folder / check_path(title, value)) if section == "data" else check_text(title, value)
 
-    def _ask(self) -> dict[str, Any]:
-        from tensorucb.campaign._defaults import NAMES
 
-        given = self._section("ask")
-        _check_names("[ask]", given, NAMES)
-        return given
+def _by_table(content: Mapping[str, Any], section: str, tables: Collection[str]) -> dict[str, dict[str, str]]:
+    from tensorucb.checks import check_text
 
-    def _by_table(self, section: str, tables: Collection[str]) -> dict[str, dict[str, str]]:
-        from tensorucb.checks import check_text
-
-        found = self._section(section)
-        _check_names(f"[{section}]", found, tables, "table")
-        return {
-            table: {
-                name: check_text(f"{name} in [{section}.{table}]", value)
-                for name, value in self._section(table, found, f"{section}.{table}").items()
-            }
-            for table in found
-            if found[table] != {}
-        }
+    found = _section(content, section)
+    _check_names(f"[{section}]", found, tables, "table")
+    named = {table: _section(found, table, f"{section}.{table}") for table in found}
+    return {
+        table: {name: check_text(f"{name} in [{section}.{table}]", value) for name, value in names.items()}
+        for table, names in named.items()
+        if names
+    }
 
 
 def _check_names(where: str, given: Collection[str], known: Collection[str], what: str = "key") -> None:

@@ -23,6 +23,16 @@ _CALLS = {
     r"add_products(?:\(\))?": "`tensorucb add-products`",
     r"add_strategies(?:\(\))?": "`tensorucb create --strategies`",
     r"ask\(…, holdout=0\.2\)": "`tensorucb ask --holdout 0.2`",
+    r"pass its features": "give its --features",
+}
+# What typer says of a value, in words that do not speak of Python.
+_MISUSE = {
+    r"\AInvalid value: ": "",
+    r"Value error, ": "",
+    r"Input should be a valid integer.*": "it must be a whole number",
+    r"Input should be a valid number.*": "it must be a number",
+    r"Input should be greater than or equal to": "it must be at least",
+    r"Input should be less than or equal to": "it must be at most",
 }
 
 
@@ -35,7 +45,15 @@ def error_text(error: BaseException) -> str:
         text = f"{error.object!r} is not text: it holds bytes that are not UTF-8. Type it again."
     elif isinstance(error, MemoryError) and not isinstance(error, TensorUCBError):
         text = "there is not enough memory for this. Ask for less, such as fewer rounds or a smaller --scale."
-    return one_line(text)
+    return one_line(re.sub(r"\[Errno \d+\] ", "", text))
+
+
+def misuse_text(message: str) -> str:
+    """What typer says about a wrong command line, on one line and without a full stop."""
+    message = one_line(message)
+    for pattern, words in _MISUSE.items():
+        message = re.sub(pattern, words, message)
+    return message.rstrip(".")
 
 
 def in_words_of(command: Any, message: str) -> str:

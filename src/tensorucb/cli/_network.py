@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import BadParameter, Option
 
-from tensorucb.cli._options import MANY, SPAN, finite
+from tensorucb.cli._options import SPAN, finite
 from tensorucb.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Synthetic = Literal["digg", "flixster"]
 
-Data = Annotated[Path | None, Option(help="Directory with a network and an action log.")]
+Data = Annotated[Path | None, Option(help="Directory with a network and an action log.", metavar="DIR")]
 SyntheticNetwork = Annotated[Synthetic | None, Option(help="A generated network instead of --data.")]
 RoundObjective = Annotated[
     Literal["direct", "cascade"], Option(help="Users activated by the seeds, or the whole cascade.")
@@ -30,7 +30,6 @@ MinActions = Annotated[
     int,
     Option(
         min=0,
-        max=MANY,
         help="Leave out users with fewer actions, and then isolated ones; the paper used 50. 0: as the data comes.",
     ),
 ]
@@ -61,28 +60,22 @@ Scale = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class Preparation:
-    """What is done to a data set first; by default nothing."""
+def prepared(
+    dataset: Dataset, min_actions: int = 0, products: int | None = None, window: str | None = None, *, seed: int = 0
+) -> Dataset:
+    """The data set, prepared as asked; ``window`` is such as 7d, none for no limit, None for the data set's own."""
+    from tensorucb.data import prepare
 
-    min_actions: int = 0
-    products: int | None = None
-    window: str | None = None  # such as 7d; "none" for no limit, None for the data set's own
-
-    def __call__(self, dataset: Dataset, *, seed: int = 0) -> Dataset:
-        """The data set, prepared."""
-        from tensorucb.data import prepare
-
-        if self == Preparation():
-            return dataset
-        return prepare(
-            dataset,
-            min_interactions=self.min_actions,
-            drop_isolated=self.min_actions > 0,
-            window="keep" if self.window is None else None if self.window == "none" else self.window,
-            n_products=self.products,
-            rng=seed,
-        )
+    if not (min_actions or products or window):
+        return dataset
+    return prepare(
+        dataset,
+        min_interactions=min_actions,
+        drop_isolated=min_actions > 0,
+        window="keep" if window is None else None if window == "none" else window,
+        n_products=products,
+        rng=seed,
+    )
 
 
 @dataclass(frozen=True)
@@ -130,11 +123,18 @@ class LoadedNetwork:
 
 
 def load_network(
-    data: Path | None, synthetic: Synthetic | None, preparation: Preparation, generator: Generator, *, seed: int
+    data: Path | None,
+    synthetic: Synthetic | None,
+    generator: Generator,
+    *,
+    seed: int,
+    min_actions: int = 0,
+    products: int | None = None,
+    window: str | None = None,
 ) -> LoadedNetwork:
     """Read and prepare the data set, or generate the network."""
     if synthetic is not None and data is None:
-        if preparation != Preparation():
+        if min_actions or products or window:
             raise BadParameter("--min-actions, --products and --window are for --data; a generated network has none.")
         return generator(synthetic, seed=seed)
     if data is None or synthetic is not None:
@@ -145,6 +145,7 @@ def load_network(
         raise BadParameter("--strategies is for --synthetic; a data set says nothing about strategies.")
     from tensorucb.data import checksum, read_dataset
 
-    dataset = preparation(read_dataset(data), seed=seed)
-    about = {"name": dataset.name, "checksum": checksum(dataset), "preparation": vars(preparation)}
+    dataset = prepared(read_dataset(data), min_actions, products, window, seed=seed)
+    preparation = {"min_actions": min_actions, "products": products, "window": window}
+    about = {"name": dataset.name, "checksum": checksum(dataset), "preparation": preparation}
     return LoadedNetwork(dataset.name, dataset, about)

@@ -1,28 +1,54 @@
-"""Options that several commands share, and the checks of what was typed that typer does not make."""
+"""What commands share: options, checks of what was typed, ids of users, and opening a campaign."""
 
 from __future__ import annotations
 
 import math
 import os
 import re
+import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typer import BadParameter, CallbackParam, Context, Option
+from typer import Argument, BadParameter, CallbackParam, Context, Option, Typer
+from typer.core import TyperGroup
 
-from tensorucb.errors import FileFormatError, InputError
+from tensorucb.cli._progress import Progress
+from tensorucb.errors import FileFormatError, InputError, UnknownIdError
 
 if TYPE_CHECKING:
+    from tensorucb.campaign import Campaign
     from tensorucb.engines import RayEngine
     from tensorucb.graph import Graph
 
 HELP = {"help_option_names": ["-h", "--help"]}
-MANY = 1_000_000_000  # more rounds, runs or dimensions than anybody can wait for
 IDS = "ID|@FILE"
 SPAN = "DURATION"
+STORAGE = "sqlite:///campaigns.db"
+WHERE = "Where campaigns live: sqlite:///file.db or postgresql://..."
+
+
+class Group(TyperGroup):
+    """A group whose help has the whole first line of each command; typer would cut it to one line of the terminal."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the names of the commands and their first lines."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.first_line(name)) for name in self.commands])
+
+    def first_line(self, name: str) -> str:
+        """The first line of a command's help."""
+        return (self.commands[name].help or "").split("\n")[0]
+
+
+def commands(help: str | None = None) -> Typer:
+    """An empty group of commands, without rich, whose import is half of the time that --help takes."""
+    return Typer(help=help, cls=Group, add_completion=False, rich_markup_mode=None, context_settings=HELP)
+
+
+# -- checks --
 
 
 def finite(value: float | None) -> float | None:
@@ -30,6 +56,20 @@ def finite(value: float | None) -> float | None:
     if value is not None and not math.isfinite(value):
         raise BadParameter(f"{value} is not a finite number.")
     return value
+
+
+def _between(least: int, most: int) -> Callable[[int | None], int | None]:
+    """A check of whole numbers whose upper end is of no use in a command's help."""
+
+    def check(value: int | None) -> int | None:
+        if value is not None and not least <= value <= most:
+            raise BadParameter(f"it must be a whole number from {least} to {most:,}.")
+        return value
+
+    return check
+
+
+counted = _between(1, 1_000_000_000)  # the most is more than anybody can wait for
 
 
 def span(text: str) -> float:
@@ -54,55 +94,48 @@ def typed(text: str) -> str:
         return text
 
 
-def _writable(directory: Path, option: str, path: Path) -> None:
-    """Refuse a directory that could not be written to, before anything is computed."""
+def _writable(directory: Path, option: str) -> Path:
+    """A directory to write to; refused before anything is computed if that is not possible."""
     existing = directory
     while not existing.exists() and existing != existing.parent:
         existing = existing.parent
     if not existing.is_dir():
-        raise InputError(f"{option} {str(path)!r} cannot be a directory: {str(existing)!r} is a file.")
+        raise InputError(f"{option} {str(directory)!r} cannot be a directory: {str(existing)!r} is a file.")
     if not os.access(existing, os.W_OK | os.X_OK):
-        raise InputError(f"{option} {str(path)!r} cannot be written to: no permission in {str(existing)!r}.")
-
-
-def _file(path: Path | None, option: str) -> None:
-    """Refuse a file that could not be written, before anything is computed."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise InputError(f"{option} {str(path)!r} is a directory; name a file.")
-    _writable(path.parent, option, path.parent)
-
-
-def writable_directory(directory: Path) -> Path:
-    """The directory of --out."""
-    _writable(directory, "--out", directory)
+        raise InputError(f"{option} {str(directory)!r} cannot be written to: no permission in {str(existing)!r}.")
     return directory
 
 
-def writable_file(path: Path) -> Path:
-    """The file of --out."""
-    _file(path, "--out")
-    return path
+def _directory(directory: Path) -> Path:
+    return _writable(directory, "--out")
 
 
-def _table_file(context: Context, parameter: CallbackParam, path: Path | None) -> Path | None:
-    """The file of --csv or --latex, which must not be the same one."""
-    _file(path, f"--{parameter.name}")
-    other = context.params.get("latex" if parameter.name == "csv" else "csv")  # None if it is read after this one
-    if path is not None and other is not None and path.absolute() == other.absolute():
+def writable_file(context: Context, parameter: CallbackParam, path: Path | None) -> Path | None:
+    """A file to write; refused before anything is computed if that is not possible, or if two options name it."""
+    if path is None:
+        return None
+    if path.is_dir():
+        raise InputError(f"--{parameter.name} {str(path)!r} is a directory; name a file.")
+    _writable(path.parent, f"--{parameter.name}")
+    other = context.params.get({"csv": "latex", "latex": "csv"}.get(str(parameter.name), ""))
+    if other is not None and path.absolute() == other.absolute():
         raise InputError(f"--csv and --latex both name {str(path)!r}; give each a file of its own.")
     return path
 
 
+# -- options of several commands --
+
 Json = Annotated[bool, Option("--json", help="Print one JSON object.")]
-Seed = Annotated[int, Option(min=0, max=2**63 - 1, help="Sets everything random.")]
-Directory = Annotated[
-    Path, Option("--out", help="The directory to write to.", metavar="DIR", callback=writable_directory)
+Seed = Annotated[int, Option(help="Sets everything random.", callback=_between(0, 2**63 - 1))]
+OutDirectory = Annotated[Path, Option("--out", help="The directory to write to.", metavar="DIR", callback=_directory)]
+OutFile = Annotated[Path, Option("--out", help="The file to write.", metavar="FILE", callback=writable_file)]
+Results = Annotated[
+    Path, Option("--out", help="Directory for CSV files, figures and report.html.", metavar="DIR", callback=_directory)
 ]
-Rounds = Annotated[int, Option(min=1, max=MANY, help="Rounds per run.")]
-Runs = Annotated[int, Option(min=1, max=MANY, help="Runs of each policy.")]
-SeedsPerRound = Annotated[int, Option("--k", "-k", min=1, max=MANY, help="Seeds per round.")]
+Rounds = Annotated[int, Option(help="Rounds per run.", callback=counted)]
+Runs = Annotated[int, Option(help="Runs of each policy.", callback=counted)]
+QuickRuns = Annotated[int | None, Option(help="Runs of each policy.", show_default="5, quick: 2", callback=counted)]
+SeedsPerRound = Annotated[int, Option("--k", "-k", help="Seeds per round.", callback=counted)]
 Jobs = Annotated[
     int, Option(min=1, max=1024, help="Processes that share the work; the numbers are the same for any number of them.")
 ]
@@ -114,12 +147,12 @@ Address = Annotated[
     str | None, Option("--address", metavar="HOST:PORT", help="Head of the Ray cluster, for --engine ray.")
 ]
 CsvTable = Annotated[
-    Path | None, Option("--csv", metavar="FILE", help="Also write the results as a flat table.", callback=_table_file)
+    Path | None, Option("--csv", metavar="FILE", help="Also write the results as a flat table.", callback=writable_file)
 ]
 LatexTable = Annotated[
-    Path | None, Option("--latex", metavar="FILE", help="Also write the table printed as LaTeX.", callback=_table_file)
+    Path | None,
+    Option("--latex", metavar="FILE", help="Also write the printed table as LaTeX.", callback=writable_file),
 ]
-QuickRuns = Annotated[int | None, Option(min=1, max=MANY, help="Runs of each policy.", show_default="5, quick: 2")]
 
 
 @contextmanager
@@ -137,6 +170,58 @@ def opened_engine(name: str, address: str | None) -> Iterator[RayEngine | None]:
     # Ray reports a lost node on the standard output, which is the answer's alone.
     with redirect_stdout(sys.stderr), RayEngine(address) as engine:
         yield engine
+
+
+# -- campaigns --
+
+Name = Annotated[str, Argument(help="The campaign's name.", metavar="NAME", show_default=False, callback=typed)]
+Storage = Annotated[str, Option(help=WHERE, metavar="URL", envvar="TENSORUCB_STORAGE")]
+Window = Annotated[
+    float | None, Option(help="How long a response counts, such as 7d or 12h.", parser=span, metavar=SPAN)
+]
+Unknown = Annotated[
+    str,
+    Option(
+        help="Rows with users or edges that are not in the network: refuse the file, or skip them and count.",
+        metavar="refuse|skip",
+    ),
+]
+Columns = Annotated[
+    list[str] | None,
+    Option("--column", help="Which column holds which field, such as user=buyer. Repeatable.", metavar="FIELD=COLUMN"),
+]
+Yes = Annotated[bool, Option("--yes", help="Do not ask: it cannot be undone.")]
+
+
+@contextmanager
+def campaign_at(storage: str, name: str, doing: str) -> Iterator[Campaign]:
+    """The campaign, closed again at the end; print what was found after the block, where nothing is open any more."""
+    from tensorucb.campaign import load_campaign
+
+    with Progress(doing), load_campaign(name, storage=storage) as campaign:
+        yield campaign
+
+
+def next_command(storage: str, *words: str) -> str:
+    """A command to type next, with --storage where it is needed."""
+    from tensorucb.store._address import masked
+
+    if storage not in (STORAGE, os.environ.get("TENSORUCB_STORAGE")):
+        words += ("--storage", masked(storage))
+    return shlex.join(words)
+
+
+def column_names(given: list[str] | None) -> dict[str, str] | None:
+    """Names of columns by field, from FIELD=COLUMN as it was typed."""
+    if not given:
+        return None
+    parts = [typed(text).partition("=") for text in given]
+    wrong = [text for text, (field, _, name) in zip(given, parts, strict=True) if not field or not name]
+    if wrong:
+        raise BadParameter(f"--column must look like user=buyer; got {wrong[0]!r}.")
+    if len({field for field, _, _ in parts}) < len(parts):
+        raise BadParameter(f"--column names a field twice; got {', '.join(map(repr, given))}.")
+    return {field: name for field, _, name in parts}
 
 
 def one_id(graph: Graph, text: str, option: str) -> int | str:
@@ -165,7 +250,12 @@ def listed_ids(
             texts += _lines(value, option)
     if not texts and not may_be_empty:
         raise InputError(f"{option} names nobody: the file is empty. Put one id on each line, or leave the option out.")
-    return [one_id(graph, text, option) for text in texts]
+    ids = [one_id(graph, text, option) for text in texts]
+    try:
+        graph.rows(ids)
+    except UnknownIdError as error:
+        raise UnknownIdError(f"{option}: {error}") from error
+    return ids
 
 
 def _lines(value: str, option: str) -> list[str]:

@@ -55,6 +55,16 @@ def _cell(value: object) -> str:
     return _printable(str(value)).encode(encoding, "backslashreplace").decode(encoding)
 
 
+def count(number: int, what: str) -> str:
+    """``1 row``, ``2,000 rows``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def left_out(rows: int) -> str:
+    """Say that rows with strangers were left out."""
+    return f"{count(rows, 'row')} left out: a user or an edge is not in the network."
+
+
 def say(text: str = "", *, err: bool = False) -> None:
     """One or more lines on stdout, or on stderr; stdout's are broken at spaces where a terminal is too narrow."""
     text = _printable(text, keep="\n")
@@ -129,6 +139,13 @@ def emit_json(value: Any) -> None:
         # DEL is the one ASCII character that does not print and that JSON leaves as it is.
         text = json.dumps(value, indent=2, allow_nan=False).replace("\x7f", "\\u007f")
     _write(text + "\n")
+
+
+def emit_record(record: Any, **more: Any) -> None:
+    """A record of the library as JSON, with further fields."""
+    from tensorucb.campaign._documents import fields
+
+    emit_json({**fields(record), **fields(more)})
 
 
 # -- tables --

@@ -80,6 +80,34 @@ def best_row(rows: Sequence[Mapping[str, Any]]) -> int:
     return min(range(len(rows)), key=lambda i: float(rows[i]["regret"]["mean"]))
 
 
+def results_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """The table of `Experiment.table` on a page, the best policy marked."""
+    late = f"Regret, last {rows[0]['late_rounds']}"
+    columns = ("Policy", "Users reached", "Regret per round", "90 % interval", late, "ms per round")
+    return Table(columns, result_cells(rows), best=best_row(rows))
+
+
+def settings_table(tuning: Tuning) -> Table | None:
+    """The settings that were chosen on validation rounds; None if nothing was tuned."""
+    chosen = [(label, setting, f"{regret:.2f}") for label, setting, regret, best in tuning.rows() if best]
+    return Table(("Policy", "Chosen", "Validation regret"), chosen) if chosen else None
+
+
+def facts(environment: Environment, rounds: int, runs: int, **more: int) -> list[tuple[str, str]]:
+    """The sizes that stand at the top of a page."""
+    world = environment.settings
+    sizes = {"users": environment.graph.n_nodes, "edges": environment.graph.n_edges}
+    sizes |= {"products": environment.product_rows.size, "seeds per round": world.k}
+    sizes |= {"rounds": rounds, "runs": runs, "seed": world.seed, **more}
+    words = [("objective", world.objective), ("feedback", world.feedback.replace("_", " "))]
+    return [*((name, f"{size:,}") for name, size in sizes.items()), *words]
+
+
+def save_page(path: Path, title: str, **parts: Any) -> Path:
+    """Write a page of this release."""
+    return Report(title, footer=f"tensorucb {__version__}", **parts).save(path)
+
+
 def paper_note(experiment: Experiment) -> list[Text]:
     """Why the paper's form loses, if both forms took part and it does."""
     both = [experiment.final(name).mean for name in ("TensorUCB", "TensorUCB (paper)") if name in experiment.policies]
@@ -97,7 +125,6 @@ def save_demo(
     product: str,
     reasons: Sequence[SeedReason],
     command: str,
-    seed: int,
 ) -> list[Path]:
     """Write ``report.html`` and the figures; returns their paths, the report first."""
     charts = {
@@ -110,45 +137,29 @@ def save_demo(
     }
     figures = [plots.save_figure(chart, directory, name)[0] for name, chart in charts.items()]
     rows = experiment.table()
-    late = f"Regret, last {rows[0]['late_rounds']}"
-    columns = ("Policy", "Users reached", "Regret per round", "90 % interval", late, "ms per round")
-    results = Table(columns, result_cells(rows), best=best_row(rows))
-    again = "The same command gives the same choices and the same regret."
-    report = Report(
+    results: list[Block] = [
+        Text(REGRET),
+        results_table(rows),
+        Figure(charts["regret"]),
+        Figure(charts["final"]),
+        Text(SAME_COINS),
+    ]
+    why: list[Block] = [Text(_WHY), Figure(charts["seeds"]), Table(_SEEDS, reason_cells(reasons))]
+    again = Text("The same command gives the same choices and the same regret.")
+    page = save_page(
+        directory / "report.html",
         "Who should hear of it first?",
         lede="Four ways of choosing ten users per round on a generated social network, "
         "with the same products and the same coins for all.",
-        facts=[
-            ("users", f"{environment.graph.n_nodes:,}"),
-            ("edges", f"{environment.graph.n_edges:,}"),
-            ("products", f"{environment.product_rows.size}"),
-            ("seeds per round", f"{environment.settings.k}"),
-            ("rounds", f"{rows[0]['rounds']}"),
-            ("runs", f"{rows[0]['runs']}"),
-            ("seed", f"{seed}"),
-        ],
+        facts=facts(environment, rows[0]["rounds"], rows[0]["runs"]),
         numbers=_demo_numbers(rows),
         sections=[
-            Section(
-                "Results",
-                [
-                    Text(REGRET),
-                    results,
-                    Figure(charts["regret"]),
-                    Figure(charts["final"]),
-                    Text(SAME_COINS),
-                    *paper_note(experiment),
-                ],
-            ),
-            Section(
-                f"The seeds for {product}, and why",
-                [Text(_WHY), Figure(charts["seeds"]), Table(_SEEDS, reason_cells(reasons))],
-            ),
-            Section("Run it again", [Text(again), Code(command)]),
+            Section("Results", [*results, *paper_note(experiment)]),
+            Section(f"The seeds for {product}, and why", why),
+            Section("Run it again", [again, Code(command)]),
         ],
-        footer=f"tensorucb {__version__}",
     )
-    return [report.save(directory / "report.html"), *figures]
+    return [page, *figures]
 
 
 def _demo_numbers(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
@@ -199,38 +210,21 @@ def draw(results: PaperResults) -> dict[str, Any]:
 
 
 def save_reproduction(
-    path: Path,
-    results: PaperResults,
-    charts: Charts,
-    environment: Environment | None,
-    effort: Effort,
-    *,
-    seed: int,
-    quick: bool,
+    path: Path, results: PaperResults, charts: Charts, environment: Environment | None, effort: Effort, *, quick: bool
 ) -> Path:
     """Write ``report.html``, one section per target; ``environment`` is None if the network alone was asked about."""
-    facts = [("users", f"{results.graph.n_nodes:,}"), ("edges", f"{results.graph.n_edges:,}")]
+    sizes = [("users", f"{results.graph.n_nodes:,}"), ("edges", f"{results.graph.n_edges:,}")]
     lede = "The paper's statistics of networks, computed again."
     if environment is not None:
+        sizes = facts(environment, effort.rounds, effort.runs)
         lede = (
             "A rehearsal with few rounds: it shows that everything runs, and is nothing to quote."
             if quick
             else "The paper's tables and figures, computed again. Every policy had the same products, coins, features "
             "and oracle, and its settings were chosen on the same validation rounds."
         )
-        world = environment.settings
-        facts += [
-            ("products", f"{environment.product_rows.size:,}"),
-            ("seeds per round", f"{world.k}"),
-            ("objective", world.objective),
-            ("feedback", world.feedback.replace("_", " ")),
-            ("rounds", f"{effort.rounds}"),
-            ("runs", f"{effort.runs}"),
-            ("seed", f"{seed}"),
-        ]
-    title, footer = f"TensorUCB on {results.name}", f"tensorucb {__version__}"
     sections = _sections(results, charts, effort)
-    return Report(title, lede=lede, facts=facts, sections=sections, footer=footer).save(path)
+    return save_page(path, f"TensorUCB on {results.name}", lede=lede, facts=sizes, sections=sections)
 
 
 def _sections(results: PaperResults, charts: Charts, effort: Effort) -> list[Section]:
@@ -292,18 +286,16 @@ def _drawn_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: s
 
 def _regret(experiment: Experiment, tuning: Tuning, charts: Charts, validation_rounds: int) -> list[Block]:
     rows = sorted(experiment.table(), key=lambda row: float(row["regret"]["mean"]))
-    late = f"Regret, last {rows[0]['late_rounds']}"
-    columns = ("Policy", "Users reached", "Regret per round", "90 % interval", late, "ms per round")
-    chosen = [(label, setting, f"{regret:.2f}") for label, setting, regret, best in tuning.rows() if best]
+    settings = settings_table(tuning)
     return [
         Text(REGRET),
-        Table(columns, result_cells(rows), best=0),
+        results_table(rows),
         Figure(charts["regret"]),
         Figure(charts["regret-final"]),
         Figure(charts["regret-late"], "What a policy loses once it has learned."),
         *paper_note(experiment),
         Text(f"Settings, chosen for every policy on the same {validation_rounds} validation rounds:"),
-        Table(("Policy", "Chosen", "Validation regret"), chosen),
+        *([] if settings is None else [settings]),
     ]
 
 

@@ -1,4 +1,7 @@
-"""The commands of a whole campaign: ``import-history``, ``forget``, ``delete``."""
+"""What changes a campaign apart from its rounds.
+
+``add-products``, ``add-users``, ``import-history``, ``forget`` and ``delete``.
+"""
 
 from __future__ import annotations
 
@@ -7,38 +10,66 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Argument
+from typer import Argument, Option
 
-from tensorucb.cli._campaign import (
-    STORAGE,
-    Columns,
-    Name,
-    Storage,
-    Unknown,
-    Window,
-    Yes,
-    campaign_at,
-    column_names,
-    count,
-    fields,
-    left_out,
-)
-from tensorucb.cli._options import Json, one_id
-from tensorucb.cli._output import ask_yes, emit_json, say, shown
-from tensorucb.errors import StateError
+from tensorucb.cli import _options as opt
+from tensorucb.cli._options import STORAGE, campaign_at
+from tensorucb.cli._output import ask_yes, count, emit_json, emit_record, left_out, say, shown
+from tensorucb.errors import StateError, UnknownIdError
 
 if TYPE_CHECKING:
     from tensorucb.campaign import ForgetReport
 
 
+def add_products(
+    name: opt.Name,
+    products: Annotated[
+        Path, Argument(help="A table with the columns of the product table.", metavar="FILE", show_default=False)
+    ],
+    storage: opt.Storage = STORAGE,
+    json: opt.Json = False,
+) -> None:
+    """Add products to the catalogue, described by the columns of a file; known ones stay as they are."""
+    with campaign_at(storage, name, "add-products") as campaign:
+        from tensorucb.campaign._additions import products_from
+
+        found = products_from(campaign, products)
+    if json:
+        emit_json(found)
+        return
+    added = count(found["added"], "product")
+    say(f"{added} added, {found['known']:,} known before; the catalogue has {found['products']:,}.")
+
+
+def add_users(
+    name: opt.Name,
+    users: Annotated[Path, Option(help="New users: a table with the columns of the table of users.", metavar="FILE")],
+    edges: Annotated[
+        Path | None, Option(help="New edges between any users: columns `source`, `target`.", metavar="FILE")
+    ] = None,
+    storage: opt.Storage = STORAGE,
+    json: opt.Json = False,
+) -> None:
+    """Add users, described by the columns of a file, and edges between any users; known ones stay as they are."""
+    with campaign_at(storage, name, "add-users") as campaign:
+        from tensorucb.campaign._additions import users_from
+
+        found = users_from(campaign, users, edges)
+    if json:
+        emit_json(found)
+        return
+    say(f"{count(found['users_added'], 'user')} and {count(found['edges_added'], 'edge')} added.")
+    say(f"The network has {count(found['users'], 'user')} and {count(found['edges'], 'edge')}.")
+
+
 def import_history(
-    name: Name,
+    name: opt.Name,
     responses: Annotated[Path, Argument(help="A .csv, .ndjson or .parquet file.", metavar="FILE", show_default=False)],
-    window: Window = None,
-    unknown: Unknown = "refuse",
-    columns: Columns = None,
-    storage: Storage = STORAGE,
-    json: Json = False,
+    window: opt.Window = None,
+    unknown: opt.Unknown = "refuse",
+    columns: opt.Columns = None,
+    storage: opt.Storage = STORAGE,
+    json: opt.Json = False,
 ) -> None:
     """Learn from past campaigns or a log of purchases before the first round; again changes nothing.
 
@@ -46,12 +77,12 @@ def import_history(
     item), time. A follower who bought a product after somebody they follow, within --window (by default the
     campaign's), responded to them.
     """
-    named = column_names(columns)
+    named = opt.column_names(columns)
     with campaign_at(storage, name, "import-history") as campaign:
         options: Any = {"window": window, "unknown": unknown, "columns": named}
         report = campaign.import_history(responses, **options)
     if json:
-        emit_json(fields(report))
+        emit_record(report)
         return
     say(
         f"{count(report.rounds, 'round')} with {count(report.responses, 'response')} imported, "
@@ -64,19 +95,23 @@ def import_history(
 
 
 def forget(
-    name: Name,
+    name: opt.Name,
     user: Annotated[str, Argument(help="The user's id.", metavar="USER", show_default=False)],
-    yes: Yes = False,
-    storage: Storage = STORAGE,
-    json: Json = False,
+    yes: opt.Yes = False,
+    storage: opt.Storage = STORAGE,
+    json: opt.Json = False,
 ) -> None:
     """Remove a person from the log and the model, and prove it by replay."""
     if not yes and not ask_yes(f"Remove {shown(user)} from {shown(name)} for ever?"):
         raise StateError("nothing was removed, since the question was not answered with yes.")
     with campaign_at(storage, name, "forget") as campaign:
-        report = campaign.forget(one_id(campaign.graph, user, "USER"))
+        try:
+            report = campaign.forget(opt.one_id(campaign.graph, user, "USER"))
+        except UnknownIdError as error:
+            gone = "Perhaps they are forgotten already."
+            raise UnknownIdError(f"there is no user {user!r} in campaign {name!r}. {gone}") from error
     if json:
-        emit_json(fields(report))
+        emit_record(report)
     else:
         _print_forgotten(user, report)
     if not report.proven:
@@ -86,10 +121,13 @@ def forget(
 def _print_forgotten(user: str, report: ForgetReport) -> None:
     if report.completed:
         say(f"{shown(user)} was gone already; the files of an earlier forget are now rewritten.")
-    say(f"{report.responses} responses and {report.rounds} rounds no longer name the user.")
-    say(f"Model learned again: {report.model_after[:16]}, by a second replay: {report.replay[:16]}.")
+    responses, rounds = count(report.responses, "response"), count(report.rounds, "round")
+    say(f"{responses} and {rounds} no longer name the user.")
+    after, replay = report.model_after[:16], report.replay[:16]
+    told = f"the same model, {after}" if after == replay else f"DIFFERENT MODELS, {after} and {replay}"
+    say(f"The model was learned again without the user, twice: both times gave {told}.")
     searched = {
-        True: "hold the id no more",
+        True: "no longer hold the id",
         False: "STILL HOLD THE ID; perhaps another campaign there does",
         None: "were not searched for it",
     }
@@ -99,7 +137,7 @@ def _print_forgotten(user: str, report: ForgetReport) -> None:
         say(f"A user of this id is also in: {names}. Forget them there as well.")
 
 
-def delete(name: Name, yes: Yes = False, storage: Storage = STORAGE, json: Json = False) -> None:
+def delete(name: opt.Name, yes: opt.Yes = False, storage: opt.Storage = STORAGE, json: opt.Json = False) -> None:
     """Delete a campaign with its users, rounds, responses and log."""
     from tensorucb.campaign import delete_campaign
 

@@ -11,24 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import BadParameter, Option
 
 from tensorucb.cli import _network as net
+from tensorucb.cli import _options as opt
 from tensorucb.cli._network import Generator, Synthetic
-from tensorucb.cli._options import (
-    MANY,
-    Address,
-    CsvTable,
-    EngineName,
-    Jobs,
-    Json,
-    LatexTable,
-    Rounds,
-    Runs,
-    Seed,
-    SeedsPerRound,
-    finite,
-    opened_engine,
-    writable_directory,
-)
-from tensorucb.cli._output import emit_json, print_table, say, shown
+from tensorucb.cli._output import count, emit_json, print_table, say, shown
 from tensorucb.cli._policies import PolicyNames, chosen_policies
 from tensorucb.cli._progress import Progress
 from tensorucb.cli._results import print_decisions, write_tables
@@ -39,6 +24,11 @@ if TYPE_CHECKING:
     from tensorucb.experiments import Environment, WorldSettings
     from tensorucb.policies import Policy
 
+_ARRIVALS = (
+    "Regret after half of the users and products have arrived: in the first round, and on average over 20 rounds with "
+    "its 90 % interval (low, high). Newcomers seeded: new users among the seeds of a round."
+)
+
 
 def compare(
     data: net.Data = None,
@@ -47,7 +37,9 @@ def compare(
     product_effect: Annotated[
         float,
         Option(
-            min=0.0, help="How much the product matters in the generated network; at 0 it does not.", callback=finite
+            min=0.0,
+            help="How much the product matters in the generated network; at 0 it does not.",
+            callback=opt.finite,
         ),
     ] = Generator.product_effect,
     strategies: Annotated[
@@ -64,7 +56,7 @@ def compare(
             min=0.0,
             max=20.0,
             help="How much the strategy matters, in logits; at 0 the choice does not matter.",
-            callback=finite,
+            callback=opt.finite,
         ),
     ] = Generator.strategy_effect,
     networks: Annotated[
@@ -91,20 +83,20 @@ def compare(
     ] = False,
     objective: net.RoundObjective = "direct",
     feedback: net.RoundFeedback = "one_hop",
-    k: SeedsPerRound = 10,
-    runs: Runs = 10,
-    rounds: Rounds = 200,
-    validation_rounds: Annotated[int, Option(min=1, max=MANY, help="Rounds on which the baselines are tuned.")] = 50,
-    seed: Seed = 0,
-    jobs: Jobs = 1,
-    engine: EngineName = "local",
-    address: Address = None,
-    out: Annotated[
-        Path, Option(help="Directory for CSV files, figures and report.html.", callback=writable_directory)
-    ] = Path("comparison"),
-    csv: CsvTable = None,
-    latex: LatexTable = None,
-    json: Json = False,
+    k: opt.SeedsPerRound = 10,
+    runs: opt.Runs = 10,
+    rounds: opt.Rounds = 200,
+    validation_rounds: Annotated[
+        int, Option(help="Rounds on which the baselines are tuned.", callback=opt.counted)
+    ] = 50,
+    seed: opt.Seed = 0,
+    jobs: opt.Jobs = 1,
+    engine: opt.EngineName = "local",
+    address: opt.Address = None,
+    out: opt.Results = Path("comparison"),
+    csv: opt.CsvTable = None,
+    latex: opt.LatexTable = None,
+    json: opt.Json = False,
 ) -> None:
     """Play a long campaign with our defaults, untouched, and with every baseline, tuned on validation rounds.
 
@@ -122,14 +114,14 @@ def compare(
         raise BadParameter("--strategy-effect needs --strategies, their number.")
     if networks > runs:
         raise BadParameter(f"--networks {networks} needs as many --runs; got {runs}.")
-    with Progress("compare") as progress, opened_engine(engine, address) as where:
+    with Progress("compare") as progress, opt.opened_engine(engine, address) as where:
         from tensorucb import experiments
         from tensorucb.cli._compare_report import save_comparison
 
         known = experiments.strategy_contestants() if strategies else experiments.contestants()
         policies = _contestants(known, policy, in_strategies=bool(strategies))
         generator = Generator(scale, product_effect, strategies, strategy_effect)
-        network = net.load_network(data, synthetic, net.Preparation(min_actions), generator, seed=seed)
+        network = net.load_network(data, synthetic, generator, seed=seed, min_actions=min_actions)
         rules = experiments.WorldSettings(k=k, objective=objective, feedback=feedback, seed=seed)
         truth = {} if prior is None else {"truth_prior": prior}
         environment = network.environment(rules, out / "cache", progress, engine=where, **truth)
@@ -182,17 +174,14 @@ def compare(
         return
     title = (
         f"{shown(described['name'])}: {described['n_nodes']:,} users, {described['n_edges']:,} edges, "
-        f"{k} seeds per round, {runs} runs of {rounds} rounds\n"
+        f"{count(k, 'seed')} per round, {count(runs, 'run')} of {count(rounds, 'round')}\n"
     )
     if cold_start:
-        print_table(*_arrivals(rows), words=("Policy",), title=title)
+        print_table(*_arrivals(rows), words=("Policy",), title=title, caption=f"\n{_ARRIVALS}")
     else:
         print_decisions(rows, title=title, networks=networks)
-    say()
-    say(
-        f"All tables and figures: {shown(out)}"
-        + ("" if cold_start else f"; the report is {shown(out / 'report.html')}")
-    )
+        say(f"\nReport: {shown(out / 'report.html')}")
+    say(f"All tables and figures: {shown(out)}")
 
 
 def _two_numbers(text: str) -> tuple[float, float]:

@@ -1,30 +1,48 @@
-"""``tensorucb create``: a campaign from the files that a team has."""
+"""``tensorucb init`` and ``tensorucb create``: a campaign from the files that a team has."""
 
 from __future__ import annotations
 
-import json as jsonlib
-import os
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, BadParameter, Option
 
-from tensorucb.cli._campaign import STORAGE, Storage, Window, fields
-from tensorucb.cli._config import CampaignFile, Config, merged
-from tensorucb.cli._options import Json, Seed, typed
-from tensorucb.cli._output import emit_json, say, shown
+from tensorucb.cli import _options as opt
+from tensorucb.cli._config import TEMPLATE, CampaignFile, Config, merged
+from tensorucb.cli._options import STORAGE, typed
+from tensorucb.cli._output import emit_json, emit_record, say, shown
 from tensorucb.cli._progress import Progress
 from tensorucb.errors import InputError, StoreError
 
 if TYPE_CHECKING:
     from tensorucb.campaign import Campaign, CampaignData
-    from tensorucb.policies import Policy
 
-_ABSTRACT = ("BasePolicy", "Policy")
 _K = 10  # users of the first round that is proposed, if there are so many
+_Table = Path | None
+
+
+def init(
+    file: Annotated[Path, Argument(help="The file to write.", metavar="FILE")] = Path("campaign.toml"),
+    json: opt.Json = False,
+) -> None:
+    """Write a campaign file with comments, to be changed and given to `tensorucb create --config`."""
+    from tensorucb.checks import check_path
+    from tensorucb.files import atomic_write
+
+    if check_path("FILE", file).exists():
+        raise InputError(f"{str(file)!r} is there already, and is left as it is. Name another file.")
+    name = shown(shlex.quote(str(file)))
+    with atomic_write(file) as out:
+        out.write(TEMPLATE.replace("campaign.toml", name).encode())
+    if json:
+        emit_json({"file": str(file)})
+        return
+    say(f"{shown(file)} is written. Change it to your data.")
+    say("To try it as it is, make a shop: tensorucb datasets make shop --out shop")
+    say(f"Next: tensorucb create --config {name}")
 
 
 def create(
@@ -36,16 +54,14 @@ def create(
         Path | None,
         Option(help="Directory with edges (or followers), and optionally the other files.", metavar="DIR"),
     ] = None,
-    edges: Annotated[Path | None, Option(help="The network: columns `source` (who influences) and `target`.")] = None,
-    actions: Annotated[Path | None, Option(help="Past purchases: columns `user`, `item`, `time`.")] = None,
-    products: Annotated[Path | None, Option(help="Catalogue: a column `product`, and whatever describes it.")] = None,
+    edges: Annotated[_Table, Option(help="The network: columns `source` (who influences) and `target`.")] = None,
+    actions: Annotated[_Table, Option(help="Past purchases: columns `user`, `item`, `time`.")] = None,
+    products: Annotated[_Table, Option(help="Catalogue: a column `product`, and whatever describes it.")] = None,
     users: Annotated[
-        Path | None,
+        _Table,
         Option(help="A column `user`, and whatever describes them; `cost` and `group` are for budgets and quotas."),
     ] = None,
-    strategies: Annotated[
-        Path | None, Option(help="Strategies: a column `strategy`, numbers, optionally `cost`.")
-    ] = None,
+    strategies: Annotated[_Table, Option(help="Strategies: a column `strategy`, numbers, optionally `cost`.")] = None,
     columns: Annotated[
         list[str] | None,
         Option(
@@ -62,16 +78,26 @@ def create(
         ),
     ] = None,
     policy: Annotated[str, Option(help="A policy of this package.")] = "TensorUCB",
-    settings: Annotated[str, Option(help="The policy's arguments as JSON; a policy among them by its name.")] = "{}",
+    settings: Annotated[
+        str, Option(help="The policy's arguments; a policy among them by its name.", metavar="JSON")
+    ] = "{}",
     objective: Annotated[
-        str, Option(help="What the choice counts. direct: responses of followers; cascade: all who are reached.")
+        str,
+        Option(
+            help="What the choice counts. direct: responses of followers; cascade: all who are reached.",
+            metavar="direct|cascade",
+        ),
     ] = "direct",
-    credit: Annotated[str, Option(help="For node events: any, last or shared.")] = "any",
-    window: Window = None,
-    id_type: Annotated[str, Option(help="What ids of users are: auto, int or str (keeps 007 as it is).")] = "auto",
-    seed: Seed = 0,
-    storage: Storage = STORAGE,
-    json: Json = False,
+    credit: Annotated[
+        str, Option(help="Which contacted users a purchase counts for.", metavar="any|last|shared")
+    ] = "any",
+    window: opt.Window = None,
+    id_type: Annotated[
+        str, Option(help="What ids of users are: numbers, or text, which keeps 007 as it is.", metavar="auto|int|str")
+    ] = "auto",
+    seed: opt.Seed = 0,
+    storage: opt.Storage = STORAGE,
+    json: opt.Json = False,
 ) -> None:
     """Create a campaign from followers, and optionally past purchases, products, users and strategies.
 
@@ -89,6 +115,7 @@ def create(
     held = merged(told.kinds, _pairs("--kind", kinds, "products.size=category"))
     with Progress("create") as progress:
         from tensorucb.campaign import create_campaign, read_campaign_data
+        from tensorucb.campaign._documents import policy_named
         from tensorucb.campaign._told import check_credit
         from tensorucb.checks import check_choice
 
@@ -122,18 +149,13 @@ def create(
         ) as campaign:
             made, url, following = campaign.status(), campaign.store.masked_url, _next(campaign, found, storage)
     if json:
-        emit_json({"storage": url, **fields(made), "report": list(found.report), "next": following})
+        emit_record(made, storage=url, report=found.report, next=following)
         return
     for line in found.report:
-        say(shown_line(line))
+        indent = len(line) - len(line.lstrip())
+        say(line[:indent] + shown(line[indent:]))
     say(f"Campaign {shown(made.name)} is ready in {shown(url)}.")
     say(f"Next: {following}")
-
-
-def shown_line(line: str) -> str:
-    """A line of a report; its indent stays."""
-    text = line.lstrip()
-    return line[: len(line) - len(text)] + shown(text)
 
 
 def _refuse_existing(name: str, storage: str) -> None:
@@ -160,9 +182,7 @@ def _next(campaign: Campaign, found: CampaignData, storage: str) -> str:
     known = campaign.settings.get("ask", {})
     words += [] if {"k", "budget"} & set(known) else ["-k", str(min(_K, campaign.graph.n_nodes))]
     words += ["--strategies", "all"] if found.strategies and "strategies" not in known else []
-    if storage not in (STORAGE, os.environ.get("TENSORUCB_STORAGE")):
-        words += ["--storage", campaign.store.masked_url if "@" in storage else storage]
-    return shlex.join(words)
+    return opt.next_command(storage, *words)
 
 
 def _pairs(option: str, given: Sequence[str] | None, example: str) -> dict[str, dict[str, str]]:
@@ -177,26 +197,3 @@ def _pairs(option: str, given: Sequence[str] | None, example: str) -> dict[str, 
             raise BadParameter(f"{option} names {place!r} twice; name it once.")
         found[table][name] = value
     return found
-
-
-def policy_named(name: Any, settings: str | dict[str, Any]) -> Policy:
-    """A policy by its name; an argument ``policy`` is the name of another, or its ``type`` and ``arguments``."""
-    from tensorucb import policies
-
-    known = [each for each in policies.__all__ if hasattr(getattr(policies, each), "bind") and each not in _ABSTRACT]
-    if name not in known:
-        raise InputError(f"policy must be one of {', '.join(known)}; got {name!r}.")
-    wanted = f"--settings of {name} must be its arguments as a JSON object"
-    try:
-        arguments = jsonlib.loads(settings) if isinstance(settings, str) else settings
-        if not isinstance(arguments, dict):
-            raise InputError(f"{wanted}; got {arguments!r}.")
-        if isinstance(inner := arguments.get("policy"), str | dict):
-            spec = {"type": inner} if isinstance(inner, str) else inner
-            arguments = {**arguments, "policy": policy_named(spec.get("type"), spec.get("arguments", {}))}
-        built: Policy = getattr(policies, name)(**arguments)
-    except InputError:
-        raise
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"{wanted} ({error}).") from error
-    return built

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Argument, BadParameter, Option
 
-from tensorucb.cli._network import MinActions, Preparation
-from tensorucb.cli._options import HELP, Directory, Json, Seed, finite
+from tensorucb.cli import _options as opt
+from tensorucb.cli._network import MinActions, prepared
 from tensorucb.cli._output import emit_json, print_table, say, shown
 from tensorucb.cli._progress import Progress
 
 if TYPE_CHECKING:
     from tensorucb.data import Description
 
-_SHOP = "a shop: 400 followers, purchases up to today, 60 products with text columns, as CSV"
+_SHOP = "a shop: 400 users, purchases up to today, 60 products with text columns, as CSV"
+_HOLDS = "Can be read from a directory that holds"
 _SIZES = (400, 5000, 60)
 
-datasets = typer.Typer(
-    help="Look at and check networks and action logs; generate synthetic ones.",
-    add_completion=False,
-    rich_markup_mode=None,
-    context_settings=HELP,
-)
+datasets = opt.commands("Look at and check networks and action logs; generate synthetic ones.")
 
 FORMS = {
     "plain": "edges.csv and actions.csv (or followers, purchases; also .tsv, .gz, .ndjson, .parquet)",
@@ -57,7 +53,7 @@ def _figures(figures: Description) -> list[tuple[str, str]]:
 
 
 @datasets.command("list")
-def list_datasets(as_json: Json = False) -> None:
+def list_datasets(as_json: opt.Json = False) -> None:
     """Name the data sets that can be generated, and the forms that can be read."""
     from tensorucb.data.sandbox import GENERATORS
 
@@ -65,12 +61,9 @@ def list_datasets(as_json: Json = False) -> None:
     if as_json:
         emit_json({"generated": generated, "forms": FORMS})
         return
-    say("Generated with `tensorucb datasets make NAME --out DIR`:")
-    for name, text in generated.items():
-        say(f"  {name:15} {text}")
-    say("\nRead from a directory that holds:")
-    for name, text in FORMS.items():
-        say(f"  {name:15} {text}")
+    print_table(("Name", "Can be generated"), list(generated.items()), words=("Name", "Can be generated"))
+    say("Next: tensorucb datasets make NAME --out DIR\n")
+    print_table(("Form", _HOLDS), list(FORMS.items()), words=("Form", _HOLDS))
 
 
 @datasets.command("describe")
@@ -78,13 +71,13 @@ def describe_dataset(
     directory: Annotated[Path, Argument(help="The directory with the files.", metavar="DIR")],
     min_actions: MinActions = 0,
     strict: Annotated[bool, Option("--strict", help="Fail at the first malformed row.")] = False,
-    as_json: Json = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Read a data set, say what was left out and why, and print its figures (the paper's Table 2)."""
     with Progress("datasets describe"):
         from tensorucb.data import checksum, describe, read_dataset
 
-        dataset = Preparation(min_actions)(read_dataset(directory, strict=strict))
+        dataset = prepared(read_dataset(directory, strict=strict), min_actions)
         figures = describe(dataset)
         digest = checksum(dataset)
     if as_json:
@@ -99,11 +92,11 @@ def describe_dataset(
 @datasets.command("make")
 def make_dataset(
     name: Annotated[str, Argument(help="digg_like, flixster_like, sandbox or shop.", metavar="NAME")],
-    out: Directory,
-    scale: Annotated[float, Option("--scale", help="Factor on all sizes.", callback=finite)] = 1.0,
-    seed: Seed = 0,
+    out: opt.OutDirectory,
+    scale: Annotated[float, Option("--scale", help="Factor on all sizes.", callback=opt.finite)] = 1.0,
+    seed: opt.Seed = 0,
     csv: Annotated[bool, Option("--csv", help="Write CSV instead of Parquet.")] = False,
-    as_json: Json = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Generate a network with an action log and write it in the plain form.
 
@@ -128,9 +121,17 @@ def make_dataset(
         written = {"name": name, "scale": scale, "seed": seed, "files": [str(path) for path in files], **sizes}
         emit_json({**written, "n_actions": log.n_actions, "checksum": digest})
         return
-    say(f"{dataset!r}")
+    say(
+        f"{name}: {dataset.graph.n_nodes:,} users, {dataset.graph.n_edges:,} edges, {dataset.log.n_items:,} products, "
+        f"{dataset.log.n_actions:,} actions"
+    )
+    _print_files(files, ["tensorucb", "datasets", "describe", str(out)])
+
+
+def _print_files(files: Sequence[Path], following: list[str]) -> None:
     for path in files:
         say(f"  {shown(path)}")
+    say(f"Next: {shlex.join(following)}")
 
 
 def _make_shop(out: Path, scale: float, seed: int, as_json: bool) -> None:
@@ -142,15 +143,11 @@ def _make_shop(out: Path, scale: float, seed: int, as_json: bool) -> None:
         users, edges, products = (round(size * scale) for size in _SIZES)
         today = datetime.now(UTC).date().isoformat()
         shop = make_shop(users, edges, products, today=today, rng=seed)
-        files = [str(path) for path in shop.write(out)]
+        files = shop.write(out)
     if as_json:
         sizes = {"n_users": users, "n_edges": shop.followers.height, "n_products": products}
-        written = {"name": "shop", "scale": scale, "seed": seed, "today": today, "files": files}
+        written = {"name": "shop", "scale": scale, "seed": seed, "today": today, "files": [str(path) for path in files]}
         emit_json({**written, **sizes, "n_actions": shop.purchases.height})
         return
-    say(
-        f"A shop with {users:,} users, {shop.followers.height:,} followers, {products:,} products, bought until {today}"
-    )
-    for path in files:
-        say(f"  {shown(path)}")
-    say(f"Next: {shlex.join(['tensorucb', 'create', 'spring', '--data', str(out)])}")
+    say(f"shop: {users:,} users, {shop.followers.height:,} edges, {products:,} products, purchases until {today}")
+    _print_files(files, ["tensorucb", "create", "spring", "--data", str(out)])

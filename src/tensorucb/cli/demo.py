@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from tensorucb.cli._options import MANY, Json, QuickRuns, Seed, writable_directory
-from tensorucb.cli._output import emit_json, print_table, say, shown
+from tensorucb.cli import _options as opt
+from tensorucb.cli._output import count, emit_json, print_table, say, shown
 from tensorucb.cli._progress import Progress
 
 if TYPE_CHECKING:
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 def demo(
-    rounds: Annotated[int | None, Option(min=1, max=MANY, help="Rounds per run.", show_default="80, quick: 15")] = None,
-    runs: QuickRuns = None,
-    seed: Seed = 0,
-    out: Annotated[Path, Option(help="Directory for report.html and figures.", callback=writable_directory)] = Path(
-        "tensorucb-demo"
-    ),
+    rounds: Annotated[
+        int | None, Option(help="Rounds per run.", show_default="80, quick: 15", callback=opt.counted)
+    ] = None,
+    runs: opt.QuickRuns = None,
+    seed: opt.Seed = 0,
+    out: opt.OutDirectory = Path("tensorucb-demo"),
     quick: Annotated[bool, Option("--quick", help="A smaller network and fewer rounds: seconds.")] = False,
-    json: Json = False,
+    json: opt.Json = False,
     serve: Annotated[bool, Option("--serve", help="Show the service's page on a campaign that plays itself.")] = False,
     port: Annotated[int, Option(min=0, max=65535, help="With --serve: the port; 0 is any free one.")] = 0,
 ) -> None:
@@ -51,9 +51,7 @@ def demo(
         policies = demo_policies()
         experiment = run_experiment(environment, policies, rounds=rounds, runs=runs, seed=seed, report=report)
         product, reasons = _next_round(environment, policies["TensorUCB"])
-        page, *figures = save_demo(
-            out, environment, experiment, product=product, reasons=reasons, command=command, seed=seed
-        )
+        page, *figures = save_demo(out, environment, experiment, product=product, reasons=reasons, command=command)
     graph, rows = environment.graph, experiment.table()
     if json:
         emit_json(
@@ -74,9 +72,9 @@ def demo(
         result_cells(rows, "to"),
         words=("Policy",),
         title=f"{graph.n_nodes:,} users, {graph.n_edges:,} edges, {environment.settings.k} seeds per round, "
-        f"{rounds} rounds, {runs} runs\n",
+        f"{count(runs, 'run')} of {count(rounds, 'round')}\n",
         caption="Reached: users per round. Regret: how many more users the best possible choice would have reached, "
-        f"divided by {ETA:.2f} as in the paper; then its interval over runs, and the last {late} rounds alone.",
+        f"divided by {ETA:.2f} as in the paper; its interval over runs; and the last {count(late, 'round')} alone.",
         best=best_row(rows),
     )
     say()

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, BadParameter, Option
 
-from tensorucb.cli._campaign import (
-    STORAGE,
-    Name,
-    Storage,
-    ask_document,
-    campaign_at,
-    count,
-    fields,
-    settings_text,
-)
-from tensorucb.cli._options import Directory, Json, one_id, typed, writable_file
-from tensorucb.cli._output import emit_json, print_table, say, shown
+from tensorucb.cli import _options as opt
+from tensorucb.cli._options import STORAGE, campaign_at, one_id, typed
+from tensorucb.cli._output import count, emit_json, emit_record, print_table, say, shown
 
 if TYPE_CHECKING:
     from tensorucb.campaign import CampaignProgress, CampaignStatus, Lift, RoundProgress, Totals
@@ -28,15 +20,15 @@ _SHOWN = 20  # rounds that `status` prints
 
 
 def status(
-    name: Annotated[str | None, Argument(help="The campaign's name; without, all.", metavar="[NAME]")] = None,
+    name: Annotated[str | None, Argument(help="The campaign's name; without, all.", metavar="NAME")] = None,
     explain: Annotated[
         str | None, Option(help="Explain the choice of this round.", metavar="ROUND", show_default=False)
     ] = None,
     user: Annotated[
-        str | None, Option(help="With --explain: why this user was chosen or not.", show_default=False)
+        str | None, Option(help="With --explain: why this user was chosen or not.", metavar="ID", show_default=False)
     ] = None,
-    storage: Storage = STORAGE,
-    json: Json = False,
+    storage: opt.Storage = STORAGE,
+    json: opt.Json = False,
 ) -> None:
     """List the campaigns of a store, or tell how one is going: responses beside expectation; or explain a round."""
     if (explain is not None and name is None) or (user is not None and explain is None):
@@ -46,15 +38,7 @@ def status(
     elif explain is not None:
         _explain(storage, typed(name), explain, user, json)
     else:
-        with campaign_at(storage, typed(name), "status") as campaign:
-            numbers, progress, rounds = campaign.status(), campaign.progress(), campaign.rounds()
-            settings = campaign.settings
-        if json:
-            terms = {"window": settings["window"], "ask": settings.get("ask", {})}
-            documents = [ask_document(entry) for entry in rounds]
-            emit_json({**fields(numbers), **terms, "rounds": documents, "progress": fields(progress)})
-        else:
-            _print_status(numbers, progress, settings_text(settings))
+        _one(storage, typed(name), json)
 
 
 def _list_all(storage: str, json: bool) -> None:
@@ -62,13 +46,17 @@ def _list_all(storage: str, json: bool) -> None:
 
     lines = list_campaigns(storage)
     if json:
-        emit_json({"campaigns": fields(lines)})
+        emit_record({"campaigns": lines})
         return
     for line in lines:
-        since = datetime.fromtimestamp(line.created, UTC).strftime("%Y-%m-%d %H:%M")
-        say(f"{shown(line.name)}: {line.policy}, {line.rounds} rounds, {line.open} open, since {since}")
+        rounds = f"{count(line.rounds, 'round')} ({line.open:,} open)"
+        say(f"{shown(line.name)}: {line.policy}, {rounds}, since {_moment(line.created)} UTC")
     if not lines:
-        say("No campaigns yet. Create one with `tensorucb create`.")
+        say("No campaigns yet. Create one with `tensorucb create`; `tensorucb init` writes a file to begin with.")
+
+
+def _moment(seconds: float, form: str = "%Y-%m-%d %H:%M") -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime(form)
 
 
 def _explain(storage: str, name: str, explain: str, user: str | None, json: bool) -> None:
@@ -76,31 +64,46 @@ def _explain(storage: str, name: str, explain: str, user: str | None, json: bool
         known = None if user is None else one_id(campaign.graph, user, "--user")
         explanation = campaign.explain(explain, known)
     if json:
-        emit_json(fields(explanation))
+        emit_record(explanation)
     else:
         say(getattr(explanation, "text", None) or str(explanation))
 
 
-def _print_status(numbers: CampaignStatus, progress: CampaignProgress, terms: str) -> None:
-    say(
-        f"{shown(numbers.name)}: {numbers.policy}, {numbers.users:,} users, {numbers.edges:,} edges, "
-        f"{numbers.products} products, {numbers.strategies} strategies, "
-        f"{count(numbers.rounds, 'round')} ({numbers.open} open)"
-    )
-    if terms:
+def _one(storage: str, name: str, json: bool) -> None:
+    with campaign_at(storage, name, "status") as campaign:
+        from tensorucb.campaign._documents import ask_document
+
+        numbers, progress, settings = campaign.status(), campaign.progress(), campaign.settings
+        rounds = [ask_document(entry) for entry in campaign.rounds()] if json else []
+    if json:
+        window, ask = settings["window"], settings.get("ask", {})
+        emit_record(numbers, window=window, ask=ask, rounds=rounds, progress=progress)
+        return
+    sizes = {"user": numbers.users, "edge": numbers.edges, "product": numbers.products}
+    strategies = [f"{numbers.strategies:,} strategies"] if numbers.strategies else []
+    counts = ", ".join([*(count(number, what) for what, number in sizes.items()), *strategies])
+    say(f"{shown(numbers.name)}: {numbers.policy}, {counts}, {count(numbers.rounds, 'round')} ({numbers.open:,} open)")
+    if terms := _settings_text(settings):
         say(terms)
     if not progress.rounds:
-        say("No rounds yet. Open one with `tensorucb ask`.")
+        say(f"No rounds yet. Open one with `{opt.next_command(storage, 'tensorucb', 'ask', name)}`.")
         return
     _print_rounds(progress)
     say(f"Reach: {progress.contacted:,} different users contacted, {progress.reached:,} different users responded.")
     if progress.spend is not None:
-        say(f"Spend: {progress.spend:,.10g}{_each(progress)}.")
+        responders = progress.closed.responders + progress.open.responders
+        each = f" ({progress.spend / responders:,.3g} per responder)" if responders and progress.spend else ""
+        say(f"Spend: {progress.spend:,.10g}{each}.")
     if progress.lift is not None:
         say(f"Lift: {_lift_line(progress.lift)}")
     elif any(entry.held_out for entry in progress.rounds):
         say(f"Lift: {progress.lift_missing}")
-    _print_calibration(progress)
+    if (found := progress.calibration) is not None:
+        say(
+            f"Calibration: the interval held in {found.held} of {found.rounds} closed rounds, "
+            f"{100 * found.share:.0f} % (90 % interval {100 * found.low:.0f} to {100 * found.high:.0f} %); "
+            f"{100 * found.promised:.0f} % are promised."
+        )
     if progress.behind:
         say(f"Model: late responses are being learned; the next ask will miss the newest of {progress.behind} rounds.")
     elif numbers.closed:
@@ -108,10 +111,19 @@ def _print_status(numbers: CampaignStatus, progress: CampaignProgress, terms: st
     _print_warnings(numbers)
 
 
-def _each(progress: CampaignProgress) -> str:
-    """What a responder cost."""
-    responders = progress.closed.responders + progress.open.responders
-    return f" ({progress.spend / responders:,.3g} per responder)" if responders and progress.spend else ""
+def _settings_text(settings: Mapping[str, Any]) -> str:
+    """What a campaign does unless it is told something else, in one sentence or two; empty if there is nothing."""
+    from tensorucb.moments import duration_text
+
+    def said(name: str, value: Any) -> str:
+        if name in ("exclude", "candidates", "must_include"):
+            return count(len(value), "user")
+        return duration_text(value) if name in ("cooldown", "window") and value else shown(value)
+
+    window, defaults = settings["window"], settings.get("ask", {})
+    terms = ", ".join(f"{name} = {said(name, value)}" for name, value in defaults.items())
+    counts = "" if window is None else f"Responses count for {duration_text(window)}. "
+    return (counts + (f"Defaults of ask: {terms}." if terms else "")).rstrip()
 
 
 def _print_rounds(progress: CampaignProgress) -> None:
@@ -141,17 +153,10 @@ def _row(entry: RoundProgress) -> tuple[object, ...]:
     if entry.expected is not None and entry.within is False:
         mark = "+" if entry.responders > entry.expected.high else "-"
     product = "" if entry.product is None else shown(entry.product)
-    opened = datetime.fromtimestamp(entry.opened, UTC).strftime("%Y-%m-%d")
+    opened = _moment(entry.opened, "%Y-%m-%d")
     status = entry.status if entry.kind == "ask" else f"{entry.status} {entry.kind}"
-    return (
-        entry.number,
-        opened,
-        status,
-        product,
-        entry.contacted,
-        expectation(entry.expected),
-        f"{entry.responders:,}{mark}",
-    )
+    numbers = entry.contacted, expectation(entry.expected), f"{entry.responders:,}{mark}"
+    return entry.number, opened, status, product, *numbers
 
 
 def _total_row(label: str, sums: Totals) -> tuple[object, ...]:
@@ -159,16 +164,6 @@ def _total_row(label: str, sums: Totals) -> tuple[object, ...]:
     expected = "" if sums.expected is None else f"{sums.expected:,.1f}"
     responders = sums.responders if sums.expected is None else sums.foretold
     return "All", "", label, count(sums.rounds, "round"), sums.contacts, expected, f"{responders:,} "
-
-
-def _print_calibration(progress: CampaignProgress) -> None:
-    found = progress.calibration
-    if found is not None:
-        say(
-            f"Calibration: the interval held in {found.held} of {found.rounds} closed rounds, "
-            f"{100 * found.share:.0f} % (90 % interval {100 * found.low:.0f} to {100 * found.high:.0f} %); "
-            f"{100 * found.promised:.0f} % are promised."
-        )
 
 
 def _print_warnings(numbers: CampaignStatus) -> None:
@@ -187,18 +182,18 @@ def _print_warnings(numbers: CampaignStatus) -> None:
 def _lift_line(found: Lift) -> str:
     """The lift in one sentence."""
     return (
-        f"{100 * found.difference:+.2f} percentage points ({100 * found.level:.0f} % interval "
-        f"{100 * found.low:+.2f} to {100 * found.high:+.2f}) by contact, from "
+        f"contact changes the share of followers who respond by {100 * found.difference:+.2f} percentage points "
+        f"({100 * found.level:.0f} % interval {100 * found.low:+.2f} to {100 * found.high:+.2f}), measured in "
         f"{count(found.rounds, 'round')} with a hold-out."
     )
 
 
-def lift(name: Name, storage: Storage = STORAGE, json: Json = False) -> None:
+def lift(name: opt.Name, storage: opt.Storage = STORAGE, json: opt.Json = False) -> None:
     """Tell what contact changes: responses of followers of contacted users against those held out, with an interval."""
     with campaign_at(storage, name, "lift") as campaign:
         found = campaign.lift()
     if json:
-        emit_json(fields(found))
+        emit_record(found)
         return
     rows = [
         ("contacted", f"{found.contacted_followers:,}", f"{100 * found.contacted_rate:.2f} %"),
@@ -210,7 +205,7 @@ def lift(name: Name, storage: Storage = STORAGE, json: Json = False) -> None:
         say("The interval holds 0: so far, contact may change nothing.")
 
 
-def expire(name: Name, storage: Storage = STORAGE, json: Json = False) -> None:
+def expire(name: opt.Name, storage: opt.Storage = STORAGE, json: opt.Json = False) -> None:
     """Close the rounds whose deadline has passed, as a scheduler would every hour; say which."""
     with campaign_at(storage, name, "expire") as campaign:
         closed, left = campaign.expire(), campaign.status().open
@@ -226,12 +221,10 @@ def expire(name: Name, storage: Storage = STORAGE, json: Json = False) -> None:
 
 
 def report(
-    name: Name,
-    out: Annotated[Path, Option(help="The file to write.", metavar="FILE", callback=writable_file)] = Path(
-        "report.html"
-    ),
-    storage: Storage = STORAGE,
-    json: Json = False,
+    name: opt.Name,
+    out: opt.OutFile = Path("report.html"),
+    storage: opt.Storage = STORAGE,
+    json: opt.Json = False,
 ) -> None:
     """Write one HTML page on how a campaign is going, with figures; it needs nothing else and fetches nothing."""
     with campaign_at(storage, name, "report") as campaign:
@@ -245,11 +238,11 @@ def report(
 
 
 def export(
-    name: Name,
-    out: Directory,
+    name: opt.Name,
+    out: opt.OutDirectory,
     csv: Annotated[bool, Option("--csv", help="CSV files, for a spreadsheet, instead of Parquet.")] = False,
-    storage: Storage = STORAGE,
-    json: Json = False,
+    storage: opt.Storage = STORAGE,
+    json: opt.Json = False,
 ) -> None:
     """Write a campaign as Parquet or CSV files: rounds, seeds, responses, credited edges, the log, users, products."""
     with campaign_at(storage, name, "export") as campaign:

@@ -5,26 +5,13 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from typer import Argument, BadParameter, Option
 
 from tensorucb.cli import _network as net
-from tensorucb.cli._options import (
-    MANY,
-    Address,
-    CsvTable,
-    EngineName,
-    Jobs,
-    Json,
-    LatexTable,
-    QuickRuns,
-    Seed,
-    SeedsPerRound,
-    opened_engine,
-    writable_directory,
-)
-from tensorucb.cli._output import emit_json, say, shown
+from tensorucb.cli import _options as opt
+from tensorucb.cli._output import count, emit_json, say, shown
 from tensorucb.cli._policies import PolicyNames, chosen_policies
 from tensorucb.cli._progress import Progress
 from tensorucb.cli._results import print_reproduction, write_tables
@@ -43,30 +30,28 @@ def reproduce(
     policy: PolicyNames = None,
     min_actions: net.MinActions = 0,
     products: Annotated[
-        int | None, Option(min=1, max=MANY, help="Sample that many products of the data set.", show_default="all")
+        int | None, Option(help="Sample that many products of the data set.", show_default="all", callback=opt.counted)
     ] = None,
     window: net.ActivationWindow = None,
     objective: net.RoundObjective = "direct",
     feedback: net.RoundFeedback = "one_hop",
-    k: SeedsPerRound = 10,
-    runs: QuickRuns = None,
+    k: opt.SeedsPerRound = 10,
+    runs: opt.QuickRuns = None,
     rounds: Annotated[
-        int | None, Option(min=1, max=MANY, help="Rounds per run.", show_default="100, quick: 15")
+        int | None, Option(help="Rounds per run.", show_default="100, quick: 15", callback=opt.counted)
     ] = None,
-    seed: Seed = 0,
-    jobs: Jobs = 1,
-    engine: EngineName = "local",
-    address: Address = None,
+    seed: opt.Seed = 0,
+    jobs: opt.Jobs = 1,
+    engine: opt.EngineName = "local",
+    address: opt.Address = None,
     settings: Annotated[
         Path | None, Option(help="TOML file with hyper-parameters or grids, one table per policy.")
     ] = None,
-    out: Annotated[
-        Path, Option(help="Directory for CSV files, figures and report.html.", callback=writable_directory)
-    ] = Path("reproduction"),
+    out: opt.Results = Path("reproduction"),
     quick: Annotated[bool, Option("--quick", help="A rehearsal in minutes; nothing to quote.")] = False,
-    csv: CsvTable = None,
-    latex: LatexTable = None,
-    json: Json = False,
+    csv: opt.CsvTable = None,
+    latex: opt.LatexTable = None,
+    json: opt.Json = False,
 ) -> None:
     """Reproduce the paper's tables and figures on a data set or a generated network.
 
@@ -76,7 +61,7 @@ def reproduce(
     """
     if (csv or latex) and target not in ("fig-regret", "all"):
         raise BadParameter("--csv and --latex write the table of regret, which fig-regret and all compute.")
-    with Progress("reproduce") as progress, opened_engine(engine, address) as where:
+    with Progress("reproduce") as progress, opt.opened_engine(engine, address) as where:
         from tensorucb import experiments
         from tensorucb.cli._reports import draw, save_reproduction
         from tensorucb.experiments._tuning import check_labels
@@ -85,8 +70,8 @@ def reproduce(
         policies = chosen_policies(experiments.paper_policies(), policy)
         grids = {} if settings is None else dict(experiments.read_settings(settings))
         check_labels(grids, policies if policy else experiments.paper_policies())
-        preparation = net.Preparation(min_actions, products, window)
-        network = net.load_network(data, synthetic, preparation, net.Generator(scale), seed=seed)
+        preparation: Any = {"min_actions": min_actions, "products": products, "window": window}
+        network = net.load_network(data, synthetic, net.Generator(scale), seed=seed, **preparation)
         graph = network.content.graph
         wanted = _targets(target, policies)
         effort = experiments.Effort.quick() if quick else experiments.Effort()
@@ -127,7 +112,7 @@ def reproduce(
         tables = experiments.write_results(results, out)
         charts = draw(results)
         figures = [path for name, chart in charts.items() for path in save_figure(chart, out, name)]
-        page = save_reproduction(out / "report.html", results, charts, environment, effort, seed=seed, quick=quick)
+        page = save_reproduction(out / "report.html", results, charts, environment, effort, quick=quick)
         files = [page, *sorted(tables), manifest, *figures]
         rows = [] if results.regret is None else experiments.decision_table(results.regret)
         if rows:
@@ -135,7 +120,7 @@ def reproduce(
     if json:
         emit_json({"targets": wanted, "files": [str(path) for path in files], "rows": rows})
         return
-    print_reproduction(results, rows, f"{effort.runs} runs of {effort.rounds} rounds")
+    print_reproduction(results, rows, f"{count(effort.runs, 'run')} of {count(effort.rounds, 'round')}")
     say(f"\nReport: {shown(page)}")
     say(f"All tables and figures: {shown(out)} ({len(files)} files)")
 

@@ -13,23 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, BadParameter, Option
 
-from tensorucb.cli._campaign import (
-    STORAGE,
-    Columns,
-    Name,
-    Round,
-    Storage,
-    Unknown,
-    Window,
-    ask_document,
-    campaign_at,
-    column_names,
-    count,
-    fields,
-    left_out,
-)
-from tensorucb.cli._options import IDS, SPAN, Json, finite, listed_ids, span, typed
-from tensorucb.cli._output import emit_json, print_table, say, shown
+from tensorucb.cli import _options as opt
+from tensorucb.cli._options import IDS, SPAN, STORAGE, campaign_at, finite, listed_ids, span, typed
+from tensorucb.cli._output import count, emit_json, emit_record, left_out, print_table, say, shown
 from tensorucb.errors import FileFormatError, InputError
 
 if TYPE_CHECKING:
@@ -39,12 +25,14 @@ Users = list[str] | None
 
 
 def ask(
-    name: Name,
+    name: opt.Name,
     product: Annotated[
-        str | None, Option(help="The product's id in the catalogue; not needed if that is empty.")
+        str | None, Option(help="The product's id in the catalogue; not needed if that is empty.", metavar="ID")
     ] = None,
-    features: Annotated[str | None, Option(help="Its features instead, with commas between them.")] = None,
-    strategy: Annotated[str | None, Option(help="The id of the strategy that everybody gets.")] = None,
+    features: Annotated[
+        str | None, Option(help="Its features instead, with commas between them.", metavar="NUMBERS")
+    ] = None,
+    strategy: Annotated[str | None, Option(help="The strategy that everybody gets.", metavar="ID")] = None,
     strategies: Annotated[
         str | None,
         Option(help="Choose among these strategies: `all`, or ids with commas between them.", metavar="all|IDS"),
@@ -66,17 +54,27 @@ def ask(
     budget: Annotated[
         float | None, Option(help="The most to spend, by the costs of users and strategies.", callback=finite)
     ] = None,
-    quota: Annotated[list[str] | None, Option(help="GROUP=NUMBER, or one NUMBER for all. Repeatable.")] = None,
-    holdout: Annotated[float | None, Option(help="Share of the chosen not to contact.", callback=finite)] = None,
-    window: Window = None,
-    deadline: Annotated[
-        str | None, Option(help="When the round closes by itself: 3d from now, an ISO time (UTC) or unix seconds.")
+    quota: Annotated[
+        list[str] | None,
+        Option(help="The most users of a group, or one number for all groups. Repeatable.", metavar="GROUP=NUMBER"),
     ] = None,
-    credit: Annotated[str | None, Option(help="For node events: any, last or shared.")] = None,
-    objective: Annotated[str | None, Option(help="direct or cascade; by default the campaign's.")] = None,
-    request_id: Annotated[str | None, Option(help="Asking again with it gives the same round.")] = None,
-    storage: Storage = STORAGE,
-    json: Json = False,
+    holdout: Annotated[
+        float | None, Option(help="Share of the chosen not to contact, to measure the lift.", callback=finite)
+    ] = None,
+    window: opt.Window = None,
+    deadline: Annotated[
+        str | None,
+        Option(help="When the round closes by itself: 3d from now, an ISO time (UTC) or unix seconds.", metavar="TIME"),
+    ] = None,
+    credit: Annotated[
+        str | None, Option(help="Which contacted users a purchase counts for.", metavar="any|last|shared")
+    ] = None,
+    objective: Annotated[
+        str | None, Option(help="What the choice counts; by default as in the campaign.", metavar="direct|cascade")
+    ] = None,
+    request_id: Annotated[str | None, Option(help="Asking again with it gives the same round.", metavar="ID")] = None,
+    storage: opt.Storage = STORAGE,
+    json: opt.Json = False,
 ) -> None:
     """Open a round: who to contact for a product, and what to expect.
 
@@ -122,9 +120,17 @@ def ask(
         )
         explanation: Any = result.explain()
     if json:
-        emit_json({**ask_document(result), "explanation": fields(explanation)})
-        return
-    _print(result, explanation)
+        _emit(result, explanation=explanation)
+    else:
+        _print(result, explanation)
+        following = opt.next_command(storage, "tensorucb", "tell", name, str(result.number), "FILE")
+        say(f"Next: contact them, then {following}")
+
+
+def _emit(ask: Ask, **more: Any) -> None:
+    from tensorucb.campaign._documents import ask_document, fields
+
+    emit_json({**ask_document(ask), **fields(more)})
 
 
 def _numbers(text: str) -> list[float]:
@@ -202,7 +208,11 @@ def _print(result: Ask, explanation: Any) -> None:
         rows.append((place, shown(seed.user), *gets, f"{seed.gain:.2f}", f"{seed.score:.2f}", best))
     left = ("", "User") if result.strategies is None else ("", "User", "Strategy")
     words = (*left, "Strongest followers")
-    print_table((*left, "Adds", "Alone", words[-1]), rows, words=words, title=f"Round {result.id}")
+    caption = "Adds: responses expected beyond those of the users above. Alone: if nobody else were contacted."
+    if result.held_out:
+        caption += " Held out: do not contact them; they show what happens without contact."
+    title = f"Round {result.id} (number {result.number})"
+    print_table((*left, "Adds", "Alone", words[-1]), rows, words=words, title=title, caption=caption)
     if result.reach is not None:
         say(f"Expected reach {result.reach}.")
     if result.cost is not None:
@@ -210,7 +220,7 @@ def _print(result: Ask, explanation: Any) -> None:
 
 
 def tell(
-    name: Name,
+    name: opt.Name,
     files: Annotated[
         list[str],
         Argument(
@@ -220,21 +230,22 @@ def tell(
             show_default=False,
         ),
     ],
-    unknown: Unknown = "refuse",
-    columns: Columns = None,
-    storage: Storage = STORAGE,
-    json: Json = False,
+    unknown: opt.Unknown = "refuse",
+    columns: opt.Columns = None,
+    storage: opt.Storage = STORAGE,
+    json: opt.Json = False,
 ) -> None:
     """Store responses of a round, or of all rounds in a log, late and in any order; again changes nothing.
 
-    Fields: source, target, outcome (0 or 1), or user, time; optionally time and event_id. Without ROUND each row
-    needs a field round, or a field product (or item): it then belongs to the rounds of that product in whose window
-    it falls, and in which its user was chosen or follows somebody who was. Rows of no round are counted.
+    A row says whether a follower responded to a contacted user (fields source, target, outcome: 0 or 1), or that
+    somebody bought (fields user, time). Fields time and event_id may be added. Without ROUND each row needs a field
+    round, or a field product (or item): it then counts for the rounds of that product in whose window it falls, and in
+    which its user was chosen or follows somebody who was. Other rows are left out and counted.
     """
     *rounds, file = files
     if len(rounds) > 1:
         raise BadParameter(f"give a ROUND and a FILE, or a FILE alone; got {', '.join(map(repr, files))}.")
-    named = column_names(columns)
+    named = opt.column_names(columns)
     rows = _stdin() if file == "-" else file
     with campaign_at(storage, name, "tell") as campaign:
         options: Any = {"unknown": unknown, "columns": named}
@@ -243,9 +254,9 @@ def tell(
         else:
             report = campaign.tell_log(rows, **options)
     if json:
-        emit_json(fields(report))
-        return
-    _print_told(report)
+        emit_record(report)
+    else:
+        _print_told(report)
 
 
 def _print_told(report: TellReport) -> None:
@@ -297,17 +308,20 @@ def _stdin_lines() -> Iterator[str]:
 
 
 def close(
-    name: Name,
-    round_id: Round,
+    name: opt.Name,
+    round_id: Annotated[
+        str, Argument(help="The round: its id, from ask, or its number.", metavar="ROUND", show_default=False)
+    ],
     cancel: Annotated[bool, Option("--cancel", help="Learn nothing, since nobody was contacted.")] = False,
-    storage: Storage = STORAGE,
-    json: Json = False,
+    storage: opt.Storage = STORAGE,
+    json: opt.Json = False,
 ) -> None:
     """Close a round, so that silence becomes "no" and the model learns it; or cancel it."""
     with campaign_at(storage, name, "close") as campaign:
         ended = campaign.cancel(round_id) if cancel else campaign.close(round_id)
         model = campaign.model_hash() if json else None
     if json:
-        emit_json({**ask_document(ended), "model": model})
+        _emit(ended, model=model)
         return
     say(f"Round {shown(ended.id)} is {ended.status}.")
+    say(f"Next: {opt.next_command(storage, 'tensorucb', 'status', name)}")

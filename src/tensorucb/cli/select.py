@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
-from tensorucb.cli._options import IDS, Address, EngineName, Json, Seed, finite, listed_ids, opened_engine
-from tensorucb.cli._output import emit_json, print_table, say, shown
+from tensorucb.cli import _options as opt
+from tensorucb.cli._output import count, emit_json, print_table, say, shown
 from tensorucb.cli._progress import Progress
 from tensorucb.errors import InputError
 
@@ -30,17 +30,21 @@ def _epsilon(value: float) -> float:
 
 
 def select(
-    edges: Annotated[Path, Argument(help="Edge list: .csv, .tsv (also .gz) or .parquet.", show_default=False)],
+    edges: Annotated[
+        Path, Argument(help="Edge list: .csv, .tsv (also .gz) or .parquet.", metavar="EDGES", show_default=False)
+    ],
     k: Annotated[int, Option("--k", "-k", min=1, help="How many seeds.")] = 10,
-    probability: Annotated[str | None, Option(help="Column that holds each edge's probability.")] = None,
+    probability: Annotated[
+        str | None, Option(help="Column that holds each edge's probability.", metavar="COLUMN")
+    ] = None,
     weighted_cascade: Annotated[
         bool, Option("--weighted-cascade", help="Probability 1 / in-degree of the target (the default).")
     ] = False,
     uniform: Annotated[
-        float | None, Option(min=0.0, max=1.0, help="The same probability for all edges.", callback=finite)
+        float | None, Option(min=0.0, max=1.0, help="The same probability for all edges.", callback=opt.finite)
     ] = None,
-    source: Annotated[str, Option(help="Column of the users who influence.")] = "source",
-    target: Annotated[str, Option(help="Column of the users who are influenced.")] = "target",
+    source: Annotated[str, Option(help="Column of the users who influence.", metavar="COLUMN")] = "source",
+    target: Annotated[str, Option(help="Column of the users who are influenced.", metavar="COLUMN")] = "target",
     objective: Annotated[
         Literal["direct", "cascade"], Option(help="cascade: all who are reached; direct: by the seeds alone.")
     ] = "cascade",
@@ -54,16 +58,16 @@ def select(
         Option(
             help="Who must not be a seed: an id as it is, or @FILE with one on each line; @@ann is the id @ann. "
             "Repeatable.",
-            metavar=IDS,
+            metavar=opt.IDS,
         ),
     ] = None,
-    seed: Seed = 0,
+    seed: opt.Seed = 0,
     threads: Annotated[
         int | None, Option(min=1, max=1024, help="Threads; the answer is the same.", show_default="all cores")
     ] = None,
-    engine: EngineName = "local",
-    address: Address = None,
-    json: Json = False,
+    engine: opt.EngineName = "local",
+    address: opt.Address = None,
+    json: opt.Json = False,
 ) -> None:
     """Pick the K users to seed in a network of your own, with a certificate of how good they are."""
     ways = {
@@ -79,7 +83,7 @@ def select(
             f"--algorithm {algorithm} is for --objective cascade; direct is solved by exact greedy. Leave it out."
         )
     columns = () if probability is None else (probability,)
-    with Progress("select"), opened_engine(engine, address) as where:
+    with Progress("select"), opt.opened_engine(engine, address) as where:
         from tensorucb.graph import Graph
         from tensorucb.oracle import select_seeds
 
@@ -91,7 +95,7 @@ def select(
             objective=objective,
             algorithm=algorithm or "opim",
             epsilon=epsilon,
-            exclude=listed_ids(graph, exclude, "--exclude"),
+            exclude=opt.listed_ids(graph, exclude, "--exclude"),
             threads=threads,
             rng=seed,
             engine=where,
@@ -140,7 +144,8 @@ def _print(graph: Graph, pick: Selection) -> None:
     title = f"{graph.n_nodes:,} users, {graph.n_edges:,} edges\n"
     print_table(("Rank", "User", "Gain", "Out-degree"), rows, words=("User",), title=title)
     if graph.dropped_self_loops or graph.merged_edges:
-        say(f"Left out: {graph.dropped_self_loops:,} self-loops and {graph.merged_edges:,} repeats of an edge.")
+        loops, repeats = count(graph.dropped_self_loops, "self-loop"), count(graph.merged_edges, "repeated edge")
+        say(f"Left out: {loops} and {repeats}.")
     sampled = f", {pick.rr_sets:,} samples" if pick.rr_sets else ""
     say(
         f"Reach: {pick.spread:,.1f} users, at least {pick.lower:,.1f}; no other choice exceeds {pick.upper:,.1f} "

@@ -8,60 +8,49 @@ from contextlib import redirect_stdout, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Argument, Option
 
-from tensorucb.cli._campaign import count
-from tensorucb.cli._options import HELP, Address, EngineName, Json, opened_engine, typed
-from tensorucb.cli._output import emit_json, print_table, say, shown
+from tensorucb.cli import _options as opt
+from tensorucb.cli._options import STORAGE, WHERE, typed
+from tensorucb.cli._output import count, emit_json, print_table, say, shown
 from tensorucb.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from tensorucb.service import ServiceSettings
 
-Storage = Annotated[
-    str,
-    Argument(
-        help="Where campaigns live: sqlite:///file.db or postgresql://...",
-        metavar="STORAGE",
-        envvar="TENSORUCB_STORAGE",
-    ),
-]
-STORAGE = "sqlite:///campaigns.db"
+Storage = Annotated[str, Argument(help=WHERE, metavar="STORAGE", envvar="TENSORUCB_STORAGE")]
 TokenName = Annotated[
     str, Argument(help="Whose token it is, such as ann or shop-system.", metavar="NAME", callback=typed)
 ]
 _NEEDED = ("fastapi", "uvicorn", "multipart", "prometheus_client", "swagger_ui_bundle")
+_LEVELS = ("debug", "info", "warning", "error")
 _ROLES = {
     "read": "sees everything but the ids of users",
     "operate": "also asks, tells and closes",
     "admin": "also creates and deletes campaigns",
 }
 
-token = typer.Typer(
-    help="Make, list and revoke the tokens of the service.",
-    add_completion=False,
-    rich_markup_mode=None,
-    context_settings=HELP,
-)
+token = opt.commands("Make, list and revoke the tokens of the service.")
 
 
 def serve(
     storage: Storage = STORAGE,
-    host: Annotated[str, Option(help="The address to listen on; another than this machine's needs tokens.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[
+        str, Option(help="The address to listen on; another than this machine's needs tokens.", metavar="HOST")
+    ] = "127.0.0.1",
     port: Annotated[int, Option(min=0, max=65535, help="The port to listen on; 0 is any free one.")] = 8000,
     read_only: Annotated[bool, Option("--read-only", help="Show campaigns, and change nothing.")] = False,
     allow_host: Annotated[
         list[str] | None,
-        Option(help="A name by which browsers address the service, such as that of a proxy. Repeatable."),
+        Option(
+            help="A name by which browsers address the service, such as that of a proxy. Repeatable.", metavar="HOST"
+        ),
     ] = None,
     workers: Annotated[int, Option(min=1, max=256, help="Processes; more than one needs PostgreSQL.")] = 1,
-    rate: Annotated[float, Option(min=0.1, max=1e6, help="Requests a second that one caller may send.")] = 200.0,
-    log_level: Annotated[str, Option(help="Write logs from this level on: debug, info, warning or error.")] = "info",
-    engine: EngineName = "local",
-    address: Address = None,
+    rate: Annotated[float, Option(min=0.1, max=1e6, help="Requests per second that one caller may send.")] = 200.0,
+    log_level: Annotated[str, Option(help="Write logs from this level on.", metavar="|".join(_LEVELS))] = "info",
+    engine: opt.EngineName = "local",
+    address: opt.Address = None,
 ) -> None:
     """Serve campaigns over HTTP: a page for people, an API for other systems.
 
@@ -69,7 +58,7 @@ def serve(
     """
     from tensorucb.checks import check_choice
 
-    check_choice("--log-level", log_level, ("debug", "info", "warning", "error"))
+    check_choice("--log-level", log_level, _LEVELS)
     check_extra()
     from tensorucb.service import ServiceSettings, run
 
@@ -88,7 +77,7 @@ def serve(
         with redirect_stdout(here):
             _greet(settings, address)
 
-    with opened_engine(engine, address) as where, suppress(KeyboardInterrupt):  # requests are finished by then
+    with opt.opened_engine(engine, address) as where, suppress(KeyboardInterrupt):  # requests are finished by then
         run(settings, engine=where, log_level=log_level, started=started)
     say("\nStopped. Requests that were running are finished; campaigns are as the last answers said.")
 
@@ -111,9 +100,8 @@ def _greet(settings: ServiceSettings, address: str) -> None:
     if tokens:
         guard = f"{count(tokens, 'token')} can log in; nobody else sees anything."
     else:
-        guard = (
-            "Everybody on this machine may do everything; nobody else can connect. `tensorucb token add` changes that."
-        )
+        command = f"tensorucb token add {masked(settings.storage)} NAME"
+        guard = f"Everybody on this machine may do everything; nobody else can connect. `{command}` changes that."
     say(f"  {guard}")
     if settings.read_only:
         say("  Read-only: nothing can be changed.")
@@ -124,12 +112,14 @@ def _greet(settings: ServiceSettings, address: str) -> None:
     sys.stdout.flush()
 
 
-@token.command("add", context_settings=HELP)
+@token.command("add")
 def add(
     storage: Storage,
     name: TokenName,
-    role: Annotated[str, Option(help="; ".join(f"{role} {what}" for role, what in _ROLES.items()) + ".")] = "read",
-    json: Json = False,
+    role: Annotated[
+        str, Option(help="; ".join(f"{role} {what}" for role, what in _ROLES.items()) + ".", metavar="|".join(_ROLES))
+    ] = "read",
+    json: opt.Json = False,
 ) -> None:
     """Make a token and print it, this once."""
     from tensorucb.service._tokens import add_token
@@ -144,8 +134,8 @@ def add(
     say(f"This is the token of {shown(name)}, role {role}. Keep it safe: it is not shown again.", err=True)
 
 
-@token.command("list", context_settings=HELP)
-def list_(storage: Storage, json: Json = False) -> None:
+@token.command("list")
+def list_(storage: Storage = STORAGE, json: opt.Json = False) -> None:
     """List the names, roles and dates of all tokens."""
     from tensorucb.store import open_store
 
@@ -158,14 +148,14 @@ def list_(storage: Storage, json: Json = False) -> None:
     else:
         made = [f"{datetime.fromtimestamp(r.created, UTC):%Y-%m-%d %H:%M}" for r in records]
         print_table(
-            ["name", "role", "made (UTC)"],
-            [[shown(r.name), r.role, moment] for r, moment in zip(records, made, strict=True)],
-            words=("name", "role"),
+            ("Name", "Role", "Made (UTC)"),
+            [(shown(r.name), r.role, moment) for r, moment in zip(records, made, strict=True)],
+            words=("Name", "Role", "Made (UTC)"),
         )
 
 
-@token.command("revoke", context_settings=HELP)
-def revoke(storage: Storage, name: TokenName, json: Json = False) -> None:
+@token.command("revoke")
+def revoke(storage: Storage, name: TokenName, json: opt.Json = False) -> None:
     """Revoke a token: a running service refuses it within a second."""
     from tensorucb.store import open_store
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
-from tensorucb.cli._options import MANY, CsvTable, Jobs, Json, LatexTable, Seed, SeedsPerRound, writable_file
+from tensorucb.cli import _options as opt
 from tensorucb.cli._output import emit_json, print_table, say, shown
 from tensorucb.cli._policies import PolicyNames, chosen_policies
 from tensorucb.cli._progress import Progress
@@ -20,18 +21,18 @@ if TYPE_CHECKING:
 
 
 def tune(
-    data: Annotated[Path, Option(help="Directory with a network and an action log.")],
+    data: Annotated[Path, Option(help="Directory with a network and an action log.", metavar="DIR")],
     policy: PolicyNames = None,
-    rounds: Annotated[int, Option(min=1, max=MANY, help="Validation rounds each setting is tried on.")] = 50,
-    k: SeedsPerRound = 10,
-    seed: Seed = 0,
-    jobs: Jobs = 1,
+    rounds: Annotated[int, Option(help="Validation rounds each setting is tried on.", callback=opt.counted)] = 50,
+    k: opt.SeedsPerRound = 10,
+    seed: opt.Seed = 0,
+    jobs: opt.Jobs = 1,
     out: Annotated[
-        Path, Option(help="TOML file for the settings, for `reproduce --settings`.", callback=writable_file)
+        Path, Option(help="TOML file for the settings, for `reproduce --settings`.", callback=opt.writable_file)
     ] = Path("tensorucb-settings.toml"),
-    csv: CsvTable = None,
-    latex: LatexTable = None,
-    json: Json = False,
+    csv: opt.CsvTable = None,
+    latex: opt.LatexTable = None,
+    json: opt.Json = False,
 ) -> None:
     """Choose features, c and R for a data set of your own on simulated rounds, and keep them in a file.
 
@@ -74,6 +75,8 @@ def tune(
     )
     print_table(*printed, words=("Policy", "Features", "Setting", "Chosen"), title=title)
     say(f"Settings: {shown(out)}")
+    following = ["tensorucb", "reproduce", "fig-regret", "--data", str(data), "--settings", str(out)]
+    say(f"Next: {shlex.join(following)}")
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:

@@ -45,33 +45,34 @@ class Session:
     version: str | None
 
 
-def record(kind: type[T], document: Any) -> T:
-    """A dataclass from a JSON object, by the types of its fields; fields that it does not have are left out.
-
-    Examples
-    --------
-    >>> from tensorucb.campaign import Reach
-    >>> record(Reach, {"mean": 3.5, "low": 1, "high": 7, "level": 0.9, "objective": "direct", "more": 1})
-    Reach(mean=3.5, low=1, high=7, level=0.9, objective='direct')
-    """
-    return _built(kind, document)
+def record(kind: type[T], document: Any, **more: Any) -> T:
+    """A dataclass from a JSON object, by the types of its fields; fields that it does not have are left out."""
+    if not isinstance(document, Mapping):
+        raise ServiceError(f"the service answered something else than {kind.__name__}. Is its release another one?")
+    known = {name: _read(each, document[name]) for name, each in _fields(cast("Any", kind)).items() if name in document}
+    try:
+        return kind(**known, **more)
+    except TypeError as error:
+        raise ServiceError(
+            f"the service's {kind.__name__} is not ours ({error}). Is its release another one?"
+        ) from error
 
 
 def as_ask(document: Mapping[str, Any], campaign: RemoteCampaign) -> Ask:
     """A round; its `explain` asks the service."""
     more: dict[str, Any] = {"_gains": _Gains(campaign, document["round"]), "_campaign": campaign}
-    return _built(Ask, {**document, "id": document["round"]}, **more)
+    return record(Ask, {**document, "id": document["round"]}, **more)
 
 
 def as_preview(document: Mapping[str, Any]) -> Preview:
     """What a round would be."""
-    return _built(Preview, {**document, "explanation": _explanation(document["explanation"])})
+    return record(Preview, {**document, "explanation": _explanation(document["explanation"])})
 
 
 def as_explanation(document: Mapping[str, Any]) -> Explanation | RoundExplanation:
     """Why one user, or every seed, was chosen or not."""
     read = _explanation(document)
-    return _built(RoundExplanation, read) if "seeds" in read else _built(Explanation, read)
+    return record(RoundExplanation, read) if "seeds" in read else record(Explanation, read)
 
 
 def _explanation(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,22 +112,10 @@ def _fields(kind: type) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in dataclasses.fields(cast("Any", kind))}
 
 
-def _built(kind: type[T], document: Any, **more: Any) -> T:
-    if not isinstance(document, Mapping):
-        raise ServiceError(f"the service answered something else than {kind.__name__}. Is its release another one?")
-    known = {name: _read(each, document[name]) for name, each in _fields(cast("Any", kind)).items() if name in document}
-    try:
-        return kind(**known, **more)
-    except TypeError as error:
-        raise ServiceError(
-            f"the service's {kind.__name__} is not ours ({error}). Is its release another one?"
-        ) from error
-
-
 def _read(kind: Any, value: Any) -> Any:
     """A value of a field, by the field's type."""
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        return _built(kind, value)
+        return record(kind, value)
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         made = [each for each in inner if dataclasses.is_dataclass(each) or get_origin(each) is not None]

@@ -18,8 +18,7 @@ from pydantic import ValidationError
 from starlette.background import BackgroundTask
 
 from tensorucb.campaign import Campaign, create_campaign, delete_campaign, read_campaign_data
-from tensorucb.cli._campaign import fields
-from tensorucb.cli.create import policy_named
+from tensorucb.campaign._documents import fields, policy_named
 from tensorucb.service._answering import Admin, After, AtDesk, Limit, Masked, Name, Operator, Page, Reader, page
 from tensorucb.service._answers import PARAMETER, Once
 from tensorucb.service._bodies import ForgetBody, NewCampaign

@@ -13,9 +13,9 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tensorucb.campaign import Campaign
+from tensorucb.campaign._additions import products_from, users_from
 from tensorucb.campaign._catalogue import by_text
-from tensorucb.cli._campaign import fields
-from tensorucb.cli.additions import products_from, users_from
+from tensorucb.campaign._documents import fields
 from tensorucb.service._answering import (
     After,
     AtDesk,

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from tensorucb.campaign import Ask, CampaignProgress, Explanation, Preview, RoundExplanation
-from tensorucb.cli._campaign import ask_document, fields
+from tensorucb.campaign._documents import ask_document, fields
 from tensorucb.service._bodies import Id
 
 Mask = Callable[[int | str], int | str]

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 
 from tensorucb.campaign import Ask, Campaign
+from tensorucb.campaign._documents import fields
 from tensorucb.checks import shown
-from tensorucb.cli._campaign import fields
 from tensorucb.errors import UnknownIdError
 from tensorucb.files import FORMULA
 from tensorucb.service._answering import (
