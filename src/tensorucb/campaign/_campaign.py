@@ -270,7 +270,8 @@ class Campaign:
         responses
             Edges (``source``, ``target``, ``outcome`` 0 or 1; optionally ``time``, ``event_id``) or node events
             (``user``, ``time``; optionally ``event_id``), as a polars, pandas or Arrow frame, a mapping of columns, a
-            list of mappings, or the path of a CSV, NDJSON or Parquet file.
+            list of mappings, or the path of a CSV, NDJSON or Parquet file. Errors and contradictions name a row by its
+            number, counted from 1; the header of a CSV file is not a row.
         unknown
             What to do if rows name a user or an edge that is not in the network: ``"refuse"`` the whole batch, or
             ``"skip"`` these rows and count them.

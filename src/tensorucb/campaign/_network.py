@@ -84,7 +84,7 @@ class Network:
             return self._index.rows(column).astype(np.int64)
         if not text or self.strings:
             raise UnknownIdError(
-                f"{name} in row {rows[0]} is {column[0]!r}, but ids of users are {self._index.kind}. Convert them."
+                f"{name} in row {rows[0] + 1} is {column[0]!r}, but ids of users are {self._index.kind}. Convert them."
             )
         numbers, found = column.str.contains(WHOLE), np.full(rows.size, -1, dtype=np.int64)
         found[numbers.to_numpy()] = self._index.rows(column.filter(numbers).cast(int).to_numpy())
@@ -188,7 +188,7 @@ def grown_network(
         raise ShapeError(f"sources and targets must be of one length; got {s.size} and {t.size}.")
     loops = np.flatnonzero(s == t)
     if loops.size:
-        raise InputError(f"edge {loops[0]} leads from {everyone[s[loops[0]]].item()!r} to itself. Leave it out.")
+        raise InputError(f"an edge leads from {everyone[s[loops[0]]].item()!r} to itself. Leave it out.")
     # An edge as one number, source · n + target: sorted, these are in graph order.
     old = network.graph.sources.astype(np.int64) * n + network.graph.targets
     new = np.setdiff1d(s * n + t, old)

@@ -85,7 +85,7 @@ def _id(column: Any, at: int) -> str:
 
 
 def _said(first: list[tuple[int, str]], count: int, what: str, total: int) -> str:
-    named = [f"{text} (row {row})" for row, text in sorted(first)[:_SHOWN]]
+    named = [f"{text} (row {row + 1})" for row, text in sorted(first)[:_SHOWN]]
     more = f" and {count - _SHOWN:,} more rows" if count > _SHOWN else ""
     verb = "row names" if total == 1 else "rows names" if count == 1 else "rows name"
     return f"{count:,} of {total:,} {verb} {what} is not in the network: {', '.join(named)}{more}"

@@ -1,4 +1,4 @@
-"""What callers tell us, in whatever form, as checked columns; errors name the row, counting from 0."""
+"""What callers tell us, in whatever form, as checked columns; errors count rows from 1, without a header."""
 
 from __future__ import annotations
 
@@ -114,12 +114,12 @@ def read_responses(responses: Any, *, strings: bool, columns: Any = None) -> Bat
     by_node = _present(columns.get("user"), length) & ~by_edge
     lost = np.flatnonzero(~by_edge & ~by_node)
     if lost.size:
-        raise InputError(f"row {lost[0]} names neither a source nor a user. Remove it or fill it in.")
+        raise InputError(f"row {lost[0] + 1} names neither a source nor a user. Remove it or fill it in.")
     rows, acted = np.flatnonzero(by_edge), np.flatnonzero(by_node)
     for name, needed in (("target", rows), ("outcome", rows), ("time", acted)):
         if needed.size and name not in columns:
             raise InputError(
-                f"responses have no field {name!r}, which row {needed[0]} needs; got {shown(sorted(offered))}. "
+                f"responses have no field {name!r}, which row {needed[0] + 1} needs; got {shown(sorted(offered))}. "
                 f"Say which column it is with columns={{'{name}': 'NAME'}}."
             )
     ends = _ids(columns, "source", rows), _ids(columns, "target", rows)
@@ -180,7 +180,7 @@ def _columns(responses: Any, names: _Names) -> tuple[dict[str, Column], int, set
         given = check_mapping("responses", responses, "a mapping of columns")
         return *_from_mapping(given, names.found(given)), set(map(str, given))
     if isinstance(responses, list | tuple):
-        for row, record in enumerate(responses):
+        for row, record in enumerate(responses, 1):
             if not isinstance(record, Mapping):
                 raise InputError(f"a response must be a mapping such as {{'source': …}}; row {row} is {shown(record)}.")
         came = {name for record in responses for name in record}
@@ -237,7 +237,7 @@ def written(name: str, column: Column) -> pl.Series:
     if isinstance(column, pl.Series) and (column.dtype.is_integer() or column.dtype == pl.String):
         return column.cast(pl.String)
     texts: list[str | None] = []
-    for row, value in enumerate(map(whole, as_list(column))):
+    for row, value in enumerate(map(whole, as_list(column)), 1):
         if is_missing(value) or value == "":
             texts.append(None)
         else:
@@ -271,9 +271,25 @@ def _take(column: Column, rows: NDArray[np.int64]) -> Column:
 
 
 def _ids(columns: dict[str, Column], name: str, rows: NDArray[np.int64]) -> Column:
+    """A column of ids; an error names the row of the whole delivery."""
     if rows.size == 0:
         return []
-    return id_column(_take(columns[name], rows), name)
+    column = _take(columns[name], rows)
+    try:
+        return id_column(column, name)
+    except ShapeError:
+        raise
+    except InputError:
+        kinds: dict[type, tuple[Any, int]] = {}
+        for row, value in zip((rows + 1).tolist(), map(whole, as_list(column)), strict=True):
+            if is_missing(value):
+                raise InputError(f"row {row} has no {name}. Remove it or fill it in.") from None
+            kinds.setdefault(type(check_id(f"{name} in row {row}", value)), (value, row))
+        if len(kinds) == 1:
+            raise
+        values, at = zip(*kinds.values(), strict=True)
+        came = describe_rows(values, np.array(at))
+        raise InputError(f"{name} must be whole numbers or strings, not both; got {came}.") from None
 
 
 def _outcomes(columns: dict[str, Column], rows: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -291,7 +307,7 @@ def _outcomes(columns: dict[str, Column], rows: NDArray[np.int64]) -> NDArray[np
     bad = np.flatnonzero((values != 0.0) & (values != 1.0))
     if bad.size:
         came = [as_list(column)[i] for i in bad[:_SHOWN].tolist()]
-        raise InputError(f"outcome must be 0 or 1; got {describe_rows(came, rows[bad])}.")
+        raise InputError(f"outcome must be 0 or 1; got {describe_rows(came, rows[bad] + 1)}.")
     return values
 
 
@@ -313,7 +329,7 @@ def _times(columns: dict[str, Column], rows: NDArray[np.int64], *, required: boo
         came = [as_list(column)[i] for i in bad[:_SHOWN].tolist()]
         raise InputError(
             "time must be unix seconds, a datetime or an ISO text, in the years 1 to 9999; "
-            f"got {describe_rows(came, rows[bad])}."
+            f"got {describe_rows(came, rows[bad] + 1)}."
         )
     return times
 
@@ -324,10 +340,10 @@ def _event_ids(columns: dict[str, Column], rows: NDArray[np.int64]) -> list[str 
     values = as_list(_take(columns["event_id"], rows))
     for row, kind in zip(rows.tolist(), map(type, values), strict=True):
         if not issubclass(kind, str | int | float | np.integer | np.floating | NoneType) and kind.__name__ != "NAType":
-            raise InputError(f"event_id must be text or a number; row {row} has a {kind.__name__}.")
+            raise InputError(f"event_id must be text or a number; row {row + 1} has a {kind.__name__}.")
     ids = [None if is_missing(value) or value == "" else str(value) for value in values]
     if unstorable("".join(text for text in ids if text)) or max((len(text) for text in ids if text), default=0) > 512:
         for row, text in zip(rows.tolist(), ids, strict=True):
             if text is not None:
-                check_text(f"event_id in row {row}", text)
+                check_text(f"event_id in row {row + 1}", text)
     return ids

@@ -34,7 +34,7 @@ class Contradiction:
     Attributes
     ----------
     row
-        Where it stood in what was told, counting from 0.
+        Where it stood in what was told: rows count from 1, without a header.
     source, target
         The edge's ids (``target`` is None for a node event).
     kept, told
@@ -50,7 +50,7 @@ class Contradiction:
     >>> ask = campaign.ask(k=1, candidates=["ann"])
     >>> report = campaign.tell(ask.id, [{"source": "ann", "target": "bob", "outcome": 1}])
     >>> campaign.tell(ask.id, [{"source": "ann", "target": "bob", "outcome": 0}]).contradictions[0]
-    Contradiction(row=0, source='ann', target='bob', kept=1.0, told=0.0, event_id=None)
+    Contradiction(row=1, source='ann', target='bob', kept=1.0, told=0.0, event_id=None)
     """
 
     row: int
@@ -118,7 +118,7 @@ class _Sorting:
     items: list[dict[str, Any]] = field(default_factory=list)
 
     def clash(self, row: int, ids: tuple[Any, Any], kept: Any, told: Any, keys: list[int], event: str | None) -> None:
-        self.contradictions.append(Contradiction(row, *ids, kept, told, event))
+        self.contradictions.append(Contradiction(row + 1, *ids, kept, told, event))
         # The log names no ids, so that forgetting a user needs to look at keys alone.
         if event is not None:
             kept, told = "another event of this id", "this one"
@@ -175,7 +175,7 @@ def check_contacted(network: Network, record: RoundRecord, found: Resolved) -> N
     if others.size:
         source = network.graph.ids[found.sources[others[0]]].item()
         raise InputError(
-            f"row {found.edges.rows[others[0]]}: source {source!r} was not contacted in round {record.id} "
+            f"row {found.edges.rows[others[0]] + 1}: source {source!r} was not contacted in round {record.id} "
             f"({others.size:,} such rows). Remove them, or tell them to the round in which they were."
         )
 

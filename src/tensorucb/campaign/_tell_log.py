@@ -161,8 +161,8 @@ def _named(batch: Batch, rounds: Sequence[RoundRecord]) -> I64:
     lost = np.flatnonzero(named[batch.edges.rows] == _NO_NAME)
     if lost.size:
         raise InputError(
-            f"row {batch.edges.rows[lost[0]]} tells an outcome by edge and names no round ({lost.size:,} such rows). "
-            "Fill in the field 'round'; only rows with user and time find their rounds by the product."
+            f"row {batch.edges.rows[lost[0]] + 1} tells an outcome by edge and names no round ({lost.size:,} such "
+            "rows). Fill in the field 'round'; only rows with user and time find their rounds by the product."
         )
     return named
 
