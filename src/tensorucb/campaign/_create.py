@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from tensorucb.campaign._ask import read_defaults
 from tensorucb.campaign._campaign import Campaign
 from tensorucb.campaign._catalogue import PLURAL, Catalogue
-from tensorucb.campaign._columns import put_features
+from tensorucb.campaign._columns import put_features, put_used_log
 from tensorucb.campaign._data import CampaignData, default_profile, read_campaign_data
 from tensorucb.campaign._network import make_network, network_to_blob
 from tensorucb.campaign._policy import build_policy, policy_spec
@@ -212,6 +212,8 @@ def _write(
         for catalogue in catalogues:
             session.put_blob(number, PLURAL[catalogue.kind], catalogue.to_blob())
         put_features(session, number, parts.product_features, parts.user_features)
+        if parts.used_log is not None:
+            put_used_log(session, number, parts.used_log)
         counts = {"users": network.graph.n_nodes, "edges": network.graph.n_edges}
         session.append_event(number, "created", None, counts, now)
 

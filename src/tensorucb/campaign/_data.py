@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorucb.arrays import F64
-from tensorucb.campaign._columns import UserFeatures
+from tensorucb.campaign._columns import UsedLog, UserFeatures
 from tensorucb.campaign._tables import (
     Columns,
     Files,
@@ -65,6 +65,8 @@ class CampaignData:
         Ids of products that nobody has bought yet.
     report
         What was used and what was left out, a line each.
+    used_log
+        By which ``import_history`` knows the rows of the log again, which must not count twice.
 
     Examples
     --------
@@ -89,6 +91,7 @@ class CampaignData:
     columns: Columns = field(default_factory=dict)
     new: tuple[int | str, ...] = ()
     report: tuple[str, ...] = ()
+    used_log: UsedLog | None = None
 
     @property
     def user_table(self) -> TableFeatures | None:
@@ -190,6 +193,7 @@ def read_campaign_data(
         check_columns(columns),
         tuple(product for product in described.catalogue if str(product) not in bought),
         tuple(lines),
+        UsedLog.of(log) if log.n_actions else None,
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._ask import round_id
 from tensorucb.campaign._catalogue import Catalogue, Context, by_text, check_sizes, read_context, with_strategy
+from tensorucb.campaign._columns import used_log
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._resolve import UNKNOWN, Resolved, resolve
@@ -101,8 +102,8 @@ def import_history(
         batch = read_responses(responses, strings=view.network.strings, columns=columns)
         if batch.nodes.rows.size and batch.edges.rows.size:
             raise InputError(
-                f"history must be edge responses or a log of purchases; row {batch.edges.rows[0]} is the one and row "
-                f"{batch.nodes.rows[0]} the other. Import them one after the other."
+                f"history must be edge responses or a log of purchases; row {batch.edges.rows[0] + 1} is the one and "
+                f"row {batch.nodes.rows[0] + 1} the other. Import them one after the other."
             )
         if product is None and batch.length and "product" not in batch.extra:
             raise InputError(
@@ -161,7 +162,7 @@ def _values(batch: Batch, name: str, rows: list[int]) -> list[tuple[int, Any]]:
 
 def _entries(batch: Batch, name: str, rows: list[int], catalogue: Catalogue) -> list[int | str]:
     """Ids of a catalogue; a file of text holds them as they are written."""
-    ids = [check_id(f"{name} in row {row}", whole(value)) for row, value in _values(batch, name, rows)]
+    ids = [check_id(f"{name} in row {row + 1}", whole(value)) for row, value in _values(batch, name, rows)]
     texts = by_text(catalogue.ids)
     return [texts.get(str(entry), entry) for entry in ids] if batch.text else ids
 
@@ -179,15 +180,20 @@ def _from_log(view: View, batch: Batch, found: Resolved, product: Any, window: f
     if product is None:
         texts = by_text(catalogues[0].ids)
         codes = text_places(written("product", batch.extra["product"]), list(texts))[found.nodes.rows]
-        ids = list(texts.values())
+        ids: list[Any] = list(texts.values())
         contexts = {place: ids[place] for place in np.unique(codes[codes >= 0]).tolist()}
     else:
         codes, contexts = np.zeros(found.users.size, dtype=np.int64), {0: product}
+        ids = [read_context(product, *catalogues).product]
     kept = codes >= 0
     users, items, times = found.users[kept], codes[kept], found.nodes.times[kept]
     other = found.users.size - users.size
     if not users.size:
         return _Past([], found.unknown, other)
+    used = used_log(view.session, view.number)
+    if used is not None:
+        twice = found.nodes.rows[kept][used.holds(network.keys[users], items, times, ids)]
+        _refuse_used(twice, users.size)
     trials = activations(network.graph, users, items, times, window)
     order, (first, last) = np.argsort(trials.items, kind="stable"), _spans(items, times)
     past = []
@@ -204,6 +210,16 @@ def _from_log(view: View, batch: Batch, found: Resolved, product: Any, window: f
     return _Past(past, found.unknown, other)
 
 
+def _refuse_used(rows: I64, total: int) -> None:
+    """Rows of the log at the creation are in the features of users and products; as history they count once more."""
+    if rows.size:
+        raise InputError(
+            f"{rows.size:,} of {total:,} purchases, the first in row {rows.min() + 1}, are in the log that the "
+            "campaign was created from, which it has used already: they would count twice. Nothing was imported. "
+            "Import only purchases that are not in that log."
+        )
+
+
 def _spans(items: I64, times: F64) -> tuple[F64, F64]:
     """The first and the last time of each item."""
     first, last = np.full(items.max() + 1, np.inf), np.full(items.max() + 1, -np.inf)
@@ -218,7 +234,7 @@ def _label(row: int, value: Any) -> int | str | None:
         return None
     if isinstance(value, date | np.datetime64):
         return str(value)
-    return check_id(f"round in row {row}", whole(value))
+    return check_id(f"round in row {row + 1}", whole(value))
 
 
 def _distinct(network: Network, found: Resolved) -> EdgeResponses:
@@ -229,8 +245,8 @@ def _distinct(network: Network, found: Resolved) -> EdgeResponses:
     if differs.size:
         i, first = int(differs[0]), int(index[inverse[differs[0]]])
         raise InputError(
-            f"rows {rows[first]} and {rows[i]} tell outcomes {outcomes[first]:g} and {outcomes[i]:g} of one edge. If "
-            "they belong to different past rounds, add a field 'round'."
+            f"rows {rows[first] + 1} and {rows[i] + 1} tell outcomes {outcomes[first]:g} and {outcomes[i]:g} of one "
+            "edge. If they belong to different past rounds, add a field 'round'."
         )
     # Event ids stay behind: old logs number their events in their own way.
     ends = network.keys[found.sources[index]], network.keys[found.targets[index]]
