@@ -15,15 +15,13 @@ from tensorucb.arrays import I64
 from tensorucb.campaign._catalogue import Catalogue, check_sizes, strategy_names
 from tensorucb.campaign._choice import Choice, choose_users, of_sources
 from tensorucb.campaign._constraints import Constraints, constrain
-from tensorucb.campaign._defaults import NAMES, named_defaults, stored_defaults
-from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, collect_evidence
+from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, collect_evidence, explain_seeds
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._model import IN_ASK
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._notebook import expectation, html_table
-from tensorucb.campaign._reach import Outlook, Past, Reach, foresee, product_label, untouched
-from tensorucb.campaign._request import Request, check_same, read_request
+from tensorucb.campaign._reach import Outlook, Past, Reach, expectation, foresee, html_table, product_label, untouched
+from tensorucb.campaign._request import NAMES, Request, check_same, named_defaults, read_request, stored_defaults
 from tensorucb.errors import InputError
 from tensorucb.store._protocol import CampaignRecord, RoundRecord
 
@@ -344,4 +342,88 @@ def as_ask(campaign: Campaign, network: Network, record: RoundRecord) -> Ask:
         payload.get("behind", 0),
         [gain for key, gain in zip(payload["seeds"], payload["gains"], strict=True) if key not in held],
         campaign,
+    )
+
+
+@dataclass(frozen=True)
+class Preview:
+    """Who would be chosen in a round, and what would be expected of it.
+
+    A hold-out is drawn only when the round is opened. So ``seeds`` holds everybody who would be chosen, and ``reach``
+    and ``cost`` are what to expect if all of them are contacted.
+
+    Attributes
+    ----------
+    seeds
+        Ids of the users in the order of choice, or as they were given.
+    strategies
+        For each of ``seeds`` the id of the strategy they would get; None without strategies of the catalogue.
+    product
+        The product's id, if it was given by id.
+    reach
+        How many users will respond, with an interval.
+    best
+        The same of the campaign's own choice; ``reach`` itself if no users were given.
+    cost
+        What contacting them costs; None if nothing has a cost.
+    explanation
+        Why each of them was chosen.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph, create_campaign
+    >>> from tensorucb.policies import HighDegree
+    >>> graph = Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
+    >>> campaign = create_campaign("spring", graph=graph, policy=HighDegree(), storage="memory://")
+    >>> campaign.preview(k=1).seeds
+    ('ann',)
+    >>> campaign.preview(users=["bob"]).difference < 0.0
+    True
+    >>> campaign.ask(users=["bob"]).seeds
+    ('bob',)
+    """
+
+    seeds: tuple[int | str, ...]
+    strategies: tuple[int | str, ...] | None
+    product: int | str | None
+    reach: Reach
+    best: Reach
+    cost: float | None
+    explanation: RoundExplanation
+
+    @property
+    def difference(self) -> float:
+        """Expected reach minus that of the campaign's own choice: -0.8 means 0.8 responders fewer.
+
+        It may be above 0: the campaign's own choice also counts what there is to learn.
+        """
+        return self.reach.mean - self.best.mean
+
+
+def preview(handle: Handle, given: Mapping[str, Any]) -> Preview:
+    """What `Campaign.ask` with these arguments would choose now."""
+    if given["shadow"] is not None:
+        raise InputError("a preview is of users to contact, and shadow= were contacted by others; leave it out.")
+    with handle.lock:
+        now = handle.clock()
+        with handle.read(now) as view:
+            request, _ = read_question(handle, view, {**given, "request_id": None}, now)
+            due = handle.model.sync(view, budget=IN_ASK)
+            past, network = handle.track.past(view), view.network
+        handle.keep(due)
+        request = replace(request, holdout=0.0)
+        record, evidence = propose(handle, network, request, past, now)
+        best = record
+        if request.users is not None:
+            best, _ = propose(handle, network, replace(request, users=None, user_strategies=None), past, now)
+    payload = record.payload
+    names = strategy_names(payload, "seeds")
+    return Preview(
+        seeds=tuple(network.ids(payload["seeds"])),
+        strategies=None if names is None else tuple(names[key] for key in payload["seeds"]),
+        product=payload["product"]["id"],
+        reach=Reach(**payload["reach"]),
+        best=Reach(**best.payload["reach"]),
+        cost=payload["cost"],
+        explanation=explain_seeds(network, record, evidence),
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorucb.arrays import F64
-from tensorucb.campaign._columns import UsedLog, UserFeatures
+from tensorucb.campaign._grow import UsedLog, UserFeatures
 from tensorucb.campaign._tables import (
     Columns,
     Files,

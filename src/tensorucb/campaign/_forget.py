@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tensorucb.campaign._columns import put_used_log, used_log
 from tensorucb.campaign._explain import Evidence
+from tensorucb.campaign._grow import put_used_log, used_log
 from tensorucb.campaign._handle import ERASING, Handle, View
 from tensorucb.campaign._network import drop_user
 from tensorucb.checks import check_id

@@ -1,15 +1,166 @@
-"""What joins a campaign after its creation: products, strategies, users and edges."""
+"""How raw columns become features, kept from the creation on; and what joins later: products, strategies, users, edges.
+
+A campaign of an earlier version, or one whose features came as numbers, keeps nothing of columns.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.campaign._catalogue import PLURAL, check_fits
-from tensorucb.campaign._columns import is_table, product_features, product_rows, user_features, user_matrix
 from tensorucb.campaign._handle import Handle
-from tensorucb.campaign._network import as_id_array, grown_network
+from tensorucb.campaign._network import Users, as_id_array, grown_network, seal, unseal
+from tensorucb.checks import shown
+from tensorucb.errors import InputError
+from tensorucb.features import ProductFeatures, TableFeatures, UserProfile
+from tensorucb.features._cells import as_frame
+
+if TYPE_CHECKING:
+    from tensorucb.data import ActionLog
+    from tensorucb.store._session import Session
+
+
+_TABLES = ("DataFrame", "LazyFrame", "Table", "RecordBatch")
+_PRODUCTS, _USERS, _LOG = "product_features", "user_features", "used_log"
+_MOST_MARKS = 1 << 20  # of a longer log a sample is kept
+
+
+@dataclass(frozen=True, eq=False)
+class UserFeatures:
+    """How users that come later get their features.
+
+    ``own`` is the number of features that come first and are not columns (degrees, past response): a new user has
+    those of an average one. ``table`` makes the others from columns; None if there are none.
+    """
+
+    own: int
+    table: TableFeatures | None = None
+
+    def describe(self, users: Users | None, table: Any, count: int) -> F64:
+        """``(count, d)`` features of new users: the average of ``users``, then their columns.
+
+        ``table`` has one row for each of them; None if nothing is known of them.
+        """
+        present = users.features if isinstance(users, UserProfile) else users
+        assert present is not None
+        average = np.tile(present.mean(axis=0), (count, 1))
+        if table is None or self.table is None:
+            return average
+        return np.hstack([average[:, : self.own], self.table.transform(table)])
+
+
+@dataclass(frozen=True, eq=False)
+class UsedLog:
+    """Marks of the rows of the log that a campaign was created from, to know them again in what is imported.
+
+    A mark is a hash of user, product and time. ``keys`` are the users', so that the marks of a forgotten one can go.
+    """
+
+    keys: I64
+    marks: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, log: ActionLog) -> UsedLog:
+        """The marks of a log, at the creation: a user's key is their graph row."""
+        marks = _marks(log.users, log.items, log.times, log.item_ids.tolist())
+        order = np.argsort(marks)[:_MOST_MARKS]
+        return cls(log.users[order].astype(np.int64), marks[order])
+
+    def holds(self, keys: I64, items: I64, times: F64, names: Sequence[Any]) -> NDArray[np.bool_]:
+        """Which rows are known; ``items`` are places of their products among ``names``."""
+        return np.isin(_marks(keys, items, times, names), self.marks)
+
+    def without(self, key: int) -> UsedLog:
+        """The same without a user."""
+        kept = self.keys != key
+        return UsedLog(self.keys[kept], self.marks[kept])
+
+
+def _marks(keys: NDArray[Any], items: NDArray[Any], times: NDArray[Any], names: Sequence[Any]) -> NDArray[np.uint64]:
+    texts = (hashlib.sha256(str(name).encode()).digest()[:8] for name in names)
+    mixed: NDArray[np.uint64] = np.frombuffer(b"".join(texts), dtype="<u8").astype(np.uint64)[items]
+    # Whole seconds, as whole numbers: files of other formats round the rest in other ways.
+    for part in (keys, np.rint(times)):
+        mixed = (mixed ^ part.astype(np.int64).astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(32)
+    return mixed
+
+
+def put_used_log(session: Session, number: int, used: UsedLog) -> None:
+    """Store the marks of the log with a campaign."""
+    session.put_blob(number, _LOG, seal(_LOG, {}, {"keys": used.keys, "marks": used.marks}))
+
+
+def used_log(session: Session, number: int) -> UsedLog | None:
+    """The marks that the campaign keeps; None if it was created without a log, or by an earlier version."""
+    data = session.blob(number, _LOG)
+    return None if data is None else UsedLog(**unseal(data, _LOG, "what the campaign knows of its log")[1])
+
+
+def put_features(session: Session, number: int, products: ProductFeatures | None, users: UserFeatures | None) -> None:
+    """Store both with a campaign."""
+    if products is not None:
+        session.put_blob(number, _PRODUCTS, seal(_PRODUCTS, *products.to_arrays()))
+    if users is not None:
+        settings, arrays = (None, {}) if users.table is None else users.table.to_arrays()
+        session.put_blob(number, _USERS, seal(_USERS, {"own": users.own, "table": settings}, arrays))
+
+
+def product_features(session: Session, number: int) -> ProductFeatures | None:
+    """What the campaign keeps of its products' columns."""
+    data = session.blob(number, _PRODUCTS)
+    if data is None:
+        return None
+    return ProductFeatures.from_arrays(*unseal(data, _PRODUCTS, "what the campaign knows of its products' columns"))
+
+
+def user_features(session: Session, number: int) -> UserFeatures | None:
+    """What the campaign keeps of its users' columns."""
+    data = session.blob(number, _USERS)
+    if data is None:
+        return None
+    settings, arrays = unseal(data, _USERS, "what the campaign knows of its users' columns")
+    table = None if settings["table"] is None else TableFeatures.from_arrays(settings["table"], arrays)
+    return UserFeatures(int(settings["own"]), table)
+
+
+def is_table(value: Any) -> bool:
+    """Whether features came as a table of raw columns: polars, pandas or Arrow."""
+    kind = type(value)
+    return kind.__module__.split(".")[0] in ("polars", "pandas", "pyarrow") and kind.__name__ in _TABLES
+
+
+def product_rows(known: ProductFeatures | None, features: Any) -> Any:
+    """Features of new products as numbers: from raw columns if they came as a table, else as they are."""
+    if not is_table(features):
+        return features
+    return _as_numbers("products", features) if known is None else known.describe(features)
+
+
+def user_matrix(known: UserFeatures | None, users: Users | None, features: Any, count: int) -> Any:
+    """Features of ``count`` new users as numbers: from raw columns, of an average user, or as they are."""
+    if known is None or not (features is None or is_table(features)):
+        return _as_numbers("users", features) if is_table(features) else features
+    return known.describe(users, features, count)
+
+
+def _as_numbers(what: str, table: Any) -> F64:
+    """A table in a campaign that knows no raw columns: its numbers are the features."""
+    frame = as_frame("features", table)
+    words = [name for name in frame.columns if not frame[name].dtype.is_numeric()]
+    if words:
+        raise InputError(
+            f"the features of this campaign's {what} were given as numbers, but column {shown(words[0])} holds "
+            "something else. Give numbers, or create a campaign from files with create_campaign."
+        )
+    return frame.to_numpy().astype(np.float64)
 
 
 def add_products(handle: Handle, ids: ArrayLike, features: Any) -> None:

@@ -13,11 +13,20 @@ import numpy as np
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._ask import round_id
 from tensorucb.campaign._catalogue import Catalogue, Context, by_text, check_sizes, read_context, with_strategy
-from tensorucb.campaign._columns import used_log
+from tensorucb.campaign._grow import used_log
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._resolve import UNKNOWN, Resolved, resolve
-from tensorucb.campaign._responses import Batch, as_list, read_responses, text_places, whole, written
+from tensorucb.campaign._responses import (
+    UNKNOWN,
+    Batch,
+    Resolved,
+    as_list,
+    read_responses,
+    resolve,
+    text_places,
+    whole,
+    written,
+)
 from tensorucb.checks import check_choice, check_id, is_missing, shown
 from tensorucb.errors import InputError
 from tensorucb.moments import duration

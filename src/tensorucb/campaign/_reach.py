@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -265,3 +267,16 @@ def direct_gains(graph: Graph, probabilities: F64, rows: I64) -> F64:
         gains[i] = float((survive[targets] * p).sum())
         survive[targets] *= 1.0 - p
     return gains
+
+
+def html_table(columns: Sequence[str], rows: Sequence[Sequence[object]], caption: str) -> str:
+    """A table with a caption above it; ids may hold anything."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows)
+    title = f'<caption style="caption-side: top; text-align: left">{escape(caption)}</caption>'
+    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def expectation(reach: Reach | None) -> str:
+    """An expected number with its interval; nothing if there is none."""
+    return "" if reach is None else f"{reach.mean:,.1f} ({reach.low:,.0f} to {reach.high:,.0f})"

@@ -1,4 +1,7 @@
-"""What callers tell us, in whatever form, as checked columns; errors count rows from 1, without a header."""
+"""What callers tell us, in whatever form, as checked columns by graph rows and edge numbers.
+
+Errors count rows from 1, without a header.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import I64
+from tensorucb.campaign._network import Network
 from tensorucb.checks import (
     array_of,
     check_choice,
@@ -26,13 +30,14 @@ from tensorucb.checks import (
     shown,
     unstorable,
 )
-from tensorucb.errors import InputError, ShapeError
+from tensorucb.errors import InputError, ShapeError, UnknownIdError
 from tensorucb.graph._ids import IdIndex, describe_rows, id_column
 from tensorucb.moments import is_moment, unix_times
 from tensorucb.tables import PARQUET, plain_column, read_table, suffix_of, table_columns
 
 if TYPE_CHECKING:
     import polars as pl
+
 
 Column = Any  # a list, an array or a polars series
 _FIELDS = ("source", "target", "outcome", "user", "time", "event_id", "product", "strategy", "round")
@@ -347,3 +352,81 @@ def _event_ids(columns: dict[str, Column], rows: NDArray[np.int64]) -> list[str 
             if text is not None:
                 check_text(f"event_id in row {row + 1}", text)
     return ids
+
+
+UNKNOWN = ("refuse", "skip")
+"""What can be done with rows that name a user or an edge that is not in the network."""
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A checked batch by graph rows and edge numbers, valid for one revision of the network.
+
+    ``sources``, ``targets`` and ``numbers`` belong to ``edges``, ``users`` to ``nodes``. Rows that name somebody or an
+    edge that is not in the network are left out; ``unknown`` counts them.
+    """
+
+    revision: int
+    edges: EdgeBatch
+    nodes: NodeBatch
+    sources: I64
+    targets: I64
+    numbers: I64
+    users: I64
+    unknown: int = 0
+
+    def take(self, edges: I64, nodes: I64) -> Resolved:
+        """Some of the rows, by their places."""
+        ends = self.sources[edges], self.targets[edges], self.numbers[edges]
+        return Resolved(self.revision, self.edges.take(edges), self.nodes.take(nodes), *ends, self.users[nodes])
+
+
+def resolve(network: Network, batch: Batch, unknown: str) -> Resolved:
+    """Look up all users and edges; rows with strangers are refused or left out, as ``unknown`` says."""
+    edges, nodes = batch.edges, batch.nodes
+    s = network.find(edges.sources, edges.rows, "source", text=batch.text)
+    t = network.find(edges.targets, edges.rows, "target", text=batch.text)
+    u = network.find(nodes.users, nodes.rows, "user", text=batch.text)
+    numbers, both = np.full(s.size, -1, dtype=np.int64), (s >= 0) & (t >= 0)
+    numbers[both] = network.graph.edge_between(s[both], t[both])
+    held, acted = np.flatnonzero(numbers >= 0), np.flatnonzero(u >= 0)
+    strangers = int(s.size - held.size + u.size - acted.size)
+    if strangers and unknown == "refuse":
+        raise _refusal(batch, s, t, numbers, u)
+    return Resolved(
+        network.revision, edges.take(held), nodes.take(acted), s[held], t[held], numbers[held], u[acted], strangers
+    )
+
+
+def _refusal(batch: Batch, s: I64, t: I64, numbers: I64, u: I64) -> UnknownIdError:
+    """Say how many rows name strangers, which are the first, and what to do."""
+    edges, nodes = batch.edges, batch.nodes
+    people: list[tuple[int, str]] = []
+    strangers = []
+    columns = ("user", nodes.users, nodes.rows, u), ("source", edges.sources, edges.rows, s)
+    for name, column, rows, found in (*columns, ("target", edges.targets, edges.rows, t)):
+        at = np.flatnonzero(found < 0)
+        strangers.append(rows[at])
+        people += [(int(rows[i]), f"{name} {_id(column, i)}") for i in at[:_SHOWN].tolist()]
+    lost = np.flatnonzero((s >= 0) & (t >= 0) & (numbers < 0))
+    pairs = [
+        (int(edges.rows[i]), f"{_id(edges.sources, i)} -> {_id(edges.targets, i)}") for i in lost[:_SHOWN].tolist()
+    ]
+    kinds = (people, np.unique(np.concatenate(strangers)).size, "somebody who"), (pairs, lost.size, "an edge that")
+    said = "; ".join(_said(first, count, what, batch.length) for first, count, what in kinds if count)
+    return UnknownIdError(
+        f"{said}. Nothing was stored. Add them to the network (add_users), or leave these rows out with unknown='skip'."
+    )
+
+
+def _id(column: Any, at: int) -> str:
+    return shown(plain(column[at]), 40)
+
+
+def _said(first: list[tuple[int, str]], count: int, what: str, total: int) -> str:
+    named = [f"{text} (row {row + 1})" for row, text in sorted(first)[:_SHOWN]]
+    more = f" and {count - _SHOWN:,} more rows" if count > _SHOWN else ""
+    verb = "row names" if total == 1 else "rows names" if count == 1 else "rows name"
+    return f"{count:,} of {total:,} {verb} {what} is not in the network: {', '.join(named)}{more}"

@@ -118,7 +118,7 @@ class _Reader:
         return options
 
     def _ask(self) -> dict[str, Any]:
-        from tensorucb.campaign._defaults import NAMES
+        from tensorucb.campaign._request import NAMES
 
         given = self._section("ask")
         _check_names("[ask]", given, NAMES)
