@@ -18,7 +18,7 @@ from tensorucb.campaign._catalogue import contexts_of, strategies_of
 from tensorucb.campaign._choice import of_sources
 from tensorucb.campaign._ledger import Ledger, Pair, link, place
 from tensorucb.campaign._network import Network, seal, unseal
-from tensorucb.campaign._told import learned
+from tensorucb.campaign._told import Told, learned
 from tensorucb.errors import FileFormatError, InputError, StateError
 from tensorucb.policies import Policy, PolicyState
 from tensorucb.policies._base import check_policy_object
@@ -168,16 +168,15 @@ class Fold:
             except _UnlearnableError:
                 self._one_by_one(view, records)
 
-    def lesson(self, view: View, record: RoundRecord) -> tuple[I64, F64]:
+    def lesson(self, network: Network, record: RoundRecord, told: Told) -> tuple[I64, F64]:
         """Edges and outcomes that a closed round teaches a policy that has learned the rounds before it."""
-        network = view.network
 
         def believed() -> F64:
             products, places = contexts_of(record.payload), strategies_of(network, record.payload)
             means = np.stack([expected_probabilities(self.policy, product) for product in products])
             return of_sources(network.graph, means, places)
 
-        return learned(network, record, view.told(record.number), believed)
+        return learned(network, record, told, believed)
 
     def to_blob(self, view: View) -> bytes:
         """The fold as bytes. This looks at the policy's state too, and leaves out rounds which spoiled that."""
@@ -248,7 +247,7 @@ class Fold:
         with _blamed():
             products, places = contexts_of(record.payload), strategies_of(network, record.payload)
             # Credit is a matter of the whole round; then each strategy teaches what was done with it, in a fixed order.
-            edges, outcomes = self.lesson(view, record)
+            edges, outcomes = self.lesson(network, record, view.told(record.number))
             used = sorted(set(places[network.rows(record.payload["contacted"])].tolist())) or [0]
             for at in used:
                 own = slice(None) if len(products) == 1 else places[network.graph.sources[edges]] == at

@@ -53,15 +53,12 @@ class HistoryReport:
 
     Examples
     --------
-    >>> from tensorucb import Graph, create_campaign
-    >>> from tensorucb.policies import HighDegree
-    >>> graph = Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
-    >>> campaign = create_campaign(
-    ...     "spring", graph=graph, policy=HighDegree(), products={"tea": [1.0]}, storage="memory://"
-    ... )
+    >>> import tensorucb as tu
+    >>> graph = tu.Graph.from_edges(["ann", "ann"], ["bob", "cid"])
+    >>> campaign = tu.create_campaign("spring", graph=graph, products={"tea": [1.0]}, storage="memory://")
     >>> log = {"user": ["ann", "bob"], "item": ["tea", "tea"], "time": [0, 3600]}
     >>> campaign.import_history(log, window="1d").responses
-    3
+    2
     """
 
     rounds: int
@@ -85,13 +82,8 @@ class _PastRound:
     span: tuple[float, float] | None = None
 
 
-@dataclass(frozen=True)
-class _Past:
-    """Past rounds, and how many rows of the caller's were left out."""
-
-    rounds: list[_PastRound]
-    unknown: int = 0
-    other: int = 0
+_Past = tuple[list[_PastRound], int, int]
+"""Past rounds, and how many rows name strangers or other products."""
 
 
 def import_history(
@@ -160,7 +152,7 @@ def _from_edges(view: View, batch: Batch, found: Resolved, product: Any) -> _Pas
         check_sizes(view.ledger, catalogues, [vector.size for vector in context.vectors])
         rows = _distinct(view.network, found.take(np.array(members, dtype=np.int64), _NOBODY))
         past.append(_past_round(context, label, rows))
-    return _Past(past, found.unknown)
+    return past, found.unknown, 0
 
 
 def _values(batch: Batch, name: str, rows: list[int]) -> list[tuple[int, Any]]:
@@ -198,11 +190,10 @@ def _from_log(view: View, batch: Batch, found: Resolved, product: Any, window: f
     users, items, times = found.users[kept], codes[kept], found.nodes.times[kept]
     other = found.users.size - users.size
     if not users.size:
-        return _Past([], found.unknown, other)
+        return [], found.unknown, other
     used = used_log(view.session, view.number)
     if used is not None:
-        twice = found.nodes.rows[kept][used.holds(network.keys[users], items, times, ids)]
-        _refuse_used(twice, users.size)
+        _refuse_used(found.nodes.rows[kept][used.holds(network.keys[users], items, times, ids)], users.size)
     trials = activations(network.graph, users, items, times, window)
     order, (first, last) = np.argsort(trials.items, kind="stable"), _spans(items, times)
     past = []
@@ -216,7 +207,7 @@ def _from_log(view: View, batch: Batch, found: Resolved, product: Any, window: f
         rows = EdgeResponses(*ends, outcomes, nothing, [None] * edges.size)
         if edges.size:
             past.append(_past_round(context, _LOG, rows, (float(first[place]), float(last[place]))))
-    return _Past(past, found.unknown, other)
+    return past, found.unknown, other
 
 
 def _refuse_used(rows: I64, total: int) -> None:
@@ -263,10 +254,11 @@ def _distinct(network: Network, found: Resolved) -> EdgeResponses:
 
 
 def _write(view: View, campaign: CampaignRecord, past: _Past, now: float) -> HistoryReport:
+    rounds, unknown, other = past
     labelled: dict[str | None, list[RoundRecord]] = {}
     for record in view.ledger.rounds.values():
         labelled.setdefault(record.payload.get("label"), []).append(record)
-    new = [p for p in past.rounds if not _known(view, p, labelled.get(p.label, []))]
+    new = [p for p in rounds if not _known(view, p, labelled.get(p.label, []))]
     responses = sum(int(p.rows.sources.size) for p in new)
     if new:
         payload = {"rounds": len(new), "responses": responses}
@@ -277,7 +269,7 @@ def _write(view: View, campaign: CampaignRecord, past: _Past, now: float) -> His
             record = RoundRecord(at, identifier, "closed", now, None, now, seq, p.fingerprint, _payload(p))
             view.session.put_round(view.number, record)
             view.session.add_edge_responses(view.number, at, p.rows, seq)
-    return HistoryReport(len(new), responses, len(past.rounds) - len(new), past.unknown, past.other)
+    return HistoryReport(len(new), responses, len(rounds) - len(new), unknown, other)
 
 
 def _known(view: View, past: _PastRound, labelled: Sequence[RoundRecord]) -> bool:

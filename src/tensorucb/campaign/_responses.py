@@ -357,8 +357,6 @@ def _event_ids(columns: dict[str, Column], rows: NDArray[np.int64]) -> list[str 
 UNKNOWN = ("refuse", "skip")
 """What can be done with rows that name a user or an edge that is not in the network."""
 
-_SHOWN = 5
-
 
 @dataclass(frozen=True)
 class Resolved:

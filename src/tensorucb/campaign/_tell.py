@@ -44,12 +44,11 @@ class Contradiction:
     Examples
     --------
     >>> import tensorucb as tu
-    >>> graph = tu.Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
-    >>> campaign = tu.create_campaign("spring", graph=graph, storage="memory://")
+    >>> campaign = tu.create_campaign("spring", graph=tu.Graph.from_edges(["ann"], ["bob"]), storage="memory://")
     >>> ask = campaign.ask(k=1, candidates=["ann"])
-    >>> report = campaign.tell(ask.id, [{"source": "ann", "target": "bob", "outcome": 1}])
-    >>> campaign.tell(ask.id, [{"source": "ann", "target": "bob", "outcome": 0}]).contradictions[0]
-    Contradiction(row=1, source='ann', target='bob', kept=1.0, told=0.0, event_id=None)
+    >>> rows = [{"source": "ann", "target": "bob", "outcome": outcome} for outcome in (1, 0)]
+    >>> campaign.tell(ask.id, rows).contradictions[0]
+    Contradiction(row=2, source='ann', target='bob', kept=1.0, told=0.0, event_id=None)
     """
 
     row: int
@@ -82,11 +81,9 @@ class TellReport:
 
     Examples
     --------
-    >>> from tensorucb import Graph, create_campaign
-    >>> from tensorucb.policies import HighDegree
-    >>> graph = Graph.from_edges(["ann", "ann"], ["bob", "cid"])
-    >>> campaign = create_campaign("spring", graph=graph, policy=HighDegree(), storage="memory://")
-    >>> ask = campaign.ask([1.0], k=1)
+    >>> import tensorucb as tu
+    >>> campaign = tu.create_campaign("spring", graph=tu.Graph.from_edges(["ann"], ["bob"]), storage="memory://")
+    >>> ask = campaign.ask(k=1)
     >>> rows = {"buyer": ["bob", "a guest"], "timestamp": [ask.opened + 60, ask.opened + 70]}
     >>> report = campaign.tell(ask.id, rows, unknown="skip", columns={"user": "buyer"})
     >>> report.accepted, report.unknown
@@ -124,16 +121,6 @@ class _Sorting:
         self.items.append({"users": keys, "kept": kept, "told": told})
 
 
-@dataclass(frozen=True)
-class Stored:
-    """What was stored for a round: the report, the number of the event (0 if nothing is new), and the new rows."""
-
-    report: TellReport
-    seq: int
-    edges: I64
-    nodes: I64
-
-
 def tell(handle: Handle, round_id: str | int, responses: Any, unknown: str, columns: Any) -> TellReport:
     """Store responses of a round, durably; see `Campaign.tell`."""
     check_choice("unknown", unknown, UNKNOWN)
@@ -155,15 +142,14 @@ def tell(handle: Handle, round_id: str | int, responses: Any, unknown: str, colu
                 found = resolve(network, batch, unknown)
                 check_contacted(network, record, found)
             told = view.told(record.number)
-            stored = store(view, record, found, told, now)
+            report, seq, new = store(view, record, found, told, now)
         # Durable by now. On the next call the log says whether anybody else has told this round something since.
-        edges, nodes = stored.edges, stored.nodes
-        told.add(found.numbers[edges], found.edges.outcomes[edges], found.users[nodes], found.nodes.times[nodes])
+        told.add(new.numbers, new.edges.outcomes, new.users, new.nodes.times)
         loads, last = view.ledger.told_tag(record.number)
-        handle.last_told = (record.number, (loads, stored.seq or last), told)
-        counts = stored.report.accepted, stored.report.duplicates
+        handle.last_told = (record.number, (loads, seq or last), told)
+        counts = report.accepted, report.duplicates
         _log.info("campaign %r: round %d told, %d new, %d known", handle.record.name, record.number, *counts)
-        return replace(stored.report, unknown=found.unknown)
+        return replace(report, unknown=found.unknown)
 
 
 def check_contacted(network: Network, record: RoundRecord, found: Resolved) -> None:
@@ -179,19 +165,16 @@ def check_contacted(network: Network, record: RoundRecord, found: Resolved) -> N
         )
 
 
-def store(view: View, record: RoundRecord, found: Resolved, told: Told, now: float) -> Stored:
-    """Sort the rows and append those that are new to the round; ``told`` is what it was told before."""
+def store(view: View, record: RoundRecord, found: Resolved, told: Told, now: float) -> tuple[TellReport, int, Resolved]:
+    """Sort the rows, append those that are new to the round, and log it; ``told`` is what it was told before.
+
+    Returns the report, the number of the event (0 if nothing is new), and the rows that are new.
+    """
+    session, keys = view.session, view.network.keys
     wanted = {e for e in (*found.edges.event_ids, *found.nodes.event_ids) if e is not None}
-    known = view.session.known_event_ids(view.number, sorted(wanted)) if wanted else {}
+    known = session.known_event_ids(view.number, sorted(wanted)) if wanted else {}
     sorting = _Sorting(view.network, record, known)
-    edges, nodes = _new_edges(sorting, found, told), _new_nodes(sorting, found, told)
-    report, seq = _append(view, sorting, found.take(edges, nodes), now)
-    return Stored(report, seq, edges, nodes)
-
-
-def _append(view: View, sorting: _Sorting, new: Resolved, now: float) -> tuple[TellReport, int]:
-    """Write the rows that are new, and log it; the report, and the number of the event (0 if nothing is new)."""
-    session, record, keys = view.session, sorting.record, sorting.network.keys
+    new = found.take(_new_edges(sorting, found, told), _new_nodes(sorting, found, told))
     accepted = new.numbers.size + new.users.size
     late, seq = accepted if record.status == "closed" else 0, 0
     if accepted:
@@ -212,7 +195,7 @@ def _append(view: View, sorting: _Sorting, new: Resolved, now: float) -> tuple[T
         clashes = {"id": record.id, "count": len(sorting.items), "items": sorting.items[:_LOGGED]}
         view.append("contradiction", record.number, clashes, now)
     outside = int(np.count_nonzero(~in_window(new.nodes.times, record.opened, record.payload["window"])))
-    return TellReport(accepted, sorting.duplicates, tuple(sorting.contradictions), late, outside), seq
+    return TellReport(accepted, sorting.duplicates, tuple(sorting.contradictions), late, outside), seq, new
 
 
 def _by_event_id(
