@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 import tensorucb as tu
 from tensorucb.campaign import Campaign, CampaignData, read_campaign_data
 from tensorucb.campaign._catalogue import Catalogue
-from tensorucb.campaign._grow import product_features, used_log, user_features
+from tensorucb.campaign._grow import product_features, user_features
+from tensorucb.campaign._history import used_log
 from tensorucb.data import make_shop
 from tensorucb.errors import FileFormatError, InputError, UnknownIdError
 from tensorucb.policies import HighDegree, LinUCB

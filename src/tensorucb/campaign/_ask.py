@@ -69,10 +69,9 @@ class Ask:
 
     Examples
     --------
-    >>> from tensorucb import Graph, create_campaign
-    >>> from tensorucb.policies import HighDegree
-    >>> graph = Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
-    >>> ask = create_campaign("spring", graph=graph, policy=HighDegree(), storage="memory://").ask([1.0], k=1)
+    >>> import tensorucb as tu
+    >>> graph = tu.Graph.from_edges(["ann", "ann"], ["bob", "cid"])
+    >>> ask = tu.create_campaign("spring", graph=graph, storage="memory://").ask(k=1)
     >>> ask.number, ask.status, ask.seeds, ask.explain("ann").rank
     (1, 'open', ('ann',), 1)
     """
@@ -136,13 +135,9 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
     with handle.lock:
         for _ in range(_ATTEMPTS - 1):
             now = handle.clock()
-            with handle.read(now) as view:
-                request, known = read_question(handle, view, given, now)
-                if known is not None:
-                    return view.network, known
-                due = handle.model.sync(view, budget=IN_ASK)
-                past, network = handle.track.past(view), view.network
-            handle.keep(due)
+            network, request, past, known = _prepare(handle, given, now)
+            if known is not None:
+                return network, known
             proposal = propose(handle, network, request, past, now)
             with handle.write() as view:
                 opened = _append(handle, view, proposal, request) if _still_next(view, network, proposal[0]) else None
@@ -151,7 +146,7 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
         # Others kept opening rounds: choose while they wait.
         with handle.write() as view:
             now = handle.clock()
-            request, known = read_question(handle, view, given, now)
+            request, known = _read_question(handle, view, given, now)
             if known is not None:
                 return view.network, known
             if not handle.model.serves(view.network):
@@ -161,6 +156,18 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
         return network, _logged(handle, opened)
 
 
+def _prepare(handle: Handle, given: Mapping[str, Any], now: float) -> tuple[Network, Request, Past, RoundRecord | None]:
+    """All that a choice needs of the store, the model brought up to date; or the round that the request has opened."""
+    with handle.read(now) as view:
+        network = view.network
+        request, known = _read_question(handle, view, given, now)
+        if known is not None:
+            return network, request, Past(), known
+        due, past = handle.model.sync(view, budget=IN_ASK), handle.track.past(view)
+    handle.keep(due)
+    return network, request, past, None
+
+
 def _logged(handle: Handle, record: RoundRecord) -> RoundRecord:
     payload = record.payload
     counts = len(payload["contacted"]), len(payload["holdout"])
@@ -168,7 +175,7 @@ def _logged(handle: Handle, record: RoundRecord) -> RoundRecord:
     return record
 
 
-def read_question(
+def _read_question(
     handle: Handle, view: View, given: Mapping[str, Any], now: float
 ) -> tuple[Request, RoundRecord | None]:
     """The checked request, and the round that it has opened already, if any."""
@@ -234,11 +241,11 @@ def propose(handle: Handle, network: Network, request: Request, past: Past, now:
     choice = choose_users(handle.model.policy, network, rules, request, rng, handle.engine)
     rows = choice.rows
     held = _hold_out(rules, rows, request.holdout, rng)
-    tried, label = network.rows(past.contacted), product_label(request.context.to_payload()["vectors"])
+    label = product_label(request.context.to_payload()["vectors"])
 
     def outlook(contacted: I64, given: I64) -> Outlook:
         p = of_sources(network.graph, choice.means, given)
-        return foresee(network.graph, p, contacted, request.objective, past, tried, label, rng, handle.engine)
+        return foresee(network, p, contacted, request.objective, past, label, rng, handle.engine)
 
     # ``given``: for each user of the network the place of the strategy that they get or would get.
     contacted, given = rows[~np.isin(rows, held)], choice.places
@@ -371,16 +378,11 @@ class Preview:
 
     Examples
     --------
-    >>> from tensorucb import Graph, create_campaign
-    >>> from tensorucb.policies import HighDegree
-    >>> graph = Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
-    >>> campaign = create_campaign("spring", graph=graph, policy=HighDegree(), storage="memory://")
-    >>> campaign.preview(k=1).seeds
-    ('ann',)
-    >>> campaign.preview(users=["bob"]).difference < 0.0
-    True
-    >>> campaign.ask(users=["bob"]).seeds
-    ('bob',)
+    >>> import tensorucb as tu
+    >>> graph = tu.Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
+    >>> campaign = tu.create_campaign("spring", graph=graph, storage="memory://")
+    >>> campaign.preview(k=1).seeds, campaign.preview(users=["bob"]).difference < 0.0
+    (('ann',), True)
     """
 
     seeds: tuple[int | str, ...]
@@ -406,11 +408,7 @@ def preview(handle: Handle, given: Mapping[str, Any]) -> Preview:
         raise InputError("a preview is of users to contact, and shadow= were contacted by others; leave it out.")
     with handle.lock:
         now = handle.clock()
-        with handle.read(now) as view:
-            request, _ = read_question(handle, view, {**given, "request_id": None}, now)
-            due = handle.model.sync(view, budget=IN_ASK)
-            past, network = handle.track.past(view), view.network
-        handle.keep(due)
+        network, request, past, _ = _prepare(handle, {**given, "request_id": None}, now)
         request = replace(request, holdout=0.0)
         record, evidence = propose(handle, network, request, past, now)
         best = record

@@ -58,13 +58,10 @@ class Campaign:
 
     Examples
     --------
-    >>> from tensorucb import Graph, create_campaign
-    >>> from tensorucb.policies import HighDegree
-    >>> graph = Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
-    >>> campaign = create_campaign("spring", graph=graph, policy=HighDegree(), storage="memory://")
-    >>> ask = campaign.ask([1.0], k=1, exclude=["bob"])
-    >>> campaign.explain(ask.id, "bob").text
-    "'bob' was not considered: excluded by the caller."
+    >>> import tensorucb as tu
+    >>> graph = tu.Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
+    >>> campaign = tu.create_campaign("spring", graph=graph, storage="memory://")
+    >>> ask = campaign.ask(k=1, exclude=["bob"])
     >>> campaign.tell(ask.id, [{"source": "ann", "target": "bob", "outcome": 1}]).accepted
     1
     >>> campaign.close(ask.id).status

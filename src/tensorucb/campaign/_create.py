@@ -17,8 +17,9 @@ from tensorucb.campaign._campaign import Campaign
 from tensorucb.campaign._catalogue import PLURAL, Catalogue
 from tensorucb.campaign._data import CampaignData, default_profile, read_campaign_data
 from tensorucb.campaign._fold import build_policy, policy_spec
-from tensorucb.campaign._grow import put_features, put_used_log
+from tensorucb.campaign._grow import put_features
 from tensorucb.campaign._handle import ERASING, find_campaign
+from tensorucb.campaign._history import put_used_log
 from tensorucb.campaign._model import SERVED, SNAPSHOTS
 from tensorucb.campaign._network import make_network, network_to_blob
 from tensorucb.campaign._told import check_credit

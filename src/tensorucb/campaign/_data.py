@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorucb.arrays import F64
-from tensorucb.campaign._grow import UsedLog, UserFeatures
+from tensorucb.campaign._grow import UserFeatures
+from tensorucb.campaign._history import UsedLog
 from tensorucb.campaign._tables import (
     Columns,
     Files,
@@ -173,27 +174,27 @@ def read_campaign_data(
     step("topics of products, by who bought them")
     topics = _topics(log, graph.n_nodes, lines)
     step("features of products")
-    described = _described(catalogue, log, topics, told.get("products"), lines)
+    known, items, product_features = _described(catalogue, log, topics, told.get("products"), lines)
     step("features and past of users")
     placed = _placed(graph, people, files.name("users"), lines)
-    profile, user_features = _profile(graph, log, described.items, placed, told.get("users"), lines)
+    profile, user_features = _profile(graph, log, items, placed, told.get("users"), lines)
     step("done")
     bought = set(map(str, log.item_ids.tolist()))
     return CampaignData(
-        graph,
-        profile,
-        described.catalogue,
-        described.features,
-        user_features,
-        offered,
-        prices,
-        None if placed is None or placed.cost is None else costs_of(files.name("users"), placed.cost),
-        None if placed is None or placed.group is None else groups_of(placed.group),
-        lasts,
-        check_columns(columns),
-        tuple(product for product in described.catalogue if str(product) not in bought),
-        tuple(lines),
-        UsedLog.of(log) if log.n_actions else None,
+        graph=graph,
+        users=profile,
+        products=known,
+        product_features=product_features,
+        user_features=user_features,
+        strategies=offered,
+        strategy_costs=prices,
+        costs=None if placed is None or placed.cost is None else costs_of(files.name("users"), placed.cost),
+        groups=None if placed is None or placed.group is None else groups_of(placed.group),
+        window=lasts,
+        columns=check_columns(columns),
+        new=tuple(product for product in known if str(product) not in bought),
+        report=tuple(lines),
+        used_log=UsedLog.of(log) if log.n_actions else None,
     )
 
 
@@ -248,26 +249,20 @@ def _topics(log: ActionLog, n_nodes: int, lines: list[str]) -> F64 | None:
     return TopicModel.fit(log, n_topics=count, n_nodes=n_nodes).transform(log)
 
 
-@dataclass(frozen=True, eq=False)
-class _Described:
-    """Features of the catalogue's products, and in the same way of the log's items."""
-
-    catalogue: Mapping[int | str, F64]
-    items: F64 | None = None
-    features: ProductFeatures | None = None
-
-
 def _described(
     catalogue: Rows | None, log: ActionLog, topics: F64 | None, kinds: Mapping[str, str] | None, lines: list[str]
-) -> _Described:
-    """Features of products by columns and topics; without a table, the catalogue is what the log holds."""
+) -> tuple[Mapping[int | str, F64], F64 | None, ProductFeatures | None]:
+    """Features of the catalogue's products by columns and topics, and in the same way of the log's items; and how.
+
+    Without a table, the catalogue is what the log holds.
+    """
     items: list[int | str] = log.item_ids.tolist()
     ids = items if catalogue is None else catalogue.ids
     # The log and the table may disagree on whether ids are numbers, so they are compared as text.
     known = set(map(str, ids))
     if catalogue is not None and topics is None and kinds is None and _are_vectors(catalogue.table):
         lines += [f"Products: {len(ids):,}.", f"  Features: the numbers of {', '.join(catalogue.table.columns)}."]
-        return _Described(dict(zip(ids, catalogue.table.to_numpy().astype(np.float64), strict=True)))
+        return dict(zip(ids, catalogue.table.to_numpy().astype(np.float64), strict=True)), None, None
     everything = [*map(str, ids), *(str(item) for item in items if str(item) not in known)]
     table = None if catalogue is None or not catalogue.table.width else _padded(catalogue.table, len(everything))
     at = {item: row for row, item in enumerate(everything)}
@@ -287,7 +282,7 @@ def _described(
             lines.append(
                 f"  Nothing describes them: {'each is a kind of its own' if rows.shape[1] > 1 else 'all alike'}."
             )
-        return _Described(dict(zip(ids, rows, strict=True)))
+        return dict(zip(ids, rows, strict=True)), None, None
     if topics is not None:
         fresh, lost = len(known - set(map(str, items))), len(everything) - len(ids)
         lines.append(
@@ -298,7 +293,7 @@ def _described(
                 f"  Not in the product table: {lost:,} items of the log; they count for the users' past alone."
             )
     described = features.describe(table, shares)
-    return _Described(dict(zip(ids, described[: len(ids)], strict=True)), described[own] if items else None, features)
+    return dict(zip(ids, described[: len(ids)], strict=True)), described[own] if items else None, features
 
 
 def _are_vectors(table: pl.DataFrame) -> bool:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tensorucb.campaign._explain import Evidence
-from tensorucb.campaign._grow import put_used_log, used_log
 from tensorucb.campaign._handle import ERASING, Handle, View
+from tensorucb.campaign._history import put_used_log, used_log
 from tensorucb.campaign._network import drop_user
 from tensorucb.checks import check_id
 from tensorucb.errors import StoreError, UnknownIdError

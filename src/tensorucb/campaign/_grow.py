@@ -5,15 +5,13 @@ A campaign of an earlier version, or one whose features came as numbers, keeps n
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tensorucb.arrays import F64, I64
+from tensorucb.arrays import F64
 from tensorucb.campaign._catalogue import PLURAL, check_fits
 from tensorucb.campaign._handle import Handle
 from tensorucb.campaign._network import Users, as_id_array, grown_network, seal, unseal
@@ -23,13 +21,11 @@ from tensorucb.features import ProductFeatures, TableFeatures, UserProfile
 from tensorucb.features._cells import as_frame
 
 if TYPE_CHECKING:
-    from tensorucb.data import ActionLog
     from tensorucb.store._session import Session
 
 
 _TABLES = ("DataFrame", "LazyFrame", "Table", "RecordBatch")
-_PRODUCTS, _USERS, _LOG = "product_features", "user_features", "used_log"
-_MOST_MARKS = 1 << 20  # of a longer log a sample is kept
+_PRODUCTS, _USERS = "product_features", "user_features"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,54 +50,6 @@ class UserFeatures:
         if table is None or self.table is None:
             return average
         return np.hstack([average[:, : self.own], self.table.transform(table)])
-
-
-@dataclass(frozen=True, eq=False)
-class UsedLog:
-    """Marks of the rows of the log that a campaign was created from, to know them again in what is imported.
-
-    A mark is a hash of user, product and time. ``keys`` are the users', so that the marks of a forgotten one can go.
-    """
-
-    keys: I64
-    marks: NDArray[np.uint64]
-
-    @classmethod
-    def of(cls, log: ActionLog) -> UsedLog:
-        """The marks of a log, at the creation: a user's key is their graph row."""
-        marks = _marks(log.users, log.items, log.times, log.item_ids.tolist())
-        order = np.argsort(marks)[:_MOST_MARKS]
-        return cls(log.users[order].astype(np.int64), marks[order])
-
-    def holds(self, keys: I64, items: I64, times: F64, names: Sequence[Any]) -> NDArray[np.bool_]:
-        """Which rows are known; ``items`` are places of their products among ``names``."""
-        return np.isin(_marks(keys, items, times, names), self.marks)
-
-    def without(self, key: int) -> UsedLog:
-        """The same without a user."""
-        kept = self.keys != key
-        return UsedLog(self.keys[kept], self.marks[kept])
-
-
-def _marks(keys: NDArray[Any], items: NDArray[Any], times: NDArray[Any], names: Sequence[Any]) -> NDArray[np.uint64]:
-    texts = (hashlib.sha256(str(name).encode()).digest()[:8] for name in names)
-    mixed: NDArray[np.uint64] = np.frombuffer(b"".join(texts), dtype="<u8").astype(np.uint64)[items]
-    # Whole seconds, as whole numbers: files of other formats round the rest in other ways.
-    for part in (keys, np.rint(times)):
-        mixed = (mixed ^ part.astype(np.int64).astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
-        mixed ^= mixed >> np.uint64(32)
-    return mixed
-
-
-def put_used_log(session: Session, number: int, used: UsedLog) -> None:
-    """Store the marks of the log with a campaign."""
-    session.put_blob(number, _LOG, seal(_LOG, {}, {"keys": used.keys, "marks": used.marks}))
-
-
-def used_log(session: Session, number: int) -> UsedLog | None:
-    """The marks that the campaign keeps; None if it was created without a log, or by an earlier version."""
-    data = session.blob(number, _LOG)
-    return None if data is None else UsedLog(**unseal(data, _LOG, "what the campaign knows of its log")[1])
 
 
 def put_features(session: Session, number: int, products: ProductFeatures | None, users: UserFeatures | None) -> None:

@@ -1,4 +1,4 @@
-"""Past campaigns as a warm start."""
+"""Past campaigns as a warm start; and the log from which a campaign was created, which must not come in once more."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._ask import round_id
 from tensorucb.campaign._catalogue import Catalogue, Context, by_text, check_sizes, read_context, with_strategy
-from tensorucb.campaign._grow import used_log
 from tensorucb.campaign._handle import Handle, View
-from tensorucb.campaign._network import Network
+from tensorucb.campaign._network import Network, seal, unseal
 from tensorucb.campaign._responses import (
     UNKNOWN,
     Batch,
@@ -32,7 +32,13 @@ from tensorucb.errors import InputError
 from tensorucb.moments import duration
 from tensorucb.store._protocol import CampaignRecord, EdgeResponses, RoundRecord
 
+if TYPE_CHECKING:
+    from tensorucb.data import ActionLog
+    from tensorucb.store._session import Session
+
 _LOG = "a log of purchases"
+_USED = "used_log"
+_MOST_MARKS = 1 << 20  # of a longer log a sample is kept
 _NOBODY = np.empty(0, dtype=np.int64)
 
 
@@ -314,3 +320,51 @@ def _payload(past: _PastRound) -> dict[str, Any]:
         "excluded": {},
         **({} if past.span is None else {"span": past.span}),
     }
+
+
+@dataclass(frozen=True, eq=False)
+class UsedLog:
+    """Marks of the rows of the log that a campaign was created from, to know them again in what is imported.
+
+    A mark is a hash of user, product and time. ``keys`` are the users', so that the marks of a forgotten one can go.
+    """
+
+    keys: I64
+    marks: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, log: ActionLog) -> UsedLog:
+        """The marks of a log, at the creation: a user's key is their graph row."""
+        marks = _marks(log.users, log.items, log.times, log.item_ids.tolist())
+        order = np.argsort(marks)[:_MOST_MARKS]
+        return cls(log.users[order].astype(np.int64), marks[order])
+
+    def holds(self, keys: I64, items: I64, times: F64, names: Sequence[Any]) -> NDArray[np.bool_]:
+        """Which rows are known; ``items`` are places of their products among ``names``."""
+        return np.isin(_marks(keys, items, times, names), self.marks)
+
+    def without(self, key: int) -> UsedLog:
+        """The same without a user."""
+        kept = self.keys != key
+        return UsedLog(self.keys[kept], self.marks[kept])
+
+
+def _marks(keys: NDArray[Any], items: NDArray[Any], times: NDArray[Any], names: Sequence[Any]) -> NDArray[np.uint64]:
+    texts = (hashlib.sha256(str(name).encode()).digest()[:8] for name in names)
+    mixed: NDArray[np.uint64] = np.frombuffer(b"".join(texts), dtype="<u8").astype(np.uint64)[items]
+    # Whole seconds, as whole numbers: files of other formats round the rest in other ways.
+    for part in (keys, np.rint(times)):
+        mixed = (mixed ^ part.astype(np.int64).astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(32)
+    return mixed
+
+
+def put_used_log(session: Session, number: int, used: UsedLog) -> None:
+    """Store the marks of the log with a campaign."""
+    session.put_blob(number, _USED, seal(_USED, {}, {"keys": used.keys, "marks": used.marks}))
+
+
+def used_log(session: Session, number: int) -> UsedLog | None:
+    """The marks that the campaign keeps; None if it was created without a log, or by an earlier version."""
+    data = session.blob(number, _USED)
+    return None if data is None else UsedLog(**unseal(data, _USED, "what the campaign knows of its log")[1])

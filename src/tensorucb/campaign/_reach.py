@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._forecast import Forecast, Outcome, adapted_level, predict
+from tensorucb.campaign._network import Network
 from tensorucb.campaign._told import responded
 from tensorucb.diffusion import simulate_gains
 from tensorucb.graph import Graph
@@ -63,8 +64,7 @@ class Reach:
     Examples
     --------
     >>> import tensorucb as tu
-    >>> graph = tu.Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
-    >>> campaign = tu.create_campaign("spring", graph=graph, storage="memory://")
+    >>> campaign = tu.create_campaign("spring", graph=tu.Graph.from_edges(["ann"], ["bob"]), storage="memory://")
     >>> ask = campaign.ask(k=1)
     >>> ask.reach.low <= ask.reach.mean <= ask.reach.high
     True
@@ -207,26 +207,25 @@ def _corrected(probabilities: F64, factor: float) -> F64:
 
 
 def foresee(
-    graph: Graph,
+    network: Network,
     probabilities: F64,
     rows: I64,
     objective: str,
     past: Past,
-    tried: I64,
     product: str,
     rng: np.random.Generator,
     engine: Engine | None = None,
 ) -> Outlook:
     """What to expect if the users ``rows`` are contacted for a product, given by its label.
 
-    ``probabilities`` are the policy's for every edge, without exploration; ``past`` are the campaign's last rounds, and
-    ``tried`` the rows of the users contacted in them.
+    ``probabilities`` are the policy's for every edge, without exploration; ``past`` are the campaign's last rounds.
     """
+    graph = network.graph
     audience = _Audience.of(graph, probabilities, rows)
     if audience.size == 0:
         reach = Reach(0.0, 0.0, 0.0, objective=objective)
         return Outlook(reach, None, _corrected(probabilities, 1.0), np.zeros(rows.size))
-    forecast = audience.forecast(tried)
+    forecast = audience.forecast(network.rows(past.contacted))
     belief = predict(past.outcomes, forecast, product)
     factor = audience.factor(belief.mean)
     p = _corrected(probabilities, factor)

@@ -36,6 +36,7 @@ from tensorucb.store._protocol import RoundRecord
 
 _USERS = ("exclude", "candidates", "must_include")
 _SINGLE = ("k", "per_user", "cooldown", "budget", "holdout", "window", "credit", "objective", "epsilon")
+_SETTINGS = ("credit", "objective", "epsilon", "window")  # that a campaign always has
 NAMES = (*_SINGLE, *_USERS, "strategies", "quotas", "deadline")
 
 
@@ -238,9 +239,6 @@ def _length(users: I64, k: Any, shadow: Any) -> int:
     if k is not None and check_count("k", k, 1) != users.size:
         raise InputError(f"k = {k}, but users names {users.size}. Leave k out.")
     return int(users.size)
-
-
-_SETTINGS = ("credit", "objective", "epsilon", "window")
 
 
 def _checked_quotas(quotas: Any) -> Mapping[Any, int] | int | None:

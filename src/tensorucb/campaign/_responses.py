@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.arrays import I64
+from tensorucb.arrays import F64, I64
 from tensorucb.campaign._network import Network
 from tensorucb.checks import (
     array_of,
@@ -49,34 +49,22 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True)
-class EdgeBatch:
-    """Outcomes by edge: ``sources`` and ``targets`` are columns of ids, ``rows`` where they stood in what came."""
+class Part:
+    """Rows of one kind: outcomes by edge, with ids of source and target; or who acted, with ids of users alone.
 
-    rows: NDArray[np.int64]
-    sources: Column
-    targets: Column
-    outcomes: NDArray[np.float64]
-    times: NDArray[np.float64]
+    ``rows`` say where they stood in what came; ``outcomes`` are NaN for those who acted.
+    """
+
+    rows: I64
+    ids: tuple[Column, ...]
+    outcomes: F64
+    times: F64
     event_ids: list[str | None]
 
-    def take(self, at: I64) -> EdgeBatch:
-        """Some of them, by their places in the batch."""
-        ends = _take(self.sources, at), _take(self.targets, at)
-        return EdgeBatch(self.rows[at], *ends, self.outcomes[at], self.times[at], _take(self.event_ids, at))
-
-
-@dataclass(frozen=True)
-class NodeBatch:
-    """Who acted when."""
-
-    rows: NDArray[np.int64]
-    users: Column
-    times: NDArray[np.float64]
-    event_ids: list[str | None]
-
-    def take(self, at: I64) -> NodeBatch:
-        """Some of them, by their places in the batch."""
-        return NodeBatch(self.rows[at], _take(self.users, at), self.times[at], _take(self.event_ids, at))
+    def take(self, at: I64) -> Part:
+        """Some of them, by their places."""
+        ids = tuple(_take(column, at) for column in self.ids)
+        return Part(self.rows[at], ids, self.outcomes[at], self.times[at], _take(self.event_ids, at))
 
 
 @dataclass(frozen=True)
@@ -87,8 +75,8 @@ class Batch:
     says whether they come from a file of text, where a number is not told from its text.
     """
 
-    edges: EdgeBatch
-    nodes: NodeBatch
+    edges: Part
+    nodes: Part
     extra: Mapping[str, Column]
     length: int
     text: bool
@@ -129,9 +117,9 @@ def read_responses(responses: Any, *, strings: bool, columns: Any = None) -> Bat
             )
     ends = _ids(columns, "source", rows), _ids(columns, "target", rows)
     outcomes, times = _outcomes(columns, rows), _times(columns, rows, required=False)
-    edges = EdgeBatch(rows, *ends, outcomes, times, _event_ids(columns, rows))
+    edges = Part(rows, ends, outcomes, times, _event_ids(columns, rows))
     users, times = _ids(columns, "user", acted), _times(columns, acted, required=True)
-    nodes = NodeBatch(acted, users, times, _event_ids(columns, acted))
+    nodes = Part(acted, (users,), np.full(acted.size, np.nan), times, _event_ids(columns, acted))
     return Batch(edges, nodes, {name: columns[name] for name in _EXTRA if name in columns}, length, text)
 
 
@@ -267,7 +255,7 @@ def _present(column: Column | None, length: int) -> NDArray[np.bool_]:
     return np.array([not is_missing(value) for value in column], dtype=np.bool_)
 
 
-def _take(column: Column, rows: NDArray[np.int64]) -> Column:
+def _take(column: Column, rows: I64) -> Column:
     if len(column) == rows.size and np.array_equal(rows, np.arange(rows.size)):
         return column
     if isinstance(column, list | tuple):
@@ -275,7 +263,7 @@ def _take(column: Column, rows: NDArray[np.int64]) -> Column:
     return column[rows]
 
 
-def _ids(columns: dict[str, Column], name: str, rows: NDArray[np.int64]) -> Column:
+def _ids(columns: dict[str, Column], name: str, rows: I64) -> Column:
     """A column of ids; an error names the row of the whole delivery."""
     if rows.size == 0:
         return []
@@ -297,7 +285,7 @@ def _ids(columns: dict[str, Column], name: str, rows: NDArray[np.int64]) -> Colu
         raise InputError(f"{name} must be whole numbers or strings, not both; got {came}.") from None
 
 
-def _outcomes(columns: dict[str, Column], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+def _outcomes(columns: dict[str, Column], rows: I64) -> F64:
     if rows.size == 0:
         return np.empty(0, dtype=np.float64)
     column = _take(columns["outcome"], rows)
@@ -321,7 +309,7 @@ def _outcome(value: Any) -> float:
     return float(value) if real and value in (0, 1) else np.nan
 
 
-def _times(columns: dict[str, Column], rows: NDArray[np.int64], *, required: bool) -> NDArray[np.float64]:
+def _times(columns: dict[str, Column], rows: I64, *, required: bool) -> F64:
     if rows.size == 0 or ("time" not in columns and not required):
         return np.full(rows.size, np.nan)
     column = _take(columns["time"], rows)
@@ -339,7 +327,7 @@ def _times(columns: dict[str, Column], rows: NDArray[np.int64], *, required: boo
     return times
 
 
-def _event_ids(columns: dict[str, Column], rows: NDArray[np.int64]) -> list[str | None]:
+def _event_ids(columns: dict[str, Column], rows: I64) -> list[str | None]:
     if rows.size == 0 or "event_id" not in columns:
         return [None] * rows.size
     values = as_list(_take(columns["event_id"], rows))
@@ -367,8 +355,8 @@ class Resolved:
     """
 
     revision: int
-    edges: EdgeBatch
-    nodes: NodeBatch
+    edges: Part
+    nodes: Part
     sources: I64
     targets: I64
     numbers: I64
@@ -384,9 +372,11 @@ class Resolved:
 def resolve(network: Network, batch: Batch, unknown: str) -> Resolved:
     """Look up all users and edges; rows with strangers are refused or left out, as ``unknown`` says."""
     edges, nodes = batch.edges, batch.nodes
-    s = network.find(edges.sources, edges.rows, "source", text=batch.text)
-    t = network.find(edges.targets, edges.rows, "target", text=batch.text)
-    u = network.find(nodes.users, nodes.rows, "user", text=batch.text)
+    s, t = (
+        network.find(column, edges.rows, name, text=batch.text)
+        for name, column in zip(("source", "target"), edges.ids, strict=True)
+    )
+    u = network.find(nodes.ids[0], nodes.rows, "user", text=batch.text)
     numbers, both = np.full(s.size, -1, dtype=np.int64), (s >= 0) & (t >= 0)
     numbers[both] = network.graph.edge_between(s[both], t[both])
     held, acted = np.flatnonzero(numbers >= 0), np.flatnonzero(u >= 0)
@@ -401,17 +391,16 @@ def resolve(network: Network, batch: Batch, unknown: str) -> Resolved:
 def _refusal(batch: Batch, s: I64, t: I64, numbers: I64, u: I64) -> UnknownIdError:
     """Say how many rows name strangers, which are the first, and what to do."""
     edges, nodes = batch.edges, batch.nodes
+    sources, targets = edges.ids
     people: list[tuple[int, str]] = []
     strangers = []
-    columns = ("user", nodes.users, nodes.rows, u), ("source", edges.sources, edges.rows, s)
-    for name, column, rows, found in (*columns, ("target", edges.targets, edges.rows, t)):
+    columns = ("user", nodes.ids[0], nodes.rows, u), ("source", sources, edges.rows, s)
+    for name, column, rows, found in (*columns, ("target", targets, edges.rows, t)):
         at = np.flatnonzero(found < 0)
         strangers.append(rows[at])
         people += [(int(rows[i]), f"{name} {_id(column, i)}") for i in at[:_SHOWN].tolist()]
     lost = np.flatnonzero((s >= 0) & (t >= 0) & (numbers < 0))
-    pairs = [
-        (int(edges.rows[i]), f"{_id(edges.sources, i)} -> {_id(edges.targets, i)}") for i in lost[:_SHOWN].tolist()
-    ]
+    pairs = [(int(edges.rows[i]), f"{_id(sources, i)} -> {_id(targets, i)}") for i in lost[:_SHOWN].tolist()]
     kinds = (people, np.unique(np.concatenate(strangers)).size, "somebody who"), (pairs, lost.size, "an edge that")
     said = "; ".join(_said(first, count, what, batch.length) for first, count, what in kinds if count)
     return UnknownIdError(

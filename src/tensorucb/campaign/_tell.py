@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tensorucb.arrays import I64
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._responses import UNKNOWN, EdgeBatch, NodeBatch, Resolved, read_responses, resolve
+from tensorucb.campaign._responses import UNKNOWN, Part, Resolved, read_responses, resolve
 from tensorucb.campaign._told import Told, in_window
 from tensorucb.checks import check_choice
 from tensorucb.errors import InputError, StateError
@@ -198,9 +198,7 @@ def store(view: View, record: RoundRecord, found: Resolved, told: Told, now: flo
     return TellReport(accepted, sorting.duplicates, tuple(sorting.contradictions), late, outside), seq, new
 
 
-def _by_event_id(
-    sorting: _Sorting, batch: EdgeBatch | NodeBatch, kind: str, *columns: Iterable[Any]
-) -> NDArray[np.bool_]:
+def _by_event_id(sorting: _Sorting, batch: Part, kind: str, *columns: Iterable[Any]) -> NDArray[np.bool_]:
     """Which rows are not settled by their event id alone; ``columns`` are source or user, target and outcome."""
     network, fresh = sorting.network, np.ones(batch.rows.size, dtype=np.bool_)
     for i, (event_id, time, *values) in enumerate(zip(batch.event_ids, batch.times.tolist(), *columns, strict=True)):
