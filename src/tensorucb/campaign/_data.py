@@ -170,7 +170,9 @@ def read_campaign_data(
     lines += [f"Network: {graph.n_nodes:,} users, {graph.n_edges:,} edges.", *str(dataset.report).split("\n")]
     catalogue, people = files.rows("products"), files.rows("users", text_ids=graph.ids.dtype.kind == "U")
     offered, prices = _offered(files, lines)
-    _refuse_kinds(told, {"products": catalogue, "users": people})
+    for table, rows in (("products", catalogue), ("users", people)):
+        if table in told and rows is None:
+            raise FileFormatError(f"kinds names columns of {table}, but there is no file of {table}.")
     step("topics of products, by who bought them")
     topics = _topics(log, graph.n_nodes, lines)
     step("features of products")
@@ -213,12 +215,6 @@ def _steps(progress: Progress | None) -> Callable[[str], None]:
         done += 1
 
     return step
-
-
-def _refuse_kinds(kinds: Mapping[str, Mapping[str, str]], tables: Mapping[str, Rows | None]) -> None:
-    for table in kinds:
-        if tables[table] is None:
-            raise FileFormatError(f"kinds names columns of {table}, but there is no file of {table}.")
 
 
 def _offered(files: Files, lines: list[str]) -> tuple[dict[int | str, F64], dict[int | str, float]]:
@@ -264,7 +260,9 @@ def _described(
         lines += [f"Products: {len(ids):,}.", f"  Features: the numbers of {', '.join(catalogue.table.columns)}."]
         return dict(zip(ids, catalogue.table.to_numpy().astype(np.float64), strict=True)), None, None
     everything = [*map(str, ids), *(str(item) for item in items if str(item) not in known)]
-    table = None if catalogue is None or not catalogue.table.width else _padded(catalogue.table, len(everything))
+    table = None
+    if catalogue is not None and catalogue.table.width:  # items of the log alone are empty rows at its end
+        table = catalogue.table.vstack(catalogue.table.clear(len(everything) - catalogue.table.height))
     at = {item: row for row, item in enumerate(everything)}
     own = [at[str(item)] for item in items]
     shares = None
@@ -301,11 +299,6 @@ def _are_vectors(table: pl.DataFrame) -> bool:
     if not table.width or not all(dtype.is_numeric() for dtype in table.dtypes):
         return False
     return bool((np.abs(table.to_numpy().astype(np.float64)) <= 1.0).all())
-
-
-def _padded(table: pl.DataFrame, height: int) -> pl.DataFrame:
-    """The table with empty rows at its end."""
-    return table.clear(height - table.height) if not table.height else table.vstack(table.clear(height - table.height))
 
 
 def _columns_used(table: TableFeatures | None) -> list[str]:

@@ -14,11 +14,12 @@ from numpy.typing import ArrayLike
 from tensorucb.arrays import F64
 from tensorucb.campaign._catalogue import PLURAL, check_fits
 from tensorucb.campaign._handle import Handle
-from tensorucb.campaign._network import Users, as_id_array, grown_network, seal, unseal
+from tensorucb.campaign._network import Users, grown_network, seal, unseal
 from tensorucb.checks import shown
 from tensorucb.errors import InputError
 from tensorucb.features import ProductFeatures, TableFeatures, UserProfile
 from tensorucb.features._cells import as_frame
+from tensorucb.graph._ids import id_array
 
 if TYPE_CHECKING:
     from tensorucb.store._session import Session
@@ -116,7 +117,7 @@ def add_products(handle: Handle, ids: ArrayLike, features: Any) -> None:
     if is_table(features):
         with handle.read() as view:
             known, places = product_features(view.session, view.number), view.catalogue("product").places
-        features, named = product_rows(known, features), as_id_array(ids, "ids").tolist()
+        features, named = product_rows(known, features), id_array(ids, "ids").tolist()
         if known is not None and len(named) == len(features):
             fresh = [row for row, entry in enumerate(named) if entry not in places]
             if not fresh:
@@ -147,7 +148,7 @@ def add_users(
     """Add users and edges; see `Campaign.add_users`."""
     now = handle.clock()
     with handle.change(now) as view:
-        network, fresh = view.network, as_id_array(ids, "ids")
+        network, fresh = view.network, id_array(ids, "ids")
         if fresh.size:
             known = user_features(view.session, view.number)
             features = user_matrix(known, network.users, features, fresh.size)

@@ -201,7 +201,10 @@ def _from_log(view: View, batch: Batch, found: Resolved, product: Any, window: f
     if used is not None:
         _refuse_used(found.nodes.rows[kept][used.holds(network.keys[users], items, times, ids)], users.size)
     trials = activations(network.graph, users, items, times, window)
-    order, (first, last) = np.argsort(trials.items, kind="stable"), _spans(items, times)
+    order = np.argsort(trials.items, kind="stable")
+    first, last = np.full(items.max() + 1, np.inf), np.full(items.max() + 1, -np.inf)
+    np.minimum.at(first, items, times)
+    np.maximum.at(last, items, times)
     past = []
     for place, entry in contexts.items():
         context = read_context(entry, *catalogues)
@@ -224,14 +227,6 @@ def _refuse_used(rows: I64, total: int) -> None:
             "campaign was created from, which it has used already: they would count twice. Nothing was imported. "
             "Import only purchases that are not in that log."
         )
-
-
-def _spans(items: I64, times: F64) -> tuple[F64, F64]:
-    """The first and the last time of each item."""
-    first, last = np.full(items.max() + 1, np.inf), np.full(items.max() + 1, -np.inf)
-    np.minimum.at(first, items, times)
-    np.maximum.at(last, items, times)
-    return first, last
 
 
 def _label(row: int, value: Any) -> int | str | None:

@@ -22,7 +22,7 @@ from tensorucb.errors import FileFormatError, InputError, ShapeError, UnknownIdE
 from tensorucb.features import UserProfile
 from tensorucb.files import pack_state, unpack_state
 from tensorucb.graph import Graph
-from tensorucb.graph._ids import WHOLE, IdIndex, id_column, kind_of
+from tensorucb.graph._ids import WHOLE, IdIndex, id_array, id_column, kind_of
 from tensorucb.memory import check_memory
 
 Users = F64 | UserProfile
@@ -107,14 +107,8 @@ class Network:
         return list(self.graph.ids[self.rows(keys)].tolist())
 
 
-def as_id_array(ids: Any, name: str) -> NDArray[Any]:
-    """Ids as an int64 or a string array."""
-    column = id_column(ids, name)
-    return column if isinstance(column, np.ndarray) else np.array(column.to_list(), dtype=np.str_)
-
-
 def _groups(values: ArrayLike | None, n: int) -> NDArray[Any] | None:
-    array = None if values is None else as_id_array(values, "groups")
+    array = None if values is None else id_array(values, "groups")
     if array is not None and array.shape != (n,):
         raise ShapeError(f"groups must hold one value for each of the {n} users; got shape {array.shape}.")
     return array

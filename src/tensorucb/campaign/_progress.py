@@ -333,7 +333,11 @@ def progress(handle: Handle) -> CampaignProgress:
     """How the campaign is going, from one read session and without learning anything."""
     with handle.read() as view:
         tally, rounds = _counted(handle, view)
-        lift, missing = _lift(view, int(handle.record.settings["seed"]))
+        lift, missing = None, None
+        try:
+            lift = lift_of(view, int(handle.record.settings["seed"]))
+        except StateError as error:
+            missing = str(error)
         return CampaignProgress(
             name=handle.record.name,
             rounds=rounds,
@@ -368,13 +372,6 @@ def _counted(handle: Handle, view: View) -> tuple[Tally, tuple[RoundProgress, ..
         if i < len(records):
             rounds.append(tally.add(records[i], view.told(records[i].number)))
     return tally, tuple(rounds)
-
-
-def _lift(view: View, seed: int) -> tuple[Lift | None, str | None]:
-    try:
-        return lift_of(view, seed), None
-    except StateError as error:
-        return None, str(error)
 
 
 def calibration(held: Sequence[bool]) -> Calibration | None:
@@ -478,14 +475,20 @@ class Tally:
         self, record: RoundRecord, told: Told, rows: I64, acted: NDArray[np.bool_], expected: Reach | None
     ) -> None:
         """Count a closed round for its product, its strategies and its users."""
-        network, payload = self._network, record.payload
-        sources, targets = _audience(network, record, told, rows)
+        network, payload, graph = self._network, record.payload, self._network.graph
+        # The edges by which the round could bring responses.
+        edges = network.edges_in_round(rows, record.number, told.edges)
+        edges = edges[~np.isin(graph.targets[edges], rows)]
+        sources, targets = graph.sources[edges], graph.targets[edges]
         followers = np.bincount(sources, minlength=acted.size)[rows]
+        # Who follows several contacted users counts in equal parts for each of them.
+        hit, times = acted[targets], np.bincount(targets, minlength=acted.size)
+        parts = np.bincount(sources[hit], weights=1.0 / times[targets[hit]], minlength=acted.size)[rows]
         asked, gains = (
             (0 * followers, 0.0 * followers) if expected is None else (followers, _gains(network, payload)[rows])
         )
         ones = np.ones(rows.size)
-        each = np.column_stack([ones, ones, followers, _parts(sources, targets, acted)[rows], asked, gains])
+        each = np.column_stack([ones, ones, followers, parts, asked, gains])
         self._users[rows] += each
 
         def add(sums: F64, own: NDArray[np.bool_]) -> None:
@@ -517,22 +520,6 @@ def _ranked(groups: _Sums) -> tuple[GroupProgress, ...]:
     """Those with the most contacts first."""
     found = [_group(name, sums) for name, sums in groups.items()]
     return tuple(sorted(found, key=lambda group: (-group.contacts, -group.responders, str(group.id))))
-
-
-def _audience(network: Network, record: RoundRecord, told: Told, rows: I64) -> tuple[I64, I64]:
-    """Sources and targets of the edges by which a round could bring responses."""
-    graph = network.graph
-    edges = network.edges_in_round(rows, record.number, told.edges)
-    edges = edges[~np.isin(graph.targets[edges], rows)]
-    return graph.sources[edges].astype(np.int64), graph.targets[edges].astype(np.int64)
-
-
-def _parts(sources: I64, targets: I64, acted: NDArray[np.bool_]) -> F64:
-    """For each user their part of the responders: who follows several contacted users counts in equal parts."""
-    times = np.bincount(targets, minlength=acted.size)
-    hit = acted[targets]
-    parts: F64 = np.bincount(sources[hit], weights=1.0 / times[targets[hit]], minlength=acted.size).astype(np.float64)
-    return parts
 
 
 def _gains(network: Network, payload: Mapping[str, Any]) -> F64:

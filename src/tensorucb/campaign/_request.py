@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tensorucb.arrays import I64
 from tensorucb.campaign._catalogue import Catalogue, Context, read_contacts, read_context, read_strategies
-from tensorucb.campaign._network import Network, as_id_array
+from tensorucb.campaign._network import Network
 from tensorucb.campaign._told import check_credit
 from tensorucb.checks import (
     check_choice,
@@ -31,6 +31,7 @@ from tensorucb.checks import (
 )
 from tensorucb.errors import InputError
 from tensorucb.graph._arguments import check_values
+from tensorucb.graph._ids import id_array
 from tensorucb.moments import check_moment, duration, duration_text, is_moment
 from tensorucb.store._protocol import RoundRecord
 
@@ -222,7 +223,7 @@ def read_request(
         user_strategies=gets,
         quotas=_checked_quotas(given["quotas"]),
         costs=network.costs if given["costs"] is None else check_values(network.graph, given["costs"], "costs"),
-        groups=network.groups if given["groups"] is None else as_id_array(given["groups"], "groups"),
+        groups=network.groups if given["groups"] is None else id_array(given["groups"], "groups"),
         fingerprint={},
         **rows,
         **plain,

@@ -57,7 +57,13 @@ def tell_log(handle: Handle, responses: Any, unknown: str, columns: Any) -> Tell
         now = handle.clock()
         with handle.read(now) as view:
             batch = read_responses(responses, strings=view.network.strings, columns=columns)
-            _check_fields(batch)
+            by_product = "product" in batch.extra and not batch.edges.rows.size
+            if batch.length and "round" not in batch.extra and not by_product:
+                raise InputError(
+                    "rows of several rounds need a field 'round', or 'product' (or 'item') with user and time. Say "
+                    "which column it is with columns={'product': 'NAME'}; if all rows belong to one round, name the "
+                    "round."
+                )
             # All that needs no lock is done before others have to wait.
             seen, (rounds, strangers, other) = view.ledger.seq, _by_round(view, batch, unknown)
         with handle.write(now) as view:
@@ -80,14 +86,6 @@ def tell_log(handle: Handle, responses: Any, unknown: str, columns: Any) -> Tell
         )
         _log.info("campaign %r: %d rounds told, %d new", handle.record.name, len(reports), report.accepted)
         return report
-
-
-def _check_fields(batch: Batch) -> None:
-    if batch.length and "round" not in batch.extra and (batch.edges.rows.size or "product" not in batch.extra):
-        raise InputError(
-            "rows of several rounds need a field 'round', or 'product' (or 'item') with user and time. Say which "
-            "column it is with columns={'product': 'NAME'}; if all rows belong to one round, name the round."
-        )
 
 
 def _by_round(view: View, batch: Batch, unknown: str) -> tuple[list[tuple[str, Resolved]], int, int]:
