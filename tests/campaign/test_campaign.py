@@ -385,7 +385,7 @@ def test_history_comes_first_and_once():
         campaign.tell(campaign.rounds()[1].id, rows[:1])
     with pytest.raises(StateError, match="imported history"):
         campaign.explain(campaign.rounds()[1].id)
-    with pytest.raises(InputError, match=r"rows 0 and 1 .* 0 and 1 of one edge"):
+    with pytest.raises(InputError, match=r"rows 1 and 2 .* 0 and 1 of one edge"):
         campaign.import_history([{**rows[0], "outcome": 0}, {**rows[0], "outcome": 1}])
     with pytest.raises(InputError, match="'product'"):
         campaign.import_history([{k: v for k, v in rows[0].items() if k != "product"}])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,8 @@ from hypothesis import strategies as st
 import tensorucb as tu
 from tensorucb.campaign import Campaign, CampaignData, read_campaign_data
 from tensorucb.campaign._catalogue import Catalogue
-from tensorucb.campaign._columns import product_features, user_features
+from tensorucb.campaign._grow import product_features, user_features
+from tensorucb.campaign._history import used_log
 from tensorucb.data import make_shop
 from tensorucb.errors import FileFormatError, InputError, UnknownIdError
 from tensorucb.policies import HighDegree, LinUCB
@@ -354,6 +356,45 @@ def test_a_large_catalogue_is_looked_up_at_once():
     again = catalogue.extended([f"p{i}" for i in range(5000)], np.ones((5000, 2)))
     assert len(again.ids) == count
     assert time.perf_counter() - start < 2.0  # linear look-ups took minutes
+
+
+# -- the log at the creation, as history --
+
+
+def test_the_log_at_the_creation_is_not_imported_as_history(shop_folder, shop_data, tmp_path):
+    storage = f"sqlite:///{tmp_path / 'c.db'}"
+    log, later = (pl.read_csv(shop_folder / f"{name}.csv") for name in ("purchases", "purchases-later"))
+    parsed = log.with_columns(pl.col("time").str.to_datetime(time_zone="UTC"))
+    with tu.create_campaign("spring", data=shop_data, policy=HighDegree(), storage=storage) as campaign:
+        for same in (shop_folder / "purchases.csv", log, parsed, log.sample(50, seed=0)):
+            with pytest.raises(InputError, match="are in the log that the campaign was created from"):
+                campaign.import_history(same, window="7d")
+        one = log.filter(pl.col("product") == log["product"][0])
+        with pytest.raises(InputError, match=r"would count twice\. Nothing was imported"):
+            campaign.import_history(one.drop("product"), one["product"][0])
+        mixed = pl.concat([later.filter(pl.col("user").is_in(log["user"].implode())).head(3), log.head(1)])
+        with pytest.raises(InputError, match="1 of 4 purchases, the first in row 4, are in the log"):
+            campaign.import_history(mixed)
+        assert campaign.status().rounds == 0
+        assert campaign.import_history(later, window="7d", unknown="skip").rounds > 0
+    tu.copy_campaign("spring", "summer", storage=storage)
+    with tu.load_campaign("summer", storage=storage) as campaign:
+        with pytest.raises(InputError, match="created from"):
+            campaign.import_history(log)
+        gone = mixed["user"][3]
+        campaign.forget(gone)  # the marks of somebody who is forgotten go too
+        with campaign._handle.read() as view:
+            used = used_log(view.session, view.number)
+            key = shop_data.graph.rows([gone])[0]
+        assert 0 < used.keys.size < shop_data.used_log.keys.size
+        assert key not in used.keys
+
+
+def test_a_campaign_that_kept_no_marks_imports_any_log(shop_folder, shop_data):
+    """Campaigns of earlier versions have none, and neither has one that was created without a log."""
+    data = replace(shop_data, used_log=None)
+    campaign = tu.create_campaign("spring", data=data, policy=HighDegree(), storage="memory://")
+    assert campaign.import_history(shop_folder / "purchases.csv").rounds > 0
 
 
 # -- any table --

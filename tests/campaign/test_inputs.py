@@ -101,7 +101,7 @@ def test_a_gap_in_the_rounds_makes_no_other_name():
 @pytest.mark.parametrize("product", [[["tea"], ["tea"]], [math.nan, "tea"], [True, True], [1.5, 1.5]])
 def test_products_of_the_past_are_ids(product):
     campaign = _campaign(products={"tea": [1.0]})
-    with pytest.raises(InputError, match="product in row 0"):
+    with pytest.raises(InputError, match="product in row 1"):
         campaign.import_history(_history(product=product))
 
 

@@ -91,11 +91,11 @@ def test_strangers_and_mixtures():
     campaign = small_campaign(policy=Thompson())
     log = purchases(campaign)
     strange = [*log, {"user": "guest", "item": "tea", "time": 0.0}]
-    with pytest.raises(UnknownIdError, match=r"1 of 121 rows names somebody .*'guest' \(row 120\)"):
+    with pytest.raises(UnknownIdError, match=r"1 of 121 rows names somebody .*'guest' \(row 121\)"):
         campaign.import_history(strange)
     s, t = (campaign.graph.ids[ends[0]].item() for ends in (campaign.graph.sources, campaign.graph.targets))
     edge = {"source": s, "target": t, "outcome": 1, "product": "tea"}
-    with pytest.raises(InputError, match="row 1 is the one and row 0 the other"):
+    with pytest.raises(InputError, match="row 2 is the one and row 1 the other"):
         campaign.import_history([log[0], edge])
     with pytest.raises(InputError, match=r"'product' \(or 'item'\)"):
         campaign.import_history([{"user": s, "time": 1.0}])

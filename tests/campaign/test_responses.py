@@ -73,9 +73,9 @@ def test_edges_and_node_events_may_come_in_one_delivery():
     edge, user = answers(campaign, ask)[0], campaign.graph.ids[5].item()
     report = campaign.tell(ask.id, [{"user": user, "time": 1002.0}, edge, {"user": user, "time": 1003.0}])
     assert report.accepted == 3
-    with pytest.raises(UnknownIdError, match="row 2"):
+    with pytest.raises(UnknownIdError, match="row 3"):
         campaign.tell(ask.id, [edge, edge, {"user": "nobody", "time": 1}])
-    with pytest.raises(UnknownIdError, match="row 1"):
+    with pytest.raises(UnknownIdError, match="row 2"):
         campaign.tell(ask.id, [{"user": user, "time": 1.0}, {**edge, "target": "nobody"}])
 
 
@@ -101,15 +101,15 @@ def test_times_as_datetimes_texts_and_numbers():
 @pytest.mark.parametrize(
     ("change", "error", "match"),
     [
-        ({"outcome": 2}, InputError, "0 or 1; got 2 .row 1"),
-        ({"outcome": None}, InputError, "row 1"),
-        ({"outcome": "yes"}, InputError, "row 1"),
-        ({"outcome": 0.5}, InputError, "row 1"),
-        ({"source": "nobody"}, UnknownIdError, "'nobody' .row 1"),
-        ({"target": "nobody"}, UnknownIdError, "'nobody' .row 1"),
-        ({"target": None}, InputError, "row 1"),
-        ({"source": None}, InputError, "row 1 names neither"),
-        ({"time": "yesterday"}, InputError, "'yesterday' .row 1"),
+        ({"outcome": 2}, InputError, "0 or 1; got 2 .row 2"),
+        ({"outcome": None}, InputError, "row 2"),
+        ({"outcome": "yes"}, InputError, "row 2"),
+        ({"outcome": 0.5}, InputError, "row 2"),
+        ({"source": "nobody"}, UnknownIdError, "'nobody' .row 2"),
+        ({"target": "nobody"}, UnknownIdError, "'nobody' .row 2"),
+        ({"target": None}, InputError, "row 2"),
+        ({"source": None}, InputError, "row 2 names neither"),
+        ({"time": "yesterday"}, InputError, "'yesterday' .row 2"),
     ],
 )
 def test_a_wrong_row_is_named_and_nothing_of_the_batch_is_kept(change, error, match):
@@ -123,15 +123,46 @@ def test_a_wrong_row_is_named_and_nothing_of_the_batch_is_kept(change, error, ma
     assert campaign.tell(ask.id, rows[:1]).accepted == 1
 
 
+@pytest.mark.parametrize(
+    ("bad", "match"),
+    [
+        ({"target": None}, "row 3 has no target"),
+        ({"target": True}, "target in row 3 must be an id"),
+        ({"target": ""}, "target in row 3"),
+        ({"target": 7}, r"target must be whole numbers or strings, not both; got .* \(row 2\), 7 \(row 3\)"),
+        ({"event_id": [1]}, "event_id must be text or a number; row 3 has a list"),
+    ],
+)
+def test_rows_count_from_one_over_the_whole_delivery(bad, match):
+    """A node event before them must not shift the numbers of the rows by edge."""
+    campaign, ask = opened()
+    first, second = answers(campaign, ask)[:2]
+    action = {"user": campaign.graph.ids[5].item(), "time": 1001.0}
+    with pytest.raises(InputError, match=match):
+        campaign.tell(ask.id, [action, first, {**second, **bad}])
+
+
+def test_the_header_of_a_file_is_not_a_row(tmp_path):
+    campaign, ask = opened()
+    row = answers(campaign, ask)[0]
+    lines = ["source,target,outcome", f"{row['source']},{row['target']},1", f"{row['source']},{row['target']},0"]
+    (tmp_path / "r.csv").write_text("\n".join(lines) + "\n")
+    (clash,) = campaign.tell(ask.id, tmp_path / "r.csv").contradictions
+    assert clash.row == 2
+    (tmp_path / "r.csv").write_text("\n".join([*lines, f"{row['source']},nobody,1"]) + "\n")
+    with pytest.raises(UnknownIdError, match=r"'nobody' \(row 3\)"):
+        campaign.tell(ask.id, tmp_path / "r.csv")
+
+
 def test_strangers_missing_edges_and_unknown_rounds_are_refused():
     campaign, ask = opened()
     edge = answers(campaign, ask)[0]
     others = out_pairs(campaign, [u for u in campaign.graph.ids.tolist() if u not in ask.seeds])[:2]
     strays = [{"source": s, "target": t, "outcome": 1} for s, t in others]
     for unknown in ("refuse", "skip"):
-        with pytest.raises(InputError, match=r"row 1: source .* was not contacted .*\(2 such rows\)"):
+        with pytest.raises(InputError, match=r"row 2: source .* was not contacted .*\(2 such rows\)"):
             campaign.tell(ask.id, [edge, *strays], unknown=unknown)
-    with pytest.raises(UnknownIdError, match=r"1 of 2 rows names an edge .* \(row 1\)"):
+    with pytest.raises(UnknownIdError, match=r"1 of 2 rows names an edge .* \(row 2\)"):
         campaign.tell(ask.id, [edge, {**edge, "target": edge["source"]}])
     with pytest.raises(UnknownIdError, match="no round '000099-x'"):
         campaign.tell("000099-x", [edge])
@@ -165,7 +196,7 @@ def test_contradictions_are_reported_with_both_values_and_the_first_stands():
     assert report.accepted == 1
     (clash,) = report.contradictions
     assert (clash.row, clash.source, clash.target, clash.kept, clash.told) == (
-        1,
+        2,
         first["source"],
         first["target"],
         1,
@@ -264,9 +295,9 @@ def test_strangers_are_counted_and_skipped_on_request(tmp_path):
     with pytest.raises(UnknownIdError) as refused:
         campaign.tell(ask.id, tmp_path / "r.csv")
     said = str(refused.value)
-    assert "2 of 5 rows name somebody who is not in the network: source 'guest' (row 1), target 'x' (row 1)" in said
+    assert "2 of 5 rows name somebody who is not in the network: source 'guest' (row 2), target 'x' (row 2)" in said
     assert (
-        f"user 'guest' (row 3); 1 of 5 rows names an edge that is not in the network: '{source}' -> '{source}'" in said
+        f"user 'guest' (row 4); 1 of 5 rows names an edge that is not in the network: '{source}' -> '{source}'" in said
     )
     assert "unknown='skip'" in said
     assert campaign.status() == before
@@ -279,7 +310,7 @@ def test_strangers_are_counted_and_skipped_on_request(tmp_path):
 def test_many_strangers_are_counted_and_the_first_are_named():
     campaign, ask = opened()
     rows = [{"user": f"guest-{i}", "time": 1001.0} for i in range(1200)]
-    with pytest.raises(UnknownIdError, match=r"1,200 of 1,200 rows .*'guest-4' \(row 4\) and 1,195 more rows\."):
+    with pytest.raises(UnknownIdError, match=r"1,200 of 1,200 rows .*'guest-4' \(row 5\) and 1,195 more rows\."):
         campaign.tell(ask.id, rows)
     assert campaign.tell(ask.id, rows, unknown="skip").unknown == 1200
 
@@ -315,7 +346,7 @@ def test_columns_by_other_names(tmp_path):
             {"user": "purchaser"},
             r"no column 'purchaser', which columns= names as the user; the columns are \['at', 'buyer'",
         ),
-        ({"user": "buyer"}, r"no field 'time', which row 0 needs; got \['at', 'buyer'\].*columns=\{'time': 'NAME'\}"),
+        ({"user": "buyer"}, r"no field 'time', which row 1 needs; got \['at', 'buyer'\].*columns=\{'time': 'NAME'\}"),
         ({"buyer": "user"}, "a field in columns= must be 'source'"),
         ({"user": "buyer", "time": "buyer"}, "twice"),
         ({"product": "buyer", "item": "at"}, "twice"),

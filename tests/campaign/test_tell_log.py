@@ -182,13 +182,13 @@ def test_a_log_is_stored_whole_or_not_at_all():
     user = min(counting(campaign, asks[0]))
     good = {"user": user, "time": asks[0].opened + 1, "item": "tea"}
     before = campaign.status()
-    with pytest.raises(UnknownIdError, match=r"2 of 4 rows name somebody .*user 'x' \(row 1\), user 'y' \(row 2\)"):
+    with pytest.raises(UnknownIdError, match=r"2 of 4 rows name somebody .*user 'x' \(row 2\), user 'y' \(row 3\)"):
         campaign.tell_log([good, {**good, "user": "x"}, {**good, "user": "y"}, {**good, "user": "z", "item": "lamp"}])
     others = [user for user in campaign.graph.ids.tolist() if user not in asks[0].seeds]
     stray = dict(zip(("source", "target"), out_pairs(campaign, others)[0], strict=True))
     with pytest.raises(InputError, match="was not contacted in round"):
         campaign.tell_log([{**good, "round": 1}, {**stray, "outcome": 1, "round": 1}])
-    with pytest.raises(InputError, match="row 1 tells an outcome by edge and names no round"):
+    with pytest.raises(InputError, match="row 2 tells an outcome by edge and names no round"):
         campaign.tell_log([{**good, "round": 1}, {**stray, "outcome": 1, "round": None}])
     with pytest.raises(InputError, match="time must be"):
         campaign.tell_log([good, {**good, "time": "soon", "item": "lamp"}])
@@ -224,7 +224,7 @@ def test_files_with_guests_and_other_names(tmp_path, strings):
     lines = [f"{user},soap,2001-09-09T03:00:00", "guest-7,soap,2001-09-09 03:00:01", f"{user},lamp,2001-09-09"]
     (tmp_path / "log.csv").write_text("buyer,sku,timestamp\n" + "\n".join(lines) + "\n")
     names = {"user": "buyer", "item": "sku"}
-    with pytest.raises(UnknownIdError, match=r"1 of 3 rows names somebody .*'guest-7' \(row 1\).*unknown='skip'"):
+    with pytest.raises(UnknownIdError, match=r"1 of 3 rows names somebody .*'guest-7' \(row 2\).*unknown='skip'"):
         campaign.tell_log(tmp_path / "log.csv", columns=names)
     report = campaign.tell_log(tmp_path / "log.csv", columns=names, unknown="skip")
     assert (report.accepted, report.unknown, report.other) == (1, 1, 1)

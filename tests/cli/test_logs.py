@@ -57,12 +57,15 @@ def test_a_log_on_stdin(shop):
     rows = '{"user": "bob", "item": "tea", "timestamp": 9999999999}\n{"user": "bob", "round": 1, "timestamp": 7}\n'
     report = run_json("tell", "summer", "-", input=rows)
     assert (report["accepted"], report["other"], report["outside_window"]) == (1, 1, 1)
+    for second in ("{", "[1]"):  # rows count from 1 here as well
+        wrong = run("tell", "summer", "-", input=f"{rows.splitlines()[1]}\n{second}\n", code=1)
+        assert "row 2 on stdin" in wrong.output
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("log.csv", *NAMES), 1, "1 of 6 rows names somebody who is not in the network: user 'guest-17' (row 2)."),
+        (("log.csv", *NAMES), 1, "1 of 6 rows names somebody who is not in the network: user 'guest-17' (row 3)."),
         (("log.csv", *NAMES), 1, "leave these rows out with --unknown skip."),
         (("1", "log.csv", *NAMES), 1, "2 of 6 rows name somebody"),
         (("1", "log.csv"), 1, "got ['bought_at', 'buyer', 'sku']. Say which is which with --column user=NAME."),

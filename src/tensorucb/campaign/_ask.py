@@ -15,15 +15,13 @@ from tensorucb.arrays import I64
 from tensorucb.campaign._catalogue import Catalogue, check_sizes, strategy_names
 from tensorucb.campaign._choice import Choice, choose_users, of_sources
 from tensorucb.campaign._constraints import Constraints, constrain
-from tensorucb.campaign._defaults import NAMES, named_defaults, stored_defaults
-from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, collect_evidence
+from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, collect_evidence, explain_seeds
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._model import IN_ASK
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._notebook import expectation, html_table
-from tensorucb.campaign._reach import Outlook, Past, Reach, foresee, product_label, untouched
-from tensorucb.campaign._request import Request, check_same, read_request
+from tensorucb.campaign._reach import Outlook, Past, Reach, expectation, foresee, html_table, product_label, untouched
+from tensorucb.campaign._request import NAMES, Request, check_same, named_defaults, read_request, stored_defaults
 from tensorucb.errors import InputError
 from tensorucb.store._protocol import CampaignRecord, RoundRecord
 
@@ -71,10 +69,9 @@ class Ask:
 
     Examples
     --------
-    >>> from tensorucb import Graph, create_campaign
-    >>> from tensorucb.policies import HighDegree
-    >>> graph = Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
-    >>> ask = create_campaign("spring", graph=graph, policy=HighDegree(), storage="memory://").ask([1.0], k=1)
+    >>> import tensorucb as tu
+    >>> graph = tu.Graph.from_edges(["ann", "ann"], ["bob", "cid"])
+    >>> ask = tu.create_campaign("spring", graph=graph, storage="memory://").ask(k=1)
     >>> ask.number, ask.status, ask.seeds, ask.explain("ann").rank
     (1, 'open', ('ann',), 1)
     """
@@ -138,13 +135,9 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
     with handle.lock:
         for _ in range(_ATTEMPTS - 1):
             now = handle.clock()
-            with handle.read(now) as view:
-                request, known = read_question(handle, view, given, now)
-                if known is not None:
-                    return view.network, known
-                due = handle.model.sync(view, budget=IN_ASK)
-                past, network = handle.track.past(view), view.network
-            handle.keep(due)
+            network, request, past, known = _prepare(handle, given, now)
+            if known is not None:
+                return network, known
             proposal = propose(handle, network, request, past, now)
             with handle.write() as view:
                 opened = _append(handle, view, proposal, request) if _still_next(view, network, proposal[0]) else None
@@ -153,7 +146,7 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
         # Others kept opening rounds: choose while they wait.
         with handle.write() as view:
             now = handle.clock()
-            request, known = read_question(handle, view, given, now)
+            request, known = _read_question(handle, view, given, now)
             if known is not None:
                 return view.network, known
             if not handle.model.serves(view.network):
@@ -163,6 +156,18 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
         return network, _logged(handle, opened)
 
 
+def _prepare(handle: Handle, given: Mapping[str, Any], now: float) -> tuple[Network, Request, Past, RoundRecord | None]:
+    """All that a choice needs of the store, the model brought up to date; or the round that the request has opened."""
+    with handle.read(now) as view:
+        network = view.network
+        request, known = _read_question(handle, view, given, now)
+        if known is not None:
+            return network, request, Past(), known
+        due, past = handle.model.sync(view, budget=IN_ASK), handle.track.past(view)
+    handle.keep(due)
+    return network, request, past, None
+
+
 def _logged(handle: Handle, record: RoundRecord) -> RoundRecord:
     payload = record.payload
     counts = len(payload["contacted"]), len(payload["holdout"])
@@ -170,7 +175,7 @@ def _logged(handle: Handle, record: RoundRecord) -> RoundRecord:
     return record
 
 
-def read_question(
+def _read_question(
     handle: Handle, view: View, given: Mapping[str, Any], now: float
 ) -> tuple[Request, RoundRecord | None]:
     """The checked request, and the round that it has opened already, if any."""
@@ -236,11 +241,11 @@ def propose(handle: Handle, network: Network, request: Request, past: Past, now:
     choice = choose_users(handle.model.policy, network, rules, request, rng, handle.engine)
     rows = choice.rows
     held = _hold_out(rules, rows, request.holdout, rng)
-    tried, label = network.rows(past.contacted), product_label(request.context.to_payload()["vectors"])
+    label = product_label(request.context.to_payload()["vectors"])
 
     def outlook(contacted: I64, given: I64) -> Outlook:
         p = of_sources(network.graph, choice.means, given)
-        return foresee(network.graph, p, contacted, request.objective, past, tried, label, rng, handle.engine)
+        return foresee(network, p, contacted, request.objective, past, label, rng, handle.engine)
 
     # ``given``: for each user of the network the place of the strategy that they get or would get.
     contacted, given = rows[~np.isin(rows, held)], choice.places
@@ -344,4 +349,79 @@ def as_ask(campaign: Campaign, network: Network, record: RoundRecord) -> Ask:
         payload.get("behind", 0),
         [gain for key, gain in zip(payload["seeds"], payload["gains"], strict=True) if key not in held],
         campaign,
+    )
+
+
+@dataclass(frozen=True)
+class Preview:
+    """Who would be chosen in a round, and what would be expected of it.
+
+    A hold-out is drawn only when the round is opened. So ``seeds`` holds everybody who would be chosen, and ``reach``
+    and ``cost`` are what to expect if all of them are contacted.
+
+    Attributes
+    ----------
+    seeds
+        Ids of the users in the order of choice, or as they were given.
+    strategies
+        For each of ``seeds`` the id of the strategy they would get; None without strategies of the catalogue.
+    product
+        The product's id, if it was given by id.
+    reach
+        How many users will respond, with an interval.
+    best
+        The same of the campaign's own choice; ``reach`` itself if no users were given.
+    cost
+        What contacting them costs; None if nothing has a cost.
+    explanation
+        Why each of them was chosen.
+
+    Examples
+    --------
+    >>> import tensorucb as tu
+    >>> graph = tu.Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
+    >>> campaign = tu.create_campaign("spring", graph=graph, storage="memory://")
+    >>> campaign.preview(k=1).seeds, campaign.preview(users=["bob"]).difference < 0.0
+    (('ann',), True)
+    """
+
+    seeds: tuple[int | str, ...]
+    strategies: tuple[int | str, ...] | None
+    product: int | str | None
+    reach: Reach
+    best: Reach
+    cost: float | None
+    explanation: RoundExplanation
+
+    @property
+    def difference(self) -> float:
+        """Expected reach minus that of the campaign's own choice: -0.8 means 0.8 responders fewer.
+
+        It may be above 0: the campaign's own choice also counts what there is to learn.
+        """
+        return self.reach.mean - self.best.mean
+
+
+def preview(handle: Handle, given: Mapping[str, Any]) -> Preview:
+    """What `Campaign.ask` with these arguments would choose now."""
+    if given["shadow"] is not None:
+        raise InputError("a preview is of users to contact, and shadow= were contacted by others; leave it out.")
+    with handle.lock:
+        now = handle.clock()
+        network, request, past, _ = _prepare(handle, {**given, "request_id": None}, now)
+        request = replace(request, holdout=0.0)
+        record, evidence = propose(handle, network, request, past, now)
+        best = record
+        if request.users is not None:
+            best, _ = propose(handle, network, replace(request, users=None, user_strategies=None), past, now)
+    payload = record.payload
+    names = strategy_names(payload, "seeds")
+    return Preview(
+        seeds=tuple(network.ids(payload["seeds"])),
+        strategies=None if names is None else tuple(names[key] for key in payload["seeds"]),
+        product=payload["product"]["id"],
+        reach=Reach(**payload["reach"]),
+        best=Reach(**best.payload["reach"]),
+        cost=payload["cost"],
+        explanation=explain_seeds(network, record, evidence),
     )

@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.campaign._ask import Ask, as_ask, open_round
+from tensorucb.campaign._ask import Ask, Preview, as_ask, open_round, preview
 from tensorucb.campaign._catalogue import check_sizes, contexts, read_context
-from tensorucb.campaign._defaults import shown_defaults
 from tensorucb.campaign._explain import Explanation, RoundExplanation, explain
 from tensorucb.campaign._forget import ForgetReport, forget
 from tensorucb.campaign._grow import add_products, add_users, extend
 from tensorucb.campaign._handle import Handle
 from tensorucb.campaign._history import HistoryReport, import_history
 from tensorucb.campaign._lift import Lift, lift
-from tensorucb.campaign._preview import Preview, preview
-from tensorucb.campaign._progress import CampaignProgress, progress
-from tensorucb.campaign._status import CampaignStatus, status
+from tensorucb.campaign._progress import CampaignProgress, CampaignStatus, progress, status
+from tensorucb.campaign._request import shown_defaults
 from tensorucb.campaign._tell import TellReport, tell
 from tensorucb.campaign._tell_log import TellLogReport, tell_log
 from tensorucb.checks import shown
@@ -60,13 +58,10 @@ class Campaign:
 
     Examples
     --------
-    >>> from tensorucb import Graph, create_campaign
-    >>> from tensorucb.policies import HighDegree
-    >>> graph = Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
-    >>> campaign = create_campaign("spring", graph=graph, policy=HighDegree(), storage="memory://")
-    >>> ask = campaign.ask([1.0], k=1, exclude=["bob"])
-    >>> campaign.explain(ask.id, "bob").text
-    "'bob' was not considered: excluded by the caller."
+    >>> import tensorucb as tu
+    >>> graph = tu.Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
+    >>> campaign = tu.create_campaign("spring", graph=graph, storage="memory://")
+    >>> ask = campaign.ask(k=1, exclude=["bob"])
     >>> campaign.tell(ask.id, [{"source": "ann", "target": "bob", "outcome": 1}]).accepted
     1
     >>> campaign.close(ask.id).status
@@ -270,7 +265,8 @@ class Campaign:
         responses
             Edges (``source``, ``target``, ``outcome`` 0 or 1; optionally ``time``, ``event_id``) or node events
             (``user``, ``time``; optionally ``event_id``), as a polars, pandas or Arrow frame, a mapping of columns, a
-            list of mappings, or the path of a CSV, NDJSON or Parquet file.
+            list of mappings, or the path of a CSV, NDJSON or Parquet file. Errors and contradictions name a row by its
+            number, counted from 1; the header of a CSV file is not a row.
         unknown
             What to do if rows name a user or an edge that is not in the network: ``"refuse"`` the whole batch, or
             ``"skip"`` these rows and count them.

@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._ledger import Ledger
-from tensorucb.campaign._network import Network, as_id_array, seal, unseal
+from tensorucb.campaign._network import Network, seal, unseal
 from tensorucb.checks import check_array, check_id, check_mapping, check_sequence, plain, shown
 from tensorucb.errors import InputError, ShapeError, UnknownIdError
+from tensorucb.graph._ids import id_array
 from tensorucb.policies import Product
 from tensorucb.policies._inputs import as_modes
 
@@ -58,8 +59,9 @@ class Catalogue:
 
     def vector(self, entry: int | str) -> F64:
         """Features of an entry."""
-        vector: F64 = self.some([entry]).features[0]  # type: ignore[index]
-        return vector
+        at = self.index(entry)
+        assert self.features is not None
+        return np.asarray(self.features[at])
 
     def some(self, entries: list[int | str]) -> Catalogue:
         """These entries alone, in the catalogue's order."""
@@ -69,7 +71,7 @@ class Catalogue:
 
     def extended(self, ids: Any, features: ArrayLike, costs: ArrayLike | None = None) -> Catalogue:
         """The catalogue with more entries; one that is there already must come with the same features and cost."""
-        fresh, many = as_id_array(ids, "ids").tolist(), PLURAL[self.kind]
+        fresh, many = id_array(ids, "ids").tolist(), PLURAL[self.kind]
         hint = f"One row for each of the {len(fresh)} {many}."
         array = check_array("features", features, (len(fresh), "d"), hint=hint)
         prices = np.zeros(len(fresh)) if costs is None else costs

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorucb.arrays import F64
-from tensorucb.campaign._columns import UserFeatures
+from tensorucb.campaign._grow import UserFeatures
+from tensorucb.campaign._history import UsedLog
 from tensorucb.campaign._tables import (
     Columns,
     Files,
@@ -65,6 +66,8 @@ class CampaignData:
         Ids of products that nobody has bought yet.
     report
         What was used and what was left out, a line each.
+    used_log
+        By which ``import_history`` knows the rows of the log again, which must not count twice.
 
     Examples
     --------
@@ -89,6 +92,7 @@ class CampaignData:
     columns: Columns = field(default_factory=dict)
     new: tuple[int | str, ...] = ()
     report: tuple[str, ...] = ()
+    used_log: UsedLog | None = None
 
     @property
     def user_table(self) -> TableFeatures | None:
@@ -166,30 +170,33 @@ def read_campaign_data(
     lines += [f"Network: {graph.n_nodes:,} users, {graph.n_edges:,} edges.", *str(dataset.report).split("\n")]
     catalogue, people = files.rows("products"), files.rows("users", text_ids=graph.ids.dtype.kind == "U")
     offered, prices = _offered(files, lines)
-    _refuse_kinds(told, {"products": catalogue, "users": people})
+    for table, rows in (("products", catalogue), ("users", people)):
+        if table in told and rows is None:
+            raise FileFormatError(f"kinds names columns of {table}, but there is no file of {table}.")
     step("topics of products, by who bought them")
     topics = _topics(log, graph.n_nodes, lines)
     step("features of products")
-    described = _described(catalogue, log, topics, told.get("products"), lines)
+    known, items, product_features = _described(catalogue, log, topics, told.get("products"), lines)
     step("features and past of users")
     placed = _placed(graph, people, files.name("users"), lines)
-    profile, user_features = _profile(graph, log, described.items, placed, told.get("users"), lines)
+    profile, user_features = _profile(graph, log, items, placed, told.get("users"), lines)
     step("done")
     bought = set(map(str, log.item_ids.tolist()))
     return CampaignData(
-        graph,
-        profile,
-        described.catalogue,
-        described.features,
-        user_features,
-        offered,
-        prices,
-        None if placed is None or placed.cost is None else costs_of(files.name("users"), placed.cost),
-        None if placed is None or placed.group is None else groups_of(placed.group),
-        lasts,
-        check_columns(columns),
-        tuple(product for product in described.catalogue if str(product) not in bought),
-        tuple(lines),
+        graph=graph,
+        users=profile,
+        products=known,
+        product_features=product_features,
+        user_features=user_features,
+        strategies=offered,
+        strategy_costs=prices,
+        costs=None if placed is None or placed.cost is None else costs_of(files.name("users"), placed.cost),
+        groups=None if placed is None or placed.group is None else groups_of(placed.group),
+        window=lasts,
+        columns=check_columns(columns),
+        new=tuple(product for product in known if str(product) not in bought),
+        report=tuple(lines),
+        used_log=UsedLog.of(log) if log.n_actions else None,
     )
 
 
@@ -208,12 +215,6 @@ def _steps(progress: Progress | None) -> Callable[[str], None]:
         done += 1
 
     return step
-
-
-def _refuse_kinds(kinds: Mapping[str, Mapping[str, str]], tables: Mapping[str, Rows | None]) -> None:
-    for table in kinds:
-        if tables[table] is None:
-            raise FileFormatError(f"kinds names columns of {table}, but there is no file of {table}.")
 
 
 def _offered(files: Files, lines: list[str]) -> tuple[dict[int | str, F64], dict[int | str, float]]:
@@ -244,28 +245,24 @@ def _topics(log: ActionLog, n_nodes: int, lines: list[str]) -> F64 | None:
     return TopicModel.fit(log, n_topics=count, n_nodes=n_nodes).transform(log)
 
 
-@dataclass(frozen=True, eq=False)
-class _Described:
-    """Features of the catalogue's products, and in the same way of the log's items."""
-
-    catalogue: Mapping[int | str, F64]
-    items: F64 | None = None
-    features: ProductFeatures | None = None
-
-
 def _described(
     catalogue: Rows | None, log: ActionLog, topics: F64 | None, kinds: Mapping[str, str] | None, lines: list[str]
-) -> _Described:
-    """Features of products by columns and topics; without a table, the catalogue is what the log holds."""
+) -> tuple[Mapping[int | str, F64], F64 | None, ProductFeatures | None]:
+    """Features of the catalogue's products by columns and topics, and in the same way of the log's items; and how.
+
+    Without a table, the catalogue is what the log holds.
+    """
     items: list[int | str] = log.item_ids.tolist()
     ids = items if catalogue is None else catalogue.ids
     # The log and the table may disagree on whether ids are numbers, so they are compared as text.
     known = set(map(str, ids))
     if catalogue is not None and topics is None and kinds is None and _are_vectors(catalogue.table):
         lines += [f"Products: {len(ids):,}.", f"  Features: the numbers of {', '.join(catalogue.table.columns)}."]
-        return _Described(dict(zip(ids, catalogue.table.to_numpy().astype(np.float64), strict=True)))
+        return dict(zip(ids, catalogue.table.to_numpy().astype(np.float64), strict=True)), None, None
     everything = [*map(str, ids), *(str(item) for item in items if str(item) not in known)]
-    table = None if catalogue is None or not catalogue.table.width else _padded(catalogue.table, len(everything))
+    table = None
+    if catalogue is not None and catalogue.table.width:  # items of the log alone are empty rows at its end
+        table = catalogue.table.vstack(catalogue.table.clear(len(everything) - catalogue.table.height))
     at = {item: row for row, item in enumerate(everything)}
     own = [at[str(item)] for item in items]
     shares = None
@@ -283,7 +280,7 @@ def _described(
             lines.append(
                 f"  Nothing describes them: {'each is a kind of its own' if rows.shape[1] > 1 else 'all alike'}."
             )
-        return _Described(dict(zip(ids, rows, strict=True)))
+        return dict(zip(ids, rows, strict=True)), None, None
     if topics is not None:
         fresh, lost = len(known - set(map(str, items))), len(everything) - len(ids)
         lines.append(
@@ -294,7 +291,7 @@ def _described(
                 f"  Not in the product table: {lost:,} items of the log; they count for the users' past alone."
             )
     described = features.describe(table, shares)
-    return _Described(dict(zip(ids, described[: len(ids)], strict=True)), described[own] if items else None, features)
+    return dict(zip(ids, described[: len(ids)], strict=True)), described[own] if items else None, features
 
 
 def _are_vectors(table: pl.DataFrame) -> bool:
@@ -302,11 +299,6 @@ def _are_vectors(table: pl.DataFrame) -> bool:
     if not table.width or not all(dtype.is_numeric() for dtype in table.dtypes):
         return False
     return bool((np.abs(table.to_numpy().astype(np.float64)) <= 1.0).all())
-
-
-def _padded(table: pl.DataFrame, height: int) -> pl.DataFrame:
-    """The table with empty rows at its end."""
-    return table.clear(height - table.height) if not table.height else table.vstack(table.clear(height - table.height))
 
 
 def _columns_used(table: TableFeatures | None) -> list[str]:

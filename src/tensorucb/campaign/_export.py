@@ -15,10 +15,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tensorucb.arrays import F64, I64
 from tensorucb.campaign._catalogue import strategy_names
-from tensorucb.campaign._credited import credited_edges
-from tensorucb.campaign._handle import Handle
+from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import Network
+from tensorucb.campaign._told import Told, in_window
 from tensorucb.checks import check_choice, check_path, shown_path
 from tensorucb.errors import InputError
 from tensorucb.files import staged
@@ -32,10 +33,9 @@ _Kinds = Mapping[str, Any]
 
 
 def export(handle: Handle, directory: str | os.PathLike[str], format: str = "parquet") -> list[Path]:
-    """Write rounds, seeds, responses, credited edges, the log, users, edges and catalogues to ``directory``.
+    """Write the tables of a campaign; see `Campaign.export`.
 
-    Returns the files; the last one is ``manifest.json``, which names the others with their rows, columns and checksums.
-    It is there only while all of them are, and belong together.
+    The manifest is there only while all other files are, and belong together.
     """
     check_choice("format", format, ("parquet", "csv"))
     folder = check_path("directory", directory)
@@ -50,17 +50,18 @@ def export(handle: Handle, directory: str | os.PathLike[str], format: str = "par
             for e in session.events(number)
         ]
         products, strategies = view.catalogues()
-        credited = list(credited_edges(handle, view))
-    ids = {"user": _kind(network.graph.ids.tolist()), "product": _kind(products.ids), "strategy": _kind(strategies.ids)}
+        names = {"user": network.graph.ids.tolist(), "product": products.ids, "strategy": strategies.ids}
+        ids = {name: _kind(known) for name, known in names.items()}
+        credited = _credited(handle, view, ids)
     events = {"seq": pl.Int64, "kind": pl.String, "round": pl.Int64, "payload": pl.String, "created": pl.Float64}
     frames = {
         "rounds": _rounds(records, ids),
         "seeds": _seeds(records, network, ids),
         "responses": _by_round(network, told, {"source": "sources", "target": "targets"}, {"outcome": "outcomes"}),
         "node_events": _by_round(network, acted, {"user": "users"}, {}),
-        "credited_edges": _credited(credited, ids),
+        "credited_edges": credited,
         "events": pl.DataFrame(log, schema=events, orient="row"),
-        "users": _table("user", network.graph.ids.tolist(), network.users, cost=network.costs, group=network.groups),
+        "users": _table("user", names["user"], network.users, cost=network.costs, group=network.groups),
         "edges": network.graph.to_frame(),
         "products": _table("product", products.ids, products.features),
         "strategies": _table("strategy", strategies.ids, strategies.features, cost=strategies.costs),
@@ -69,7 +70,7 @@ def export(handle: Handle, directory: str | os.PathLike[str], format: str = "par
         lines = []
         for name, frame in frames.items():
             path = folder / f"{name}.{format}"
-            _write(frame, path)
+            frame.write_parquet(path) if format == "parquet" else guarded(frame).write_csv(path)
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
             types = {column: str(kind).lower() for column, kind in frame.schema.items()}
             lines.append({"name": path.name, "rows": frame.height, "columns": types, "sha256": digest})
@@ -84,13 +85,6 @@ def export(handle: Handle, directory: str | os.PathLike[str], format: str = "par
         }
         (folder / MANIFEST).write_text(f"{json.dumps(about, indent=2)}\n", encoding="utf-8")
     return [Path(directory) / str(name) for name in (*(line["name"] for line in lines), MANIFEST)]
-
-
-def _write(frame: pl.DataFrame, path: Path) -> None:
-    if path.suffix == ".parquet":
-        frame.write_parquet(path)
-        return
-    guarded(frame).write_csv(path)
 
 
 def _kind(ids: Sequence[Any]) -> Any:
@@ -147,19 +141,60 @@ def _seeds(records: list[RoundRecord], network: Network, ids: _Kinds) -> pl.Data
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _credited(parts: Sequence[Mapping[str, Any]], ids: _Kinds) -> pl.DataFrame:
-    """What the model learned from each response."""
+def _credited(handle: Handle, view: View, ids: _Kinds) -> pl.DataFrame:
+    """What the model learned from each response: the edges that got credit, and how much.
+
+    An edge is there if it got credit, or if its outcome was told: then a credit of 0 is a "no". Silence, which the
+    model takes for a "no" as well, is not listed.
+    """
     schema = {
         "round": pl.String,
         **dict.fromkeys(("source", "target"), ids["user"]),
         **{name: ids[name] for name in ("product", "strategy")},
         **dict.fromkeys(("credit", "time"), pl.Float64),
     }
-    frames = [pl.DataFrame(schema=schema)]
-    for part in parts:
-        named = {name: [_as(ids[name], entry) for entry in part[name]] for name in ("product", "strategy")}
-        frames.append(pl.DataFrame({**part, **named}, schema=schema))
+    network, records, frames = view.network, view.ledger.to_learn(), [pl.DataFrame(schema=schema)]
+    shared = [i for i, record in enumerate(records) if record.payload["credit"] == "shared"]
+    last = max((i for i in shared if view.told(records[i].number).users.size), default=-1)
+    # The past is learned again only as far as credit depends on it.
+    fold = handle.fresh_fold()
+    if last >= 0:
+        fold.begin(network, "")
+    for i, record in enumerate(records):
+        told, payload = view.told(record.number), record.payload
+        edges, credit = fold.lesson(network, record, told)
+        if i < last:
+            fold.learn(view, [record])
+        kept = (credit > 0.0) | np.isin(edges, told.edges)
+        edges, credit = edges[kept], credit[kept]
+        sources, targets = network.graph.sources[edges], network.graph.targets[edges]
+        names = strategy_names(payload, "contacted") or {}
+        columns = {
+            "round": [record.id] * edges.size,
+            "source": network.graph.ids[sources].tolist(),
+            "target": network.graph.ids[targets].tolist(),
+            "product": [_as(ids["product"], payload["product"]["id"])] * edges.size,
+            "strategy": [_as(ids["strategy"], names.get(key)) for key in network.keys[sources].tolist()],
+            "credit": credit,
+            "time": _times(view, record, told, edges),
+        }
+        frames.append(pl.DataFrame(columns, schema=schema))
     return pl.concat(frames).with_columns(pl.col("time").fill_nan(None))
+
+
+def _times(view: View, record: RoundRecord, told: Told, edges: I64) -> F64:
+    """When each edge's response happened: the time told with the edge, else the target's first action in the window."""
+    network, graph = view.network, view.network.graph
+    first = np.full(graph.n_nodes, np.inf)
+    inside = in_window(told.times, record.opened, record.payload["window"])
+    np.minimum.at(first, told.users[inside], told.times[inside])
+    times = first[graph.targets[edges]]
+    rows = view.session.edge_responses(view.number, record.number)
+    known = np.isin(rows.sources, network.keys) & np.isin(rows.targets, network.keys) & np.isfinite(rows.times)
+    numbers = graph.edge_between(network.rows(rows.sources[known]), network.rows(rows.targets[known]))
+    held = np.isin(numbers, edges)
+    times[np.searchsorted(edges, numbers[held])] = rows.times[known][held]
+    return np.where(np.isfinite(times), times, np.nan)
 
 
 def _by_round(

@@ -1,7 +1,9 @@
-"""A fold: a policy and the rounds that it has learned, one after the other."""
+"""A policy of a campaign: how it is stored, and a fold, which is a policy and the rounds that it has learned."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,19 +12,72 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensorucb import policies
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._catalogue import contexts_of, strategies_of
 from tensorucb.campaign._choice import of_sources
 from tensorucb.campaign._ledger import Ledger, Pair, link, place
 from tensorucb.campaign._network import Network, seal, unseal
-from tensorucb.campaign._told import learned
-from tensorucb.errors import FileFormatError
+from tensorucb.campaign._told import Told, learned
+from tensorucb.errors import FileFormatError, InputError, StateError
 from tensorucb.policies import Policy, PolicyState
+from tensorucb.policies._base import check_policy_object
 from tensorucb.policies.beliefs import expected_probabilities
 from tensorucb.store._protocol import RoundRecord
 
 if TYPE_CHECKING:
     from tensorucb.campaign._handle import View
+
+
+def policy_spec(policy: Policy) -> dict[str, Any]:
+    """The policy's type and arguments as JSON; a policy among the arguments is described in the same way.
+
+    A policy of this package can be built again from it. One of another package, or around one of another package, can
+    only be recognised by it.
+    """
+    check_policy_object("policy", policy)
+    kind, settings = type(policy), getattr(policy, "settings", None)
+    name, arguments = kind.__name__, dict(settings()) if callable(settings) else {}
+    if name not in policies.__all__ or getattr(policies, name) is not kind:
+        return {"type": f"{kind.__module__}:{kind.__qualname__}", "own": False, "arguments": arguments}
+    inner = {key: policy_spec(value) for key in arguments if isinstance(value := getattr(policy, key, None), Policy)}
+    foreign = [spec["type"] for spec in inner.values() if not spec["own"]]
+    title = f"{name} around {', '.join(foreign)}" if foreign else name
+    return {"type": title, "own": not foreign, "arguments": {**arguments, **inner}}
+
+
+def build_policy(spec: Mapping[str, Any], given: Policy | None) -> Policy:
+    """The policy of a spec; one of another package must be ``given`` and fit."""
+    if given is not None:
+        found = policy_spec(given)
+        if json.dumps(found, sort_keys=True) != json.dumps(dict(spec), sort_keys=True):
+            raise InputError(
+                f"the campaign was created with policy {spec['type']} and arguments {spec['arguments']}; "
+                f"got {found['type']} with {found['arguments']}. Pass the same, or none for one of this package."
+            )
+        if not spec["own"]:
+            return given
+    if not spec["own"]:
+        raise StateError(
+            f"the campaign's policy {spec['type']} is not of this package. Pass it again: load_campaign(…, policy=…)."
+        )
+    arguments = dict(spec["arguments"])
+    for name, value in arguments.items():
+        if isinstance(value, Mapping) and set(value) == {"type", "own", "arguments"}:  # a policy inside the policy
+            arguments[name] = build_policy(value, None)
+    built: Policy = getattr(policies, spec["type"])(**arguments)
+    return built
+
+
+def state_hash(state: PolicyState) -> str:
+    """SHA-256 of a policy's state in canonical form."""
+    digest = hashlib.sha256(json.dumps(dict(state.settings), sort_keys=True).encode())
+    for name in sorted(state.arrays):
+        array = np.ascontiguousarray(state.arrays[name])
+        digest.update(f"|{name}:{array.dtype.str}:{array.shape}|".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
 
 _REASON = 300  # characters of an error that the log keeps
 
@@ -113,16 +168,15 @@ class Fold:
             except _UnlearnableError:
                 self._one_by_one(view, records)
 
-    def lesson(self, view: View, record: RoundRecord) -> tuple[I64, F64]:
+    def lesson(self, network: Network, record: RoundRecord, told: Told) -> tuple[I64, F64]:
         """Edges and outcomes that a closed round teaches a policy that has learned the rounds before it."""
-        network = view.network
 
         def believed() -> F64:
             products, places = contexts_of(record.payload), strategies_of(network, record.payload)
             means = np.stack([expected_probabilities(self.policy, product) for product in products])
             return of_sources(network.graph, means, places)
 
-        return learned(network, record, view.told(record.number), believed)
+        return learned(network, record, told, believed)
 
     def to_blob(self, view: View) -> bytes:
         """The fold as bytes. This looks at the policy's state too, and leaves out rounds which spoiled that."""
@@ -193,7 +247,7 @@ class Fold:
         with _blamed():
             products, places = contexts_of(record.payload), strategies_of(network, record.payload)
             # Credit is a matter of the whole round; then each strategy teaches what was done with it, in a fixed order.
-            edges, outcomes = self.lesson(view, record)
+            edges, outcomes = self.lesson(network, record, view.told(record.number))
             used = sorted(set(places[network.rows(record.payload["contacted"])].tolist())) or [0]
             for at in used:
                 own = slice(None) if len(products) == 1 else places[network.graph.sources[edges]] == at

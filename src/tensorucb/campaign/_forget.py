@@ -9,6 +9,7 @@ from typing import Any
 
 from tensorucb.campaign._explain import Evidence
 from tensorucb.campaign._handle import ERASING, Handle, View
+from tensorucb.campaign._history import put_used_log, used_log
 from tensorucb.campaign._network import drop_user
 from tensorucb.checks import check_id
 from tensorucb.errors import StoreError, UnknownIdError
@@ -116,6 +117,9 @@ def _remove(view: View, row: int, now: float) -> tuple[int, int]:
     smaller = drop_user(view.network, row)
     responses = session.erase_user(number, key)
     view.put_network(smaller)
+    used = used_log(session, number)
+    if used is not None:
+        put_used_log(session, number, used.without(key))
     touched = 0
     for record in view.ledger.rounds.values():
         changed = _without(record, key)

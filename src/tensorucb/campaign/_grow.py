@@ -1,15 +1,115 @@
-"""What joins a campaign after its creation: products, strategies, users and edges."""
+"""How raw columns become features, kept from the creation on; and what joins later: products, strategies, users, edges.
+
+A campaign of an earlier version, or one whose features came as numbers, keeps nothing of columns.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
+from tensorucb.arrays import F64
 from tensorucb.campaign._catalogue import PLURAL, check_fits
-from tensorucb.campaign._columns import is_table, product_features, product_rows, user_features, user_matrix
 from tensorucb.campaign._handle import Handle
-from tensorucb.campaign._network import as_id_array, grown_network
+from tensorucb.campaign._network import Users, grown_network, seal, unseal
+from tensorucb.checks import shown
+from tensorucb.errors import InputError
+from tensorucb.features import ProductFeatures, TableFeatures, UserProfile
+from tensorucb.features._cells import as_frame
+from tensorucb.graph._ids import id_array
+
+if TYPE_CHECKING:
+    from tensorucb.store._session import Session
+
+
+_TABLES = ("DataFrame", "LazyFrame", "Table", "RecordBatch")
+_PRODUCTS, _USERS = "product_features", "user_features"
+
+
+@dataclass(frozen=True, eq=False)
+class UserFeatures:
+    """How users that come later get their features.
+
+    ``own`` is the number of features that come first and are not columns (degrees, past response): a new user has
+    those of an average one. ``table`` makes the others from columns; None if there are none.
+    """
+
+    own: int
+    table: TableFeatures | None = None
+
+    def describe(self, users: Users | None, table: Any, count: int) -> F64:
+        """``(count, d)`` features of new users: the average of ``users``, then their columns.
+
+        ``table`` has one row for each of them; None if nothing is known of them.
+        """
+        present = users.features if isinstance(users, UserProfile) else users
+        assert present is not None
+        average = np.tile(present.mean(axis=0), (count, 1))
+        if table is None or self.table is None:
+            return average
+        return np.hstack([average[:, : self.own], self.table.transform(table)])
+
+
+def put_features(session: Session, number: int, products: ProductFeatures | None, users: UserFeatures | None) -> None:
+    """Store both with a campaign."""
+    if products is not None:
+        session.put_blob(number, _PRODUCTS, seal(_PRODUCTS, *products.to_arrays()))
+    if users is not None:
+        settings, arrays = (None, {}) if users.table is None else users.table.to_arrays()
+        session.put_blob(number, _USERS, seal(_USERS, {"own": users.own, "table": settings}, arrays))
+
+
+def product_features(session: Session, number: int) -> ProductFeatures | None:
+    """What the campaign keeps of its products' columns."""
+    data = session.blob(number, _PRODUCTS)
+    if data is None:
+        return None
+    return ProductFeatures.from_arrays(*unseal(data, _PRODUCTS, "what the campaign knows of its products' columns"))
+
+
+def user_features(session: Session, number: int) -> UserFeatures | None:
+    """What the campaign keeps of its users' columns."""
+    data = session.blob(number, _USERS)
+    if data is None:
+        return None
+    settings, arrays = unseal(data, _USERS, "what the campaign knows of its users' columns")
+    table = None if settings["table"] is None else TableFeatures.from_arrays(settings["table"], arrays)
+    return UserFeatures(int(settings["own"]), table)
+
+
+def is_table(value: Any) -> bool:
+    """Whether features came as a table of raw columns: polars, pandas or Arrow."""
+    kind = type(value)
+    return kind.__module__.split(".")[0] in ("polars", "pandas", "pyarrow") and kind.__name__ in _TABLES
+
+
+def product_rows(known: ProductFeatures | None, features: Any) -> Any:
+    """Features of new products as numbers: from raw columns if they came as a table, else as they are."""
+    if not is_table(features):
+        return features
+    return _as_numbers("products", features) if known is None else known.describe(features)
+
+
+def user_matrix(known: UserFeatures | None, users: Users | None, features: Any, count: int) -> Any:
+    """Features of ``count`` new users as numbers: from raw columns, of an average user, or as they are."""
+    if known is None or not (features is None or is_table(features)):
+        return _as_numbers("users", features) if is_table(features) else features
+    return known.describe(users, features, count)
+
+
+def _as_numbers(what: str, table: Any) -> F64:
+    """A table in a campaign that knows no raw columns: its numbers are the features."""
+    frame = as_frame("features", table)
+    words = [name for name in frame.columns if not frame[name].dtype.is_numeric()]
+    if words:
+        raise InputError(
+            f"the features of this campaign's {what} were given as numbers, but column {shown(words[0])} holds "
+            "something else. Give numbers, or create a campaign from files with create_campaign."
+        )
+    return frame.to_numpy().astype(np.float64)
 
 
 def add_products(handle: Handle, ids: ArrayLike, features: Any) -> None:
@@ -17,7 +117,7 @@ def add_products(handle: Handle, ids: ArrayLike, features: Any) -> None:
     if is_table(features):
         with handle.read() as view:
             known, places = product_features(view.session, view.number), view.catalogue("product").places
-        features, named = product_rows(known, features), as_id_array(ids, "ids").tolist()
+        features, named = product_rows(known, features), id_array(ids, "ids").tolist()
         if known is not None and len(named) == len(features):
             fresh = [row for row, entry in enumerate(named) if entry not in places]
             if not fresh:
@@ -48,7 +148,7 @@ def add_users(
     """Add users and edges; see `Campaign.add_users`."""
     now = handle.clock()
     with handle.change(now) as view:
-        network, fresh = view.network, as_id_array(ids, "ids")
+        network, fresh = view.network, id_array(ids, "ids")
         if fresh.size:
             known = user_features(view.session, view.number)
             features = user_matrix(known, network.users, features, fresh.size)

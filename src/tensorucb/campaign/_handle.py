@@ -12,11 +12,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tensorucb.campaign._catalogue import PLURAL, Catalogue
-from tensorucb.campaign._fold import Fold
+from tensorucb.campaign._fold import Fold, build_policy
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._model import IN_CLOSE, SERVED, SNAPSHOTS, Model, Snapshot, prunable, served_name
 from tensorucb.campaign._network import Network, network_from_blob, network_to_blob, seal
-from tensorucb.campaign._policy import build_policy
 from tensorucb.campaign._reach import TrackRecord
 from tensorucb.campaign._told import Told
 from tensorucb.checks import check_callable, check_text, shown

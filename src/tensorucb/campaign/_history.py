@@ -1,4 +1,4 @@
-"""Past campaigns as a warm start."""
+"""Past campaigns as a warm start; and the log from which a campaign was created, which must not come in once more."""
 
 from __future__ import annotations
 
@@ -6,23 +6,39 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._ask import round_id
 from tensorucb.campaign._catalogue import Catalogue, Context, by_text, check_sizes, read_context, with_strategy
 from tensorucb.campaign._handle import Handle, View
-from tensorucb.campaign._network import Network
-from tensorucb.campaign._resolve import UNKNOWN, Resolved, resolve
-from tensorucb.campaign._responses import Batch, as_list, read_responses, text_places, whole, written
+from tensorucb.campaign._network import Network, seal, unseal
+from tensorucb.campaign._responses import (
+    UNKNOWN,
+    Batch,
+    Resolved,
+    as_list,
+    read_responses,
+    resolve,
+    text_places,
+    whole,
+    written,
+)
 from tensorucb.checks import check_choice, check_id, is_missing, shown
 from tensorucb.errors import InputError
 from tensorucb.moments import duration
 from tensorucb.store._protocol import CampaignRecord, EdgeResponses, RoundRecord
 
+if TYPE_CHECKING:
+    from tensorucb.data import ActionLog
+    from tensorucb.store._session import Session
+
 _LOG = "a log of purchases"
+_USED = "used_log"
+_MOST_MARKS = 1 << 20  # of a longer log a sample is kept
 _NOBODY = np.empty(0, dtype=np.int64)
 
 
@@ -43,15 +59,12 @@ class HistoryReport:
 
     Examples
     --------
-    >>> from tensorucb import Graph, create_campaign
-    >>> from tensorucb.policies import HighDegree
-    >>> graph = Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
-    >>> campaign = create_campaign(
-    ...     "spring", graph=graph, policy=HighDegree(), products={"tea": [1.0]}, storage="memory://"
-    ... )
+    >>> import tensorucb as tu
+    >>> graph = tu.Graph.from_edges(["ann", "ann"], ["bob", "cid"])
+    >>> campaign = tu.create_campaign("spring", graph=graph, products={"tea": [1.0]}, storage="memory://")
     >>> log = {"user": ["ann", "bob"], "item": ["tea", "tea"], "time": [0, 3600]}
     >>> campaign.import_history(log, window="1d").responses
-    3
+    2
     """
 
     rounds: int
@@ -75,13 +88,8 @@ class _PastRound:
     span: tuple[float, float] | None = None
 
 
-@dataclass(frozen=True)
-class _Past:
-    """Past rounds, and how many rows of the caller's were left out."""
-
-    rounds: list[_PastRound]
-    unknown: int = 0
-    other: int = 0
+_Past = tuple[list[_PastRound], int, int]
+"""Past rounds, and how many rows name strangers or other products."""
 
 
 def import_history(
@@ -101,8 +109,8 @@ def import_history(
         batch = read_responses(responses, strings=view.network.strings, columns=columns)
         if batch.nodes.rows.size and batch.edges.rows.size:
             raise InputError(
-                f"history must be edge responses or a log of purchases; row {batch.edges.rows[0]} is the one and row "
-                f"{batch.nodes.rows[0]} the other. Import them one after the other."
+                f"history must be edge responses or a log of purchases; row {batch.edges.rows[0] + 1} is the one and "
+                f"row {batch.nodes.rows[0] + 1} the other. Import them one after the other."
             )
         if product is None and batch.length and "product" not in batch.extra:
             raise InputError(
@@ -150,7 +158,7 @@ def _from_edges(view: View, batch: Batch, found: Resolved, product: Any) -> _Pas
         check_sizes(view.ledger, catalogues, [vector.size for vector in context.vectors])
         rows = _distinct(view.network, found.take(np.array(members, dtype=np.int64), _NOBODY))
         past.append(_past_round(context, label, rows))
-    return _Past(past, found.unknown)
+    return past, found.unknown, 0
 
 
 def _values(batch: Batch, name: str, rows: list[int]) -> list[tuple[int, Any]]:
@@ -161,7 +169,7 @@ def _values(batch: Batch, name: str, rows: list[int]) -> list[tuple[int, Any]]:
 
 def _entries(batch: Batch, name: str, rows: list[int], catalogue: Catalogue) -> list[int | str]:
     """Ids of a catalogue; a file of text holds them as they are written."""
-    ids = [check_id(f"{name} in row {row}", whole(value)) for row, value in _values(batch, name, rows)]
+    ids = [check_id(f"{name} in row {row + 1}", whole(value)) for row, value in _values(batch, name, rows)]
     texts = by_text(catalogue.ids)
     return [texts.get(str(entry), entry) for entry in ids] if batch.text else ids
 
@@ -179,17 +187,24 @@ def _from_log(view: View, batch: Batch, found: Resolved, product: Any, window: f
     if product is None:
         texts = by_text(catalogues[0].ids)
         codes = text_places(written("product", batch.extra["product"]), list(texts))[found.nodes.rows]
-        ids = list(texts.values())
+        ids: list[Any] = list(texts.values())
         contexts = {place: ids[place] for place in np.unique(codes[codes >= 0]).tolist()}
     else:
         codes, contexts = np.zeros(found.users.size, dtype=np.int64), {0: product}
+        ids = [read_context(product, *catalogues).product]
     kept = codes >= 0
     users, items, times = found.users[kept], codes[kept], found.nodes.times[kept]
     other = found.users.size - users.size
     if not users.size:
-        return _Past([], found.unknown, other)
+        return [], found.unknown, other
+    used = used_log(view.session, view.number)
+    if used is not None:
+        _refuse_used(found.nodes.rows[kept][used.holds(network.keys[users], items, times, ids)], users.size)
     trials = activations(network.graph, users, items, times, window)
-    order, (first, last) = np.argsort(trials.items, kind="stable"), _spans(items, times)
+    order = np.argsort(trials.items, kind="stable")
+    first, last = np.full(items.max() + 1, np.inf), np.full(items.max() + 1, -np.inf)
+    np.minimum.at(first, items, times)
+    np.maximum.at(last, items, times)
     past = []
     for place, entry in contexts.items():
         context = read_context(entry, *catalogues)
@@ -201,15 +216,17 @@ def _from_log(view: View, batch: Batch, found: Resolved, product: Any, window: f
         rows = EdgeResponses(*ends, outcomes, nothing, [None] * edges.size)
         if edges.size:
             past.append(_past_round(context, _LOG, rows, (float(first[place]), float(last[place]))))
-    return _Past(past, found.unknown, other)
+    return past, found.unknown, other
 
 
-def _spans(items: I64, times: F64) -> tuple[F64, F64]:
-    """The first and the last time of each item."""
-    first, last = np.full(items.max() + 1, np.inf), np.full(items.max() + 1, -np.inf)
-    np.minimum.at(first, items, times)
-    np.maximum.at(last, items, times)
-    return first, last
+def _refuse_used(rows: I64, total: int) -> None:
+    """Rows of the log at the creation are in the features of users and products; as history they count once more."""
+    if rows.size:
+        raise InputError(
+            f"{rows.size:,} of {total:,} purchases, the first in row {rows.min() + 1}, are in the log that the "
+            "campaign was created from, which it has used already: they would count twice. Nothing was imported. "
+            "Import only purchases that are not in that log."
+        )
 
 
 def _label(row: int, value: Any) -> int | str | None:
@@ -218,7 +235,7 @@ def _label(row: int, value: Any) -> int | str | None:
         return None
     if isinstance(value, date | np.datetime64):
         return str(value)
-    return check_id(f"round in row {row}", whole(value))
+    return check_id(f"round in row {row + 1}", whole(value))
 
 
 def _distinct(network: Network, found: Resolved) -> EdgeResponses:
@@ -229,8 +246,8 @@ def _distinct(network: Network, found: Resolved) -> EdgeResponses:
     if differs.size:
         i, first = int(differs[0]), int(index[inverse[differs[0]]])
         raise InputError(
-            f"rows {rows[first]} and {rows[i]} tell outcomes {outcomes[first]:g} and {outcomes[i]:g} of one edge. If "
-            "they belong to different past rounds, add a field 'round'."
+            f"rows {rows[first] + 1} and {rows[i] + 1} tell outcomes {outcomes[first]:g} and {outcomes[i]:g} of one "
+            "edge. If they belong to different past rounds, add a field 'round'."
         )
     # Event ids stay behind: old logs number their events in their own way.
     ends = network.keys[found.sources[index]], network.keys[found.targets[index]]
@@ -238,10 +255,11 @@ def _distinct(network: Network, found: Resolved) -> EdgeResponses:
 
 
 def _write(view: View, campaign: CampaignRecord, past: _Past, now: float) -> HistoryReport:
+    rounds, unknown, other = past
     labelled: dict[str | None, list[RoundRecord]] = {}
     for record in view.ledger.rounds.values():
         labelled.setdefault(record.payload.get("label"), []).append(record)
-    new = [p for p in past.rounds if not _known(view, p, labelled.get(p.label, []))]
+    new = [p for p in rounds if not _known(view, p, labelled.get(p.label, []))]
     responses = sum(int(p.rows.sources.size) for p in new)
     if new:
         payload = {"rounds": len(new), "responses": responses}
@@ -252,7 +270,7 @@ def _write(view: View, campaign: CampaignRecord, past: _Past, now: float) -> His
             record = RoundRecord(at, identifier, "closed", now, None, now, seq, p.fingerprint, _payload(p))
             view.session.put_round(view.number, record)
             view.session.add_edge_responses(view.number, at, p.rows, seq)
-    return HistoryReport(len(new), responses, len(past.rounds) - len(new), past.unknown, past.other)
+    return HistoryReport(len(new), responses, len(rounds) - len(new), unknown, other)
 
 
 def _known(view: View, past: _PastRound, labelled: Sequence[RoundRecord]) -> bool:
@@ -297,3 +315,51 @@ def _payload(past: _PastRound) -> dict[str, Any]:
         "excluded": {},
         **({} if past.span is None else {"span": past.span}),
     }
+
+
+@dataclass(frozen=True, eq=False)
+class UsedLog:
+    """Marks of the rows of the log that a campaign was created from, to know them again in what is imported.
+
+    A mark is a hash of user, product and time. ``keys`` are the users', so that the marks of a forgotten one can go.
+    """
+
+    keys: I64
+    marks: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, log: ActionLog) -> UsedLog:
+        """The marks of a log, at the creation: a user's key is their graph row."""
+        marks = _marks(log.users, log.items, log.times, log.item_ids.tolist())
+        order = np.argsort(marks)[:_MOST_MARKS]
+        return cls(log.users[order].astype(np.int64), marks[order])
+
+    def holds(self, keys: I64, items: I64, times: F64, names: Sequence[Any]) -> NDArray[np.bool_]:
+        """Which rows are known; ``items`` are places of their products among ``names``."""
+        return np.isin(_marks(keys, items, times, names), self.marks)
+
+    def without(self, key: int) -> UsedLog:
+        """The same without a user."""
+        kept = self.keys != key
+        return UsedLog(self.keys[kept], self.marks[kept])
+
+
+def _marks(keys: NDArray[Any], items: NDArray[Any], times: NDArray[Any], names: Sequence[Any]) -> NDArray[np.uint64]:
+    texts = (hashlib.sha256(str(name).encode()).digest()[:8] for name in names)
+    mixed: NDArray[np.uint64] = np.frombuffer(b"".join(texts), dtype="<u8").astype(np.uint64)[items]
+    # Whole seconds, as whole numbers: files of other formats round the rest in other ways.
+    for part in (keys, np.rint(times)):
+        mixed = (mixed ^ part.astype(np.int64).astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(32)
+    return mixed
+
+
+def put_used_log(session: Session, number: int, used: UsedLog) -> None:
+    """Store the marks of the log with a campaign."""
+    session.put_blob(number, _USED, seal(_USED, {}, {"keys": used.keys, "marks": used.marks}))
+
+
+def used_log(session: Session, number: int) -> UsedLog | None:
+    """The marks that the campaign keeps; None if it was created without a log, or by an earlier version."""
+    data = session.blob(number, _USED)
+    return None if data is None else UsedLog(**unseal(data, _USED, "what the campaign knows of its log")[1])

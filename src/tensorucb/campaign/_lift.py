@@ -35,10 +35,9 @@ _STREAM = 0x11F7
 class Lift:
     """Response rates of followers over all rounds with a hold-out that are not cancelled.
 
-    A follower responds by a node event within the round's window. Node events are needed: edge responses tell nothing
-    about the followers of a user who was not contacted. Counted are the followers of exactly one chosen user, if that
-    user was drawn for one of the arms and if the follower was not chosen. An open round counts once node events were
-    told, with what was told so far.
+    A follower responds by a node event within the round's window; edge responses tell nothing about the followers of a
+    user who was not contacted. Counted are the followers of exactly one chosen user, if that user was drawn for one of
+    the arms and if the follower was not chosen. An open round counts once node events were told.
 
     Each round gives one difference of rates, contacted minus held out. ``difference`` is their mean, weighted by
     ``1 / (1 / contacted followers + 1 / held-out followers)``: rounds with few followers in one arm say little. The
@@ -47,11 +46,9 @@ class Lift:
     The interval holds every effect that the draw of the hold-outs does not contradict. For an assumed effect, the
     responses that it would explain are taken away from the contacted users; what is left must look the same however
     the hold-outs were drawn. They are drawn again 1,999 times in each round, and the effect is kept if the observed
-    difference, divided by its standard deviation, is not among the most extreme 5 % on either side. That needs no
-    normal approximation, no assumption about how followers resemble each other, and no least number of rounds. Where
-    contact changes nothing, the interval covers 0 with a probability of at least ``level``, exactly; so it does for an
-    effect that adds the same rate everywhere, and about so for effects that differ between followers. With very few
-    possible draws (one round, one user held out of five) nothing can be excluded; the ends are then -1 and 1.
+    difference, divided by its standard deviation, is not among the most extreme 5 % on either side. Where contact
+    changes nothing, or adds the same rate everywhere, the interval covers the truth with a probability of at least
+    ``level``, exactly. With very few possible draws nothing can be excluded; the ends are then -1 and 1.
 
     Attributes
     ----------

@@ -12,10 +12,9 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tensorucb.campaign._fold import Fold, pairs_of
+from tensorucb.campaign._fold import Fold, pairs_of, state_hash
 from tensorucb.campaign._ledger import Pair
 from tensorucb.campaign._network import Network, unseal
-from tensorucb.campaign._policy import state_hash
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.policies import Policy
 from tensorucb.store._protocol import RoundRecord

@@ -22,7 +22,7 @@ from tensorucb.errors import FileFormatError, InputError, ShapeError, UnknownIdE
 from tensorucb.features import UserProfile
 from tensorucb.files import pack_state, unpack_state
 from tensorucb.graph import Graph
-from tensorucb.graph._ids import WHOLE, IdIndex, id_column, kind_of
+from tensorucb.graph._ids import WHOLE, IdIndex, id_array, id_column, kind_of
 from tensorucb.memory import check_memory
 
 Users = F64 | UserProfile
@@ -84,7 +84,7 @@ class Network:
             return self._index.rows(column).astype(np.int64)
         if not text or self.strings:
             raise UnknownIdError(
-                f"{name} in row {rows[0]} is {column[0]!r}, but ids of users are {self._index.kind}. Convert them."
+                f"{name} in row {rows[0] + 1} is {column[0]!r}, but ids of users are {self._index.kind}. Convert them."
             )
         numbers, found = column.str.contains(WHOLE), np.full(rows.size, -1, dtype=np.int64)
         found[numbers.to_numpy()] = self._index.rows(column.filter(numbers).cast(int).to_numpy())
@@ -107,14 +107,8 @@ class Network:
         return list(self.graph.ids[self.rows(keys)].tolist())
 
 
-def as_id_array(ids: Any, name: str) -> NDArray[Any]:
-    """Ids as an int64 or a string array."""
-    column = id_column(ids, name)
-    return column if isinstance(column, np.ndarray) else np.array(column.to_list(), dtype=np.str_)
-
-
 def _groups(values: ArrayLike | None, n: int) -> NDArray[Any] | None:
-    array = None if values is None else as_id_array(values, "groups")
+    array = None if values is None else id_array(values, "groups")
     if array is not None and array.shape != (n,):
         raise ShapeError(f"groups must hold one value for each of the {n} users; got shape {array.shape}.")
     return array
@@ -188,7 +182,7 @@ def grown_network(
         raise ShapeError(f"sources and targets must be of one length; got {s.size} and {t.size}.")
     loops = np.flatnonzero(s == t)
     if loops.size:
-        raise InputError(f"edge {loops[0]} leads from {everyone[s[loops[0]]].item()!r} to itself. Leave it out.")
+        raise InputError(f"an edge leads from {everyone[s[loops[0]]].item()!r} to itself. Leave it out.")
     # An edge as one number, source · n + target: sorted, these are in graph order.
     old = network.graph.sources.astype(np.int64) * n + network.graph.targets
     new = np.setdiff1d(s * n + t, old)

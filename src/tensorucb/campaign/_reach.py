@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._forecast import Forecast, Outcome, adapted_level, predict
+from tensorucb.campaign._network import Network
 from tensorucb.campaign._told import responded
 from tensorucb.diffusion import simulate_gains
 from tensorucb.graph import Graph
@@ -61,8 +64,7 @@ class Reach:
     Examples
     --------
     >>> import tensorucb as tu
-    >>> graph = tu.Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
-    >>> campaign = tu.create_campaign("spring", graph=graph, storage="memory://")
+    >>> campaign = tu.create_campaign("spring", graph=tu.Graph.from_edges(["ann"], ["bob"]), storage="memory://")
     >>> ask = campaign.ask(k=1)
     >>> ask.reach.low <= ask.reach.mean <= ask.reach.high
     True
@@ -205,26 +207,25 @@ def _corrected(probabilities: F64, factor: float) -> F64:
 
 
 def foresee(
-    graph: Graph,
+    network: Network,
     probabilities: F64,
     rows: I64,
     objective: str,
     past: Past,
-    tried: I64,
     product: str,
     rng: np.random.Generator,
     engine: Engine | None = None,
 ) -> Outlook:
     """What to expect if the users ``rows`` are contacted for a product, given by its label.
 
-    ``probabilities`` are the policy's for every edge, without exploration; ``past`` are the campaign's last rounds, and
-    ``tried`` the rows of the users contacted in them.
+    ``probabilities`` are the policy's for every edge, without exploration; ``past`` are the campaign's last rounds.
     """
+    graph = network.graph
     audience = _Audience.of(graph, probabilities, rows)
     if audience.size == 0:
         reach = Reach(0.0, 0.0, 0.0, objective=objective)
         return Outlook(reach, None, _corrected(probabilities, 1.0), np.zeros(rows.size))
-    forecast = audience.forecast(tried)
+    forecast = audience.forecast(network.rows(past.contacted))
     belief = predict(past.outcomes, forecast, product)
     factor = audience.factor(belief.mean)
     p = _corrected(probabilities, factor)
@@ -265,3 +266,16 @@ def direct_gains(graph: Graph, probabilities: F64, rows: I64) -> F64:
         gains[i] = float((survive[targets] * p).sum())
         survive[targets] *= 1.0 - p
     return gains
+
+
+def html_table(columns: Sequence[str], rows: Sequence[Sequence[object]], caption: str) -> str:
+    """A table with a caption above it; ids may hold anything."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows)
+    title = f'<caption style="caption-side: top; text-align: left">{escape(caption)}</caption>'
+    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def expectation(reach: Reach | None) -> str:
+    """An expected number with its interval; nothing if there is none."""
+    return "" if reach is None else f"{reach.mean:,.1f} ({reach.low:,.0f} to {reach.high:,.0f})"

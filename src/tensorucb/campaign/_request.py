@@ -1,7 +1,8 @@
-"""The question of an ask: its arguments, checked once and in graph rows; and whether two asks are the same question."""
+"""The question of an ask: its arguments, with the campaign's defaults, checked once and in graph rows."""
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import math
@@ -15,8 +16,7 @@ from numpy.typing import NDArray
 
 from tensorucb.arrays import I64
 from tensorucb.campaign._catalogue import Catalogue, Context, read_contacts, read_context, read_strategies
-from tensorucb.campaign._defaults import with_defaults
-from tensorucb.campaign._network import Network, as_id_array
+from tensorucb.campaign._network import Network
 from tensorucb.campaign._told import check_credit
 from tensorucb.checks import (
     check_choice,
@@ -31,8 +31,80 @@ from tensorucb.checks import (
 )
 from tensorucb.errors import InputError
 from tensorucb.graph._arguments import check_values
-from tensorucb.moments import check_moment, duration, is_moment
+from tensorucb.graph._ids import id_array
+from tensorucb.moments import check_moment, duration, duration_text, is_moment
 from tensorucb.store._protocol import RoundRecord
+
+_USERS = ("exclude", "candidates", "must_include")
+_SINGLE = ("k", "per_user", "cooldown", "budget", "holdout", "window", "credit", "objective", "epsilon")
+_SETTINGS = ("credit", "objective", "epsilon", "window")  # that a campaign always has
+NAMES = (*_SINGLE, *_USERS, "strategies", "quotas", "deadline")
+
+
+def named_defaults(ask: Any) -> dict[str, Any]:
+    """The defaults that a caller gave, by argument of `Campaign.ask`; None counts as left out."""
+    named = check_mapping("ask", ask, "a mapping of arguments of Campaign.ask to values")
+    for name in named:
+        if name not in NAMES:
+            near = difflib.get_close_matches(str(name), NAMES, 1)
+            hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(NAMES)}."
+            raise InputError(f"ask has no default {shown(name)}. {hint}")
+    given = {name: value for name, value in named.items() if value is not None}
+    if not isinstance(given.get("deadline", ""), str | timedelta):
+        raise refusal("the deadline in ask", "a span from now such as '3d', for all rounds", given["deadline"])
+    return given
+
+
+def stored_defaults(named: Mapping[str, Any], request: Request, network: Network) -> dict[str, Any]:
+    """Defaults as the store keeps them, from a request that was read with them: JSON, users by key.
+
+    A key says nothing once its user is forgotten. A deadline is kept as text, since a number would be a moment.
+    """
+    kept = {name: getattr(request, name) for name in _SINGLE}
+    for name in _USERS:
+        rows = getattr(request, name)
+        kept[name] = None if rows is None else network.keys[rows].tolist()
+    kept["strategies"] = "all"  # those that are added later as well
+    if request.strategies is not None and not isinstance(named["strategies"], str):
+        kept["strategies"] = list(request.strategies.ids)
+    kept["quotas"] = request.quotas
+    if isinstance(request.quotas, Mapping):
+        kept["quotas"] = {str(label): most for label, most in request.quotas.items()}
+    if "deadline" in named:
+        kept["deadline"] = duration_text(duration("deadline", named["deadline"]))
+    return {name: kept[name] for name in named}
+
+
+def shown_defaults(kept: Mapping[str, Any], network: Network) -> dict[str, Any]:
+    """Stored defaults with users by id; those of users who are gone are left out."""
+    return {name: network.ids(kept[name]) if name in _USERS else kept[name] for name in NAMES if name in kept}
+
+
+def with_defaults(
+    given: Mapping[str, Any], kept: Mapping[str, Any], network: Network, *, has_strategy: bool
+) -> dict[str, Any]:
+    """The arguments of an ask, with the stored defaults for those left out.
+
+    What the caller says comes first, and a default that contradicts it is not used: a shadow round has no hold-out,
+    and there is nothing to choose where the product or the shadow names the strategy.
+    """
+    used = {name: value for name, value in shown_defaults(kept, network).items() if given[name] is None}
+    unused = set()
+    if given["shadow"] is not None:
+        unused.add("holdout")
+    if has_strategy or not (given["shadow"] is None or isinstance(given["shadow"], Mapping)):
+        unused |= {"strategies", "per_user"}
+    if isinstance(used.get("quotas"), Mapping):
+        used["quotas"] = _by_label(used["quotas"], network.groups if given["groups"] is None else given["groups"])
+    return {**given, **{name: value for name, value in used.items() if name not in unused}}
+
+
+def _by_label(quotas: Mapping[str, int], groups: Any) -> dict[int | str, int]:
+    """Quotas by the groups' own labels, which may be numbers; JSON and TOML have texts there."""
+    numbers = groups is not None and np.asarray(groups).dtype.kind in "iu"
+    return {
+        int(label) if numbers and label.removeprefix("-").isdecimal() else label: most for label, most in quotas.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -151,7 +223,7 @@ def read_request(
         user_strategies=gets,
         quotas=_checked_quotas(given["quotas"]),
         costs=network.costs if given["costs"] is None else check_values(network.graph, given["costs"], "costs"),
-        groups=network.groups if given["groups"] is None else as_id_array(given["groups"], "groups"),
+        groups=network.groups if given["groups"] is None else id_array(given["groups"], "groups"),
         fingerprint={},
         **rows,
         **plain,
@@ -170,9 +242,6 @@ def _length(users: I64, k: Any, shadow: Any) -> int:
     return int(users.size)
 
 
-_SETTINGS = ("credit", "objective", "epsilon", "window")
-
-
 def _checked_quotas(quotas: Any) -> Mapping[Any, int] | int | None:
     if isinstance(quotas, Mapping):
         named = check_mapping("quotas", quotas, "a mapping of groups to counts").items()
@@ -187,7 +256,7 @@ def _digests(network: Network, request: Request, given: Mapping[str, Any]) -> di
     the digest of somebody who is forgotten says nothing. A deadline counts as the caller gave it: one from now on must
     not differ because time goes by.
     """
-    deadline, quotas = given["deadline"], cast(Any, request.quotas)
+    deadline, quotas = given["deadline"], cast("Any", request.quotas)
     vectors = [vector.tolist() for vector in request.context.vectors]
     if isinstance(quotas, Mapping):
         quotas = sorted([str(label), most] for label, most in quotas.items())

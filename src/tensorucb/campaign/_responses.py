@@ -1,4 +1,7 @@
-"""What callers tell us, in whatever form, as checked columns; errors name the row, counting from 0."""
+"""What callers tell us, in whatever form, as checked columns by graph rows and edge numbers.
+
+Errors count rows from 1, without a header.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.arrays import I64
+from tensorucb.arrays import F64, I64
+from tensorucb.campaign._network import Network
 from tensorucb.checks import (
     array_of,
     check_choice,
@@ -26,13 +30,14 @@ from tensorucb.checks import (
     shown,
     unstorable,
 )
-from tensorucb.errors import InputError, ShapeError
+from tensorucb.errors import InputError, ShapeError, UnknownIdError
 from tensorucb.graph._ids import IdIndex, describe_rows, id_column
 from tensorucb.moments import is_moment, unix_times
 from tensorucb.tables import PARQUET, plain_column, read_table, suffix_of, table_columns
 
 if TYPE_CHECKING:
     import polars as pl
+
 
 Column = Any  # a list, an array or a polars series
 _FIELDS = ("source", "target", "outcome", "user", "time", "event_id", "product", "strategy", "round")
@@ -44,34 +49,22 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True)
-class EdgeBatch:
-    """Outcomes by edge: ``sources`` and ``targets`` are columns of ids, ``rows`` where they stood in what came."""
+class Part:
+    """Rows of one kind: outcomes by edge, with ids of source and target; or who acted, with ids of users alone.
 
-    rows: NDArray[np.int64]
-    sources: Column
-    targets: Column
-    outcomes: NDArray[np.float64]
-    times: NDArray[np.float64]
+    ``rows`` say where they stood in what came; ``outcomes`` are NaN for those who acted.
+    """
+
+    rows: I64
+    ids: tuple[Column, ...]
+    outcomes: F64
+    times: F64
     event_ids: list[str | None]
 
-    def take(self, at: I64) -> EdgeBatch:
-        """Some of them, by their places in the batch."""
-        ends = _take(self.sources, at), _take(self.targets, at)
-        return EdgeBatch(self.rows[at], *ends, self.outcomes[at], self.times[at], _take(self.event_ids, at))
-
-
-@dataclass(frozen=True)
-class NodeBatch:
-    """Who acted when."""
-
-    rows: NDArray[np.int64]
-    users: Column
-    times: NDArray[np.float64]
-    event_ids: list[str | None]
-
-    def take(self, at: I64) -> NodeBatch:
-        """Some of them, by their places in the batch."""
-        return NodeBatch(self.rows[at], _take(self.users, at), self.times[at], _take(self.event_ids, at))
+    def take(self, at: I64) -> Part:
+        """Some of them, by their places."""
+        ids = tuple(_take(column, at) for column in self.ids)
+        return Part(self.rows[at], ids, self.outcomes[at], self.times[at], _take(self.event_ids, at))
 
 
 @dataclass(frozen=True)
@@ -82,8 +75,8 @@ class Batch:
     says whether they come from a file of text, where a number is not told from its text.
     """
 
-    edges: EdgeBatch
-    nodes: NodeBatch
+    edges: Part
+    nodes: Part
     extra: Mapping[str, Column]
     length: int
     text: bool
@@ -114,19 +107,19 @@ def read_responses(responses: Any, *, strings: bool, columns: Any = None) -> Bat
     by_node = _present(columns.get("user"), length) & ~by_edge
     lost = np.flatnonzero(~by_edge & ~by_node)
     if lost.size:
-        raise InputError(f"row {lost[0]} names neither a source nor a user. Remove it or fill it in.")
+        raise InputError(f"row {lost[0] + 1} names neither a source nor a user. Remove it or fill it in.")
     rows, acted = np.flatnonzero(by_edge), np.flatnonzero(by_node)
     for name, needed in (("target", rows), ("outcome", rows), ("time", acted)):
         if needed.size and name not in columns:
             raise InputError(
-                f"responses have no field {name!r}, which row {needed[0]} needs; got {shown(sorted(offered))}. "
+                f"responses have no field {name!r}, which row {needed[0] + 1} needs; got {shown(sorted(offered))}. "
                 f"Say which column it is with columns={{'{name}': 'NAME'}}."
             )
     ends = _ids(columns, "source", rows), _ids(columns, "target", rows)
     outcomes, times = _outcomes(columns, rows), _times(columns, rows, required=False)
-    edges = EdgeBatch(rows, *ends, outcomes, times, _event_ids(columns, rows))
+    edges = Part(rows, ends, outcomes, times, _event_ids(columns, rows))
     users, times = _ids(columns, "user", acted), _times(columns, acted, required=True)
-    nodes = NodeBatch(acted, users, times, _event_ids(columns, acted))
+    nodes = Part(acted, (users,), np.full(acted.size, np.nan), times, _event_ids(columns, acted))
     return Batch(edges, nodes, {name: columns[name] for name in _EXTRA if name in columns}, length, text)
 
 
@@ -180,7 +173,7 @@ def _columns(responses: Any, names: _Names) -> tuple[dict[str, Column], int, set
         given = check_mapping("responses", responses, "a mapping of columns")
         return *_from_mapping(given, names.found(given)), set(map(str, given))
     if isinstance(responses, list | tuple):
-        for row, record in enumerate(responses):
+        for row, record in enumerate(responses, 1):
             if not isinstance(record, Mapping):
                 raise InputError(f"a response must be a mapping such as {{'source': …}}; row {row} is {shown(record)}.")
         came = {name for record in responses for name in record}
@@ -237,7 +230,7 @@ def written(name: str, column: Column) -> pl.Series:
     if isinstance(column, pl.Series) and (column.dtype.is_integer() or column.dtype == pl.String):
         return column.cast(pl.String)
     texts: list[str | None] = []
-    for row, value in enumerate(map(whole, as_list(column))):
+    for row, value in enumerate(map(whole, as_list(column)), 1):
         if is_missing(value) or value == "":
             texts.append(None)
         else:
@@ -262,7 +255,7 @@ def _present(column: Column | None, length: int) -> NDArray[np.bool_]:
     return np.array([not is_missing(value) for value in column], dtype=np.bool_)
 
 
-def _take(column: Column, rows: NDArray[np.int64]) -> Column:
+def _take(column: Column, rows: I64) -> Column:
     if len(column) == rows.size and np.array_equal(rows, np.arange(rows.size)):
         return column
     if isinstance(column, list | tuple):
@@ -270,13 +263,29 @@ def _take(column: Column, rows: NDArray[np.int64]) -> Column:
     return column[rows]
 
 
-def _ids(columns: dict[str, Column], name: str, rows: NDArray[np.int64]) -> Column:
+def _ids(columns: dict[str, Column], name: str, rows: I64) -> Column:
+    """A column of ids; an error names the row of the whole delivery."""
     if rows.size == 0:
         return []
-    return id_column(_take(columns[name], rows), name)
+    column = _take(columns[name], rows)
+    try:
+        return id_column(column, name)
+    except ShapeError:
+        raise
+    except InputError:
+        kinds: dict[type, tuple[Any, int]] = {}
+        for row, value in zip((rows + 1).tolist(), map(whole, as_list(column)), strict=True):
+            if is_missing(value):
+                raise InputError(f"row {row} has no {name}. Remove it or fill it in.") from None
+            kinds.setdefault(type(check_id(f"{name} in row {row}", value)), (value, row))
+        if len(kinds) == 1:
+            raise
+        values, at = zip(*kinds.values(), strict=True)
+        came = describe_rows(values, np.array(at))
+        raise InputError(f"{name} must be whole numbers or strings, not both; got {came}.") from None
 
 
-def _outcomes(columns: dict[str, Column], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+def _outcomes(columns: dict[str, Column], rows: I64) -> F64:
     if rows.size == 0:
         return np.empty(0, dtype=np.float64)
     column = _take(columns["outcome"], rows)
@@ -291,7 +300,7 @@ def _outcomes(columns: dict[str, Column], rows: NDArray[np.int64]) -> NDArray[np
     bad = np.flatnonzero((values != 0.0) & (values != 1.0))
     if bad.size:
         came = [as_list(column)[i] for i in bad[:_SHOWN].tolist()]
-        raise InputError(f"outcome must be 0 or 1; got {describe_rows(came, rows[bad])}.")
+        raise InputError(f"outcome must be 0 or 1; got {describe_rows(came, rows[bad] + 1)}.")
     return values
 
 
@@ -300,7 +309,7 @@ def _outcome(value: Any) -> float:
     return float(value) if real and value in (0, 1) else np.nan
 
 
-def _times(columns: dict[str, Column], rows: NDArray[np.int64], *, required: bool) -> NDArray[np.float64]:
+def _times(columns: dict[str, Column], rows: I64, *, required: bool) -> F64:
     if rows.size == 0 or ("time" not in columns and not required):
         return np.full(rows.size, np.nan)
     column = _take(columns["time"], rows)
@@ -313,21 +322,98 @@ def _times(columns: dict[str, Column], rows: NDArray[np.int64], *, required: boo
         came = [as_list(column)[i] for i in bad[:_SHOWN].tolist()]
         raise InputError(
             "time must be unix seconds, a datetime or an ISO text, in the years 1 to 9999; "
-            f"got {describe_rows(came, rows[bad])}."
+            f"got {describe_rows(came, rows[bad] + 1)}."
         )
     return times
 
 
-def _event_ids(columns: dict[str, Column], rows: NDArray[np.int64]) -> list[str | None]:
+def _event_ids(columns: dict[str, Column], rows: I64) -> list[str | None]:
     if rows.size == 0 or "event_id" not in columns:
         return [None] * rows.size
     values = as_list(_take(columns["event_id"], rows))
     for row, kind in zip(rows.tolist(), map(type, values), strict=True):
         if not issubclass(kind, str | int | float | np.integer | np.floating | NoneType) and kind.__name__ != "NAType":
-            raise InputError(f"event_id must be text or a number; row {row} has a {kind.__name__}.")
+            raise InputError(f"event_id must be text or a number; row {row + 1} has a {kind.__name__}.")
     ids = [None if is_missing(value) or value == "" else str(value) for value in values]
     if unstorable("".join(text for text in ids if text)) or max((len(text) for text in ids if text), default=0) > 512:
         for row, text in zip(rows.tolist(), ids, strict=True):
             if text is not None:
-                check_text(f"event_id in row {row}", text)
+                check_text(f"event_id in row {row + 1}", text)
     return ids
+
+
+UNKNOWN = ("refuse", "skip")
+"""What can be done with rows that name a user or an edge that is not in the network."""
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A checked batch by graph rows and edge numbers, valid for one revision of the network.
+
+    ``sources``, ``targets`` and ``numbers`` belong to ``edges``, ``users`` to ``nodes``. Rows that name somebody or an
+    edge that is not in the network are left out; ``unknown`` counts them.
+    """
+
+    revision: int
+    edges: Part
+    nodes: Part
+    sources: I64
+    targets: I64
+    numbers: I64
+    users: I64
+    unknown: int = 0
+
+    def take(self, edges: I64, nodes: I64) -> Resolved:
+        """Some of the rows, by their places."""
+        ends = self.sources[edges], self.targets[edges], self.numbers[edges]
+        return Resolved(self.revision, self.edges.take(edges), self.nodes.take(nodes), *ends, self.users[nodes])
+
+
+def resolve(network: Network, batch: Batch, unknown: str) -> Resolved:
+    """Look up all users and edges; rows with strangers are refused or left out, as ``unknown`` says."""
+    edges, nodes = batch.edges, batch.nodes
+    s, t = (
+        network.find(column, edges.rows, name, text=batch.text)
+        for name, column in zip(("source", "target"), edges.ids, strict=True)
+    )
+    u = network.find(nodes.ids[0], nodes.rows, "user", text=batch.text)
+    numbers, both = np.full(s.size, -1, dtype=np.int64), (s >= 0) & (t >= 0)
+    numbers[both] = network.graph.edge_between(s[both], t[both])
+    held, acted = np.flatnonzero(numbers >= 0), np.flatnonzero(u >= 0)
+    strangers = int(s.size - held.size + u.size - acted.size)
+    if strangers and unknown == "refuse":
+        raise _refusal(batch, s, t, numbers, u)
+    return Resolved(
+        network.revision, edges.take(held), nodes.take(acted), s[held], t[held], numbers[held], u[acted], strangers
+    )
+
+
+def _refusal(batch: Batch, s: I64, t: I64, numbers: I64, u: I64) -> UnknownIdError:
+    """Say how many rows name strangers, which are the first, and what to do."""
+    edges, nodes = batch.edges, batch.nodes
+    sources, targets = edges.ids
+    people: list[tuple[int, str]] = []
+    strangers = []
+    columns = ("user", nodes.ids[0], nodes.rows, u), ("source", sources, edges.rows, s)
+    for name, column, rows, found in (*columns, ("target", targets, edges.rows, t)):
+        at = np.flatnonzero(found < 0)
+        strangers.append(rows[at])
+        people += [(int(rows[i]), f"{name} {_id(column, i)}") for i in at[:_SHOWN].tolist()]
+    lost = np.flatnonzero((s >= 0) & (t >= 0) & (numbers < 0))
+    pairs = [(int(edges.rows[i]), f"{_id(sources, i)} -> {_id(targets, i)}") for i in lost[:_SHOWN].tolist()]
+    kinds = (people, np.unique(np.concatenate(strangers)).size, "somebody who"), (pairs, lost.size, "an edge that")
+    said = "; ".join(_said(first, count, what, batch.length) for first, count, what in kinds if count)
+    return UnknownIdError(
+        f"{said}. Nothing was stored. Add them to the network (add_users), or leave these rows out with unknown='skip'."
+    )
+
+
+def _id(column: Any, at: int) -> str:
+    return shown(plain(column[at]), 40)
+
+
+def _said(first: list[tuple[int, str]], count: int, what: str, total: int) -> str:
+    named = [f"{text} (row {row + 1})" for row, text in sorted(first)[:_SHOWN]]
+    more = f" and {count - _SHOWN:,} more rows" if count > _SHOWN else ""
+    verb = "row names" if total == 1 else "rows names" if count == 1 else "rows name"
+    return f"{count:,} of {total:,} {verb} {what} is not in the network: {', '.join(named)}{more}"

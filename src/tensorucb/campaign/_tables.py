@@ -141,8 +141,8 @@ def read_rows(path: Path, table: str, columns: Mapping[str, str], *, text_ids: b
     empty = column.is_null() if column.dtype != pl.String else (column.is_null() | (column == ""))
     if empty.any():
         raise FileFormatError(
-            f"{path.name} has no {key} in {int(empty.sum()):,} rows, the first of them row {empty.arg_max()} (counting "
-            "from 0). Remove these rows, or give each an id."
+            f"{path.name} has no {key} in {int(empty.sum()):,} rows, the first of them row "
+            f"{1 + (empty.arg_max() or 0)} (counted from 1, without the header). Remove these rows, or give each an id."
         )
     twice = column.filter(column.is_duplicated())
     if len(twice):

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from tensorucb.arrays import I64
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._resolve import UNKNOWN, Resolved, resolve
-from tensorucb.campaign._responses import EdgeBatch, NodeBatch, read_responses
+from tensorucb.campaign._responses import UNKNOWN, Part, Resolved, read_responses, resolve
 from tensorucb.campaign._told import Told, in_window
 from tensorucb.checks import check_choice
 from tensorucb.errors import InputError, StateError
@@ -34,7 +33,7 @@ class Contradiction:
     Attributes
     ----------
     row
-        Where it stood in what was told, counting from 0.
+        Where it stood in what was told: rows count from 1, without a header.
     source, target
         The edge's ids (``target`` is None for a node event).
     kept, told
@@ -45,12 +44,11 @@ class Contradiction:
     Examples
     --------
     >>> import tensorucb as tu
-    >>> graph = tu.Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
-    >>> campaign = tu.create_campaign("spring", graph=graph, storage="memory://")
+    >>> campaign = tu.create_campaign("spring", graph=tu.Graph.from_edges(["ann"], ["bob"]), storage="memory://")
     >>> ask = campaign.ask(k=1, candidates=["ann"])
-    >>> report = campaign.tell(ask.id, [{"source": "ann", "target": "bob", "outcome": 1}])
-    >>> campaign.tell(ask.id, [{"source": "ann", "target": "bob", "outcome": 0}]).contradictions[0]
-    Contradiction(row=0, source='ann', target='bob', kept=1.0, told=0.0, event_id=None)
+    >>> rows = [{"source": "ann", "target": "bob", "outcome": outcome} for outcome in (1, 0)]
+    >>> campaign.tell(ask.id, rows).contradictions[0]
+    Contradiction(row=2, source='ann', target='bob', kept=1.0, told=0.0, event_id=None)
     """
 
     row: int
@@ -83,11 +81,9 @@ class TellReport:
 
     Examples
     --------
-    >>> from tensorucb import Graph, create_campaign
-    >>> from tensorucb.policies import HighDegree
-    >>> graph = Graph.from_edges(["ann", "ann"], ["bob", "cid"])
-    >>> campaign = create_campaign("spring", graph=graph, policy=HighDegree(), storage="memory://")
-    >>> ask = campaign.ask([1.0], k=1)
+    >>> import tensorucb as tu
+    >>> campaign = tu.create_campaign("spring", graph=tu.Graph.from_edges(["ann"], ["bob"]), storage="memory://")
+    >>> ask = campaign.ask(k=1)
     >>> rows = {"buyer": ["bob", "a guest"], "timestamp": [ask.opened + 60, ask.opened + 70]}
     >>> report = campaign.tell(ask.id, rows, unknown="skip", columns={"user": "buyer"})
     >>> report.accepted, report.unknown
@@ -118,21 +114,11 @@ class _Sorting:
     items: list[dict[str, Any]] = field(default_factory=list)
 
     def clash(self, row: int, ids: tuple[Any, Any], kept: Any, told: Any, keys: list[int], event: str | None) -> None:
-        self.contradictions.append(Contradiction(row, *ids, kept, told, event))
+        self.contradictions.append(Contradiction(row + 1, *ids, kept, told, event))
         # The log names no ids, so that forgetting a user needs to look at keys alone.
         if event is not None:
             kept, told = "another event of this id", "this one"
         self.items.append({"users": keys, "kept": kept, "told": told})
-
-
-@dataclass(frozen=True)
-class Stored:
-    """What was stored for a round: the report, the number of the event (0 if nothing is new), and the new rows."""
-
-    report: TellReport
-    seq: int
-    edges: I64
-    nodes: I64
 
 
 def tell(handle: Handle, round_id: str | int, responses: Any, unknown: str, columns: Any) -> TellReport:
@@ -156,15 +142,14 @@ def tell(handle: Handle, round_id: str | int, responses: Any, unknown: str, colu
                 found = resolve(network, batch, unknown)
                 check_contacted(network, record, found)
             told = view.told(record.number)
-            stored = store(view, record, found, told, now)
+            report, seq, new = store(view, record, found, told, now)
         # Durable by now. On the next call the log says whether anybody else has told this round something since.
-        edges, nodes = stored.edges, stored.nodes
-        told.add(found.numbers[edges], found.edges.outcomes[edges], found.users[nodes], found.nodes.times[nodes])
+        told.add(new.numbers, new.edges.outcomes, new.users, new.nodes.times)
         loads, last = view.ledger.told_tag(record.number)
-        handle.last_told = (record.number, (loads, stored.seq or last), told)
-        counts = stored.report.accepted, stored.report.duplicates
+        handle.last_told = (record.number, (loads, seq or last), told)
+        counts = report.accepted, report.duplicates
         _log.info("campaign %r: round %d told, %d new, %d known", handle.record.name, record.number, *counts)
-        return replace(stored.report, unknown=found.unknown)
+        return replace(report, unknown=found.unknown)
 
 
 def check_contacted(network: Network, record: RoundRecord, found: Resolved) -> None:
@@ -175,24 +160,21 @@ def check_contacted(network: Network, record: RoundRecord, found: Resolved) -> N
     if others.size:
         source = network.graph.ids[found.sources[others[0]]].item()
         raise InputError(
-            f"row {found.edges.rows[others[0]]}: source {source!r} was not contacted in round {record.id} "
+            f"row {found.edges.rows[others[0]] + 1}: source {source!r} was not contacted in round {record.id} "
             f"({others.size:,} such rows). Remove them, or tell them to the round in which they were."
         )
 
 
-def store(view: View, record: RoundRecord, found: Resolved, told: Told, now: float) -> Stored:
-    """Sort the rows and append those that are new to the round; ``told`` is what it was told before."""
+def store(view: View, record: RoundRecord, found: Resolved, told: Told, now: float) -> tuple[TellReport, int, Resolved]:
+    """Sort the rows, append those that are new to the round, and log it; ``told`` is what it was told before.
+
+    Returns the report, the number of the event (0 if nothing is new), and the rows that are new.
+    """
+    session, keys = view.session, view.network.keys
     wanted = {e for e in (*found.edges.event_ids, *found.nodes.event_ids) if e is not None}
-    known = view.session.known_event_ids(view.number, sorted(wanted)) if wanted else {}
+    known = session.known_event_ids(view.number, sorted(wanted)) if wanted else {}
     sorting = _Sorting(view.network, record, known)
-    edges, nodes = _new_edges(sorting, found, told), _new_nodes(sorting, found, told)
-    report, seq = _append(view, sorting, found.take(edges, nodes), now)
-    return Stored(report, seq, edges, nodes)
-
-
-def _append(view: View, sorting: _Sorting, new: Resolved, now: float) -> tuple[TellReport, int]:
-    """Write the rows that are new, and log it; the report, and the number of the event (0 if nothing is new)."""
-    session, record, keys = view.session, sorting.record, sorting.network.keys
+    new = found.take(_new_edges(sorting, found, told), _new_nodes(sorting, found, told))
     accepted = new.numbers.size + new.users.size
     late, seq = accepted if record.status == "closed" else 0, 0
     if accepted:
@@ -213,12 +195,10 @@ def _append(view: View, sorting: _Sorting, new: Resolved, now: float) -> tuple[T
         clashes = {"id": record.id, "count": len(sorting.items), "items": sorting.items[:_LOGGED]}
         view.append("contradiction", record.number, clashes, now)
     outside = int(np.count_nonzero(~in_window(new.nodes.times, record.opened, record.payload["window"])))
-    return TellReport(accepted, sorting.duplicates, tuple(sorting.contradictions), late, outside), seq
+    return TellReport(accepted, sorting.duplicates, tuple(sorting.contradictions), late, outside), seq, new
 
 
-def _by_event_id(
-    sorting: _Sorting, batch: EdgeBatch | NodeBatch, kind: str, *columns: Iterable[Any]
-) -> NDArray[np.bool_]:
+def _by_event_id(sorting: _Sorting, batch: Part, kind: str, *columns: Iterable[Any]) -> NDArray[np.bool_]:
     """Which rows are not settled by their event id alone; ``columns`` are source or user, target and outcome."""
     network, fresh = sorting.network, np.ones(batch.rows.size, dtype=np.bool_)
     for i, (event_id, time, *values) in enumerate(zip(batch.event_ids, batch.times.tolist(), *columns, strict=True)):

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from tensorucb.arrays import I64
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._resolve import UNKNOWN, Resolved, resolve
-from tensorucb.campaign._responses import Batch, read_responses, text_places, written
+from tensorucb.campaign._responses import UNKNOWN, Batch, Resolved, read_responses, resolve, text_places, written
 from tensorucb.campaign._tell import TellReport, check_contacted, store
 from tensorucb.checks import check_choice
 from tensorucb.errors import InputError
@@ -38,31 +37,17 @@ class TellLogReport(TellReport):
 
     Examples
     --------
-    >>> from tensorucb import Graph, create_campaign
-    >>> from tensorucb.policies import HighDegree
-    >>> graph = Graph.from_edges(["ann", "ann"], ["bob", "cid"])
-    >>> products = {"tea": [1.0, 0.0], "soap": [0.0, 1.0]}
-    >>> campaign = create_campaign(
-    ...     "spring", graph=graph, policy=HighDegree(), products=products, storage="memory://"
-    ... )
+    >>> import tensorucb as tu
+    >>> graph, products = tu.Graph.from_edges(["ann"], ["bob"]), {"tea": [1.0, 0.0], "soap": [0.0, 1.0]}
+    >>> campaign = tu.create_campaign("spring", graph=graph, products=products, storage="memory://")
     >>> ask = campaign.ask("tea", k=1)
-    >>> log = {"user": ["bob", "cid"], "item": ["tea", "soap"], "time": [ask.opened + 60] * 2}
-    >>> report = campaign.tell_log(log)
+    >>> report = campaign.tell_log({"user": ["bob", "bob"], "item": ["tea", "soap"], "time": [ask.opened + 60] * 2})
     >>> report.accepted, report.other
     (1, 1)
     """
 
     other: int = 0
     rounds: Mapping[str, TellReport] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class _Parts:
-    """The rows of a log by round; ``unknown`` and ``other`` count those that go nowhere."""
-
-    rounds: Sequence[tuple[str, Resolved]]
-    unknown: int
-    other: int
 
 
 def tell_log(handle: Handle, responses: Any, unknown: str, columns: Any) -> TellLogReport:
@@ -72,45 +57,42 @@ def tell_log(handle: Handle, responses: Any, unknown: str, columns: Any) -> Tell
         now = handle.clock()
         with handle.read(now) as view:
             batch = read_responses(responses, strings=view.network.strings, columns=columns)
-            _check_fields(batch)
+            by_product = "product" in batch.extra and not batch.edges.rows.size
+            if batch.length and "round" not in batch.extra and not by_product:
+                raise InputError(
+                    "rows of several rounds need a field 'round', or 'product' (or 'item') with user and time. Say "
+                    "which column it is with columns={'product': 'NAME'}; if all rows belong to one round, name the "
+                    "round."
+                )
             # All that needs no lock is done before others have to wait.
-            seen, parts = view.ledger.seq, _by_round(view, batch, unknown)
+            seen, (rounds, strangers, other) = view.ledger.seq, _by_round(view, batch, unknown)
         with handle.write(now) as view:
             if view.ledger.seq != seen:
-                parts = _by_round(view, batch, unknown)
+                rounds, strangers, other = _by_round(view, batch, unknown)
             reports = {}
-            for round_id, found in parts.rounds:
+            for round_id, found in rounds:
                 record = view.round(round_id)
-                reports[round_id] = store(view, record, found, view.told(record.number), now).report
-        report = _summed(reports, parts)
+                reports[round_id], *_ = store(view, record, found, view.told(record.number), now)
+        each = list(reports.values())
+        report = TellLogReport(
+            accepted=sum(report.accepted for report in each),
+            duplicates=sum(report.duplicates for report in each),
+            contradictions=tuple(clash for report in each for clash in report.contradictions),
+            late=sum(report.late for report in each),
+            outside_window=sum(report.outside_window for report in each),
+            unknown=strangers,
+            other=other,
+            rounds=reports,
+        )
         _log.info("campaign %r: %d rounds told, %d new", handle.record.name, len(reports), report.accepted)
         return report
 
 
-def _check_fields(batch: Batch) -> None:
-    if batch.length and "round" not in batch.extra and (batch.edges.rows.size or "product" not in batch.extra):
-        raise InputError(
-            "rows of several rounds need a field 'round', or 'product' (or 'item') with user and time. Say which "
-            "column it is with columns={'product': 'NAME'}; if all rows belong to one round, name the round."
-        )
+def _by_round(view: View, batch: Batch, unknown: str) -> tuple[list[tuple[str, Resolved]], int, int]:
+    """The rows of each round, by its id, and how many name strangers or belong to no round.
 
-
-def _summed(reports: Mapping[str, TellReport], parts: _Parts) -> TellLogReport:
-    each = list(reports.values())
-    return TellLogReport(
-        accepted=sum(report.accepted for report in each),
-        duplicates=sum(report.duplicates for report in each),
-        contradictions=tuple(clash for report in each for clash in report.contradictions),
-        late=sum(report.late for report in each),
-        outside_window=sum(report.outside_window for report in each),
-        unknown=parts.unknown,
-        other=parts.other,
-        rounds=reports,
-    )
-
-
-def _by_round(view: View, batch: Batch, unknown: str) -> _Parts:
-    """Find the rounds of each row; only then must its users be known: a log has rows of all kinds."""
+    Only rows that have a round must name known users: a log has rows of all kinds.
+    """
     network = view.network
     rounds = [r for r in view.rounds() if r.status != "cancelled" and r.payload["kind"] != "history"]
     named = _named(batch, rounds)
@@ -141,7 +123,7 @@ def _by_round(view: View, batch: Batch, unknown: str) -> _Parts:
     for record, part in parts:
         check_contacted(network, record, part)
     other = batch.length - found.unknown - int(np.count_nonzero(used))
-    return _Parts([(record.id, part) for record, part in parts], found.unknown, other)
+    return [(record.id, part) for record, part in parts], found.unknown, other
 
 
 def _known(place: I64, rows: I64) -> I64:
@@ -161,8 +143,8 @@ def _named(batch: Batch, rounds: Sequence[RoundRecord]) -> I64:
     lost = np.flatnonzero(named[batch.edges.rows] == _NO_NAME)
     if lost.size:
         raise InputError(
-            f"row {batch.edges.rows[lost[0]]} tells an outcome by edge and names no round ({lost.size:,} such rows). "
-            "Fill in the field 'round'; only rows with user and time find their rounds by the product."
+            f"row {batch.edges.rows[lost[0]] + 1} tells an outcome by edge and names no round ({lost.size:,} such "
+            "rows). Fill in the field 'round'; only rows with user and time find their rounds by the product."
         )
     return named
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from tensorucb.store._protocol import RoundRecord
 if TYPE_CHECKING:
     from tensorucb.store._session import Session
 
-CreditRule = Literal["any", "last", "shared"]
+_RULES = ("any", "last", "shared")
 
 
 class Told:
@@ -115,8 +115,8 @@ def responded(network: Network, record: RoundRecord, told: Told) -> NDArray[np.b
 
 
 def check_credit(rule: str) -> str:
-    """Refuse any other rule than those of `CreditRule`."""
-    return check_choice("credit", rule, get_args(CreditRule))
+    """A rule of `credits`."""
+    return check_choice("credit", rule, _RULES)
 
 
 def credits(

@@ -37,7 +37,7 @@ class CampaignFile:
 
 def read_campaign_file(path: str) -> CampaignFile:
     """Read a campaign file; a key that is not known is an error that names the nearest one that is."""
-    from tensorucb.campaign._defaults import NAMES
+    from tensorucb.campaign._request import NAMES
     from tensorucb.checks import check_path
 
     try:

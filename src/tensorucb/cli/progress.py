@@ -147,7 +147,7 @@ def _print_rounds(progress: CampaignProgress) -> None:
 
 
 def _row(entry: RoundProgress) -> tuple[object, ...]:
-    from tensorucb.campaign._notebook import expectation
+    from tensorucb.campaign._reach import expectation
 
     mark = " "
     if entry.expected is not None and entry.within is False:

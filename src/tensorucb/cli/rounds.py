@@ -285,7 +285,7 @@ def _print_told(report: TellReport) -> None:
 
 def _stdin() -> list[dict[str, Any]]:
     rows = []
-    for number, line in enumerate(_stdin_lines()):
+    for number, line in enumerate(_stdin_lines(), 1):
         try:
             row = jsonlib.loads(line)
         except (ValueError, RecursionError) as error:

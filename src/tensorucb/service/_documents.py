@@ -139,7 +139,7 @@ class PreviewDocument(BaseModel):
 class ContradictionDocument(BaseModel):
     """A row that disagrees with an earlier one, which stands."""
 
-    row: int
+    row: int = Field(description="Where it stood in the delivery, from 1; the header of a CSV file does not count.")
     source: Id
     target: Id | None
     kept: Any
