@@ -129,7 +129,7 @@ def file_errors(path: Path, suffix: str) -> Iterator[None]:
     try:
         yield
     except (OSError, EOFError, zlib.error, csv.Error, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason = getattr(error, "strerror", None) or (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise FileFormatError(
             f"cannot read {shown_path(path)}: {shown(reason, 120)[1:-1]}. "
             f"Check the path, and that it is a complete {suffix} file."

@@ -30,7 +30,7 @@ def test_it_is_gone_and_the_others_stay(tmp_path, request, kind):
         assert load_campaign("autumn", storage=store, clock=Clock()).model_hash() == before
         with pytest.raises(UnknownIdError, match="no campaign 'spring'"):
             load_campaign("spring", storage=store)
-        with pytest.raises(UnknownIdError, match=r"no campaign 'spring' in .*; it holds \['autumn'\]"):
+        with pytest.raises(UnknownIdError, match=r"no campaign 'spring' in .*; it holds 'autumn'"):
             tu.delete_campaign("spring", storage=store)
         with pytest.raises(TensorUCBError):
             gone.ask("tea", 2)

@@ -15,7 +15,7 @@ from tensorucb.arrays import I64
 from tensorucb.campaign._catalogue import Catalogue, check_sizes, strategy_names
 from tensorucb.campaign._choice import Choice, choose_users, of_sources
 from tensorucb.campaign._constraints import Constraints, constrain
-from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, collect_evidence, explain_seeds
+from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, collect_evidence
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._model import IN_ASK
@@ -135,7 +135,7 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
     with handle.lock:
         for _ in range(_ATTEMPTS - 1):
             now = handle.clock()
-            network, request, past, known = _prepare(handle, given, now)
+            network, request, past, known = prepare(handle, given, now)
             if known is not None:
                 return network, known
             proposal = propose(handle, network, request, past, now)
@@ -156,7 +156,7 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
         return network, _logged(handle, opened)
 
 
-def _prepare(handle: Handle, given: Mapping[str, Any], now: float) -> tuple[Network, Request, Past, RoundRecord | None]:
+def prepare(handle: Handle, given: Mapping[str, Any], now: float) -> tuple[Network, Request, Past, RoundRecord | None]:
     """All that a choice needs of the store, the model brought up to date; or the round that the request has opened."""
     with handle.read(now) as view:
         network = view.network
@@ -321,7 +321,10 @@ def _hold_out(rules: Constraints, rows: I64, share: float, rng: np.random.Genera
     free = rows[~np.isin(rows, rules.must_include)]
     count = min(round(share * rows.size), free.size, rows.size - 1)
     if share > 0.0 and count < 1:
-        raise InputError(f"holdout = {share:g} of {rows.size} chosen users leaves nobody to hold out. Raise either.")
+        raise InputError(
+            f"holdout = {share:g} of {rows.size} chosen users is nobody to hold out. Choose more users, raise the "
+            "share, or set it to 0."
+        )
     chosen = rng.choice(free.size, size=max(count, 0), replace=False)
     return free[np.sort(chosen)]
 
@@ -349,79 +352,4 @@ def as_ask(campaign: Campaign, network: Network, record: RoundRecord) -> Ask:
         payload.get("behind", 0),
         [gain for key, gain in zip(payload["seeds"], payload["gains"], strict=True) if key not in held],
         campaign,
-    )
-
-
-@dataclass(frozen=True)
-class Preview:
-    """Who would be chosen in a round, and what would be expected of it.
-
-    A hold-out is drawn only when the round is opened. So ``seeds`` holds everybody who would be chosen, and ``reach``
-    and ``cost`` are what to expect if all of them are contacted.
-
-    Attributes
-    ----------
-    seeds
-        Ids of the users in the order of choice, or as they were given.
-    strategies
-        For each of ``seeds`` the id of the strategy they would get; None without strategies of the catalogue.
-    product
-        The product's id, if it was given by id.
-    reach
-        How many users will respond, with an interval.
-    best
-        The same of the campaign's own choice; ``reach`` itself if no users were given.
-    cost
-        What contacting them costs; None if nothing has a cost.
-    explanation
-        Why each of them was chosen.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> graph = tu.Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
-    >>> campaign = tu.create_campaign("spring", graph=graph, storage="memory://")
-    >>> campaign.preview(k=1).seeds, campaign.preview(users=["bob"]).difference < 0.0
-    (('ann',), True)
-    """
-
-    seeds: tuple[int | str, ...]
-    strategies: tuple[int | str, ...] | None
-    product: int | str | None
-    reach: Reach
-    best: Reach
-    cost: float | None
-    explanation: RoundExplanation
-
-    @property
-    def difference(self) -> float:
-        """Expected reach minus that of the campaign's own choice: -0.8 means 0.8 responders fewer.
-
-        It may be above 0: the campaign's own choice also counts what there is to learn.
-        """
-        return self.reach.mean - self.best.mean
-
-
-def preview(handle: Handle, given: Mapping[str, Any]) -> Preview:
-    """What `Campaign.ask` with these arguments would choose now."""
-    if given["shadow"] is not None:
-        raise InputError("a preview is of users to contact, and shadow= were contacted by others; leave it out.")
-    with handle.lock:
-        now = handle.clock()
-        network, request, past, _ = _prepare(handle, {**given, "request_id": None}, now)
-        request = replace(request, holdout=0.0)
-        record, evidence = propose(handle, network, request, past, now)
-        best = record
-        if request.users is not None:
-            best, _ = propose(handle, network, replace(request, users=None, user_strategies=None), past, now)
-    payload = record.payload
-    names = strategy_names(payload, "seeds")
-    return Preview(
-        seeds=tuple(network.ids(payload["seeds"])),
-        strategies=None if names is None else tuple(names[key] for key in payload["seeds"]),
-        product=payload["product"]["id"],
-        reach=Reach(**payload["reach"]),
-        best=Reach(**best.payload["reach"]),
-        cost=payload["cost"],
-        explanation=explain_seeds(network, record, evidence),
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.campaign._ask import Ask, Preview, as_ask, open_round, preview
+from tensorucb.campaign._ask import Ask, as_ask, open_round
 from tensorucb.campaign._catalogue import check_sizes, contexts, read_context
 from tensorucb.campaign._explain import Explanation, RoundExplanation, explain
 from tensorucb.campaign._forget import ForgetReport, forget
@@ -21,6 +21,7 @@ from tensorucb.campaign._grow import add_products, add_users, extend
 from tensorucb.campaign._handle import Handle
 from tensorucb.campaign._history import HistoryReport, import_history
 from tensorucb.campaign._lift import Lift, lift
+from tensorucb.campaign._preview import Preview, preview
 from tensorucb.campaign._progress import CampaignProgress, CampaignStatus, progress, status
 from tensorucb.campaign._request import shown_defaults
 from tensorucb.campaign._tell import TellReport, tell

@@ -269,10 +269,12 @@ def _count(rules: Constraints, request: Request) -> int:
         raise InputError("k may be left out only with a budget; got neither.")
     k = available if request.k is None else request.k
     if rules.budget is None and k > available:
-        raise InputError(f"k = {k} users are wanted but only {available} may be chosen ({rules.counts()}). Lower k.")
+        raise InputError(
+            f"k = {k:,} users are wanted but only {available:,} may be chosen ({rules.left_out()}). Ask for fewer."
+        )
     k = min(k, available)
     if k == 0:
-        raise InputError(f"nobody may be chosen ({rules.counts()}). Loosen the constraints.")
+        raise InputError(f"nobody may be chosen ({rules.left_out()}). Loosen the constraints.")
     return k
 
 

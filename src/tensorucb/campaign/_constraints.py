@@ -54,6 +54,12 @@ class Constraints:
         names = {OPT_OUT: "opt_out", COOLDOWN: "cooldown", CANDIDATES: "outside_candidates"}
         return {name: int(np.count_nonzero(self.reasons == code)) for code, name in names.items()}
 
+    def left_out(self) -> str:
+        """The same in words, for errors."""
+        words = {"opt_out": "excluded", "cooldown": "contacted too recently", "outside_candidates": "no candidates"}
+        said = [f"{count:,} {words[name]}" for name, count in self.counts().items() if count]
+        return ", ".join(said) or "nobody is left out"
+
 
 def constrain(network: Network, ledger: Ledger, request: Request, now: float) -> Constraints:
     """The constraints of a request at this moment."""

@@ -40,10 +40,8 @@ def find_campaign(session: Session, store: Store, name: str) -> CampaignRecord:
     """The campaign of that name; an error that lists the others if there is none."""
     record = session.campaign(name)
     if record is None:
-        names = [other.name for other in session.campaigns()]
-        raise UnknownIdError(
-            f"there is no campaign {shown(name)} in {store.masked_url}; it holds {shown(names or 'none')}."
-        )
+        names = ", ".join(shown(other.name) for other in session.campaigns()[:10])
+        raise UnknownIdError(f"there is no campaign {shown(name)} in {store.masked_url}; it holds {names or 'none'}.")
     return record
 
 

@@ -16,13 +16,12 @@ from tensorucb.campaign._ask import round_id
 from tensorucb.campaign._catalogue import Catalogue, Context, by_text, check_sizes, read_context, with_strategy
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import Network, seal, unseal
+from tensorucb.campaign._resolve import Resolved, resolve
 from tensorucb.campaign._responses import (
     UNKNOWN,
     Batch,
-    Resolved,
     as_list,
     read_responses,
-    resolve,
     text_places,
     whole,
     written,

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from tensorucb.arrays import I64
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._responses import UNKNOWN, Part, Resolved, read_responses, resolve
+from tensorucb.campaign._resolve import Resolved, resolve
+from tensorucb.campaign._responses import UNKNOWN, Part, read_responses
 from tensorucb.campaign._told import Told, in_window
 from tensorucb.checks import check_choice
 from tensorucb.errors import InputError, StateError

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from tensorucb.arrays import I64
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._responses import UNKNOWN, Batch, Resolved, read_responses, resolve, text_places, written
+from tensorucb.campaign._resolve import Resolved, resolve
+from tensorucb.campaign._responses import UNKNOWN, Batch, read_responses, text_places, written
 from tensorucb.campaign._tell import TellReport, check_contacted, store
 from tensorucb.checks import check_choice
 from tensorucb.errors import InputError

@@ -1,0 +1,168 @@
+"""The campaigns of a store: open, list, copy and delete them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tensorucb.campaign._handle import ERASING, find_campaign
+from tensorucb.campaign._model import SERVED, SNAPSHOTS
+from tensorucb.checks import (
+    check_path,
+    check_text,
+    shown,
+)
+from tensorucb.errors import InputError, StoreError
+from tensorucb.store import open_store
+
+if TYPE_CHECKING:
+    from tensorucb.store import SQLStore as Store
+
+
+STORAGE = "sqlite:///campaigns.db"
+
+
+@dataclass(frozen=True)
+class CampaignInfo:
+    """One line of `list_campaigns`.
+
+    Examples
+    --------
+    >>> import tensorucb as tu
+    >>> graph = tu.Graph.from_edges(["ann"], ["bob"])
+    >>> campaign = tu.create_campaign("spring", graph=graph, storage="sqlite:///info.db")
+    >>> [(info.name, info.policy, info.rounds) for info in tu.list_campaigns(storage="sqlite:///info.db")]
+    [('spring', 'TensorUCB', 0)]
+    """
+
+    name: str
+    policy: str
+    created: float
+    rounds: int
+    open: int
+
+
+@contextmanager
+def opened(
+    storage: str | os.PathLike[str] | Store, *, make: bool, keep: bool = False, name: str = "storage"
+) -> Iterator[Store]:
+    """The store at an address, closed after the block; with ``keep`` only if the block fails.
+
+    A store that the caller opened is left open.
+    """
+    if isinstance(storage, os.PathLike):
+        store: Store = open_store(f"sqlite:///{check_path(name, storage)}", create=make)
+    elif isinstance(storage, str):
+        store = open_store(storage, create=make)
+    elif hasattr(storage, "read") and hasattr(storage, "write"):
+        yield storage
+        return
+    else:
+        raise InputError(
+            f"{name} must be a storage URL, the path of a SQLite file or an open store; got {shown(storage)}."
+        )
+    try:
+        yield store
+    except BaseException:
+        store.close()
+        raise
+    if not keep:
+        store.close()
+
+
+def list_campaigns(storage: str | os.PathLike[str] | Store = STORAGE) -> list[CampaignInfo]:
+    """List the campaigns of a store, oldest first.
+
+    Examples
+    --------
+    >>> from tensorucb.store import open_store
+    >>> list_campaigns(open_store("memory://"))
+    []
+    """
+    with opened(storage, make=False) as store, store.read() as session:
+        lines = []
+        for record in session.campaigns():
+            states = [r.status for r in session.rounds(record.campaign)]
+            policy = str(record.settings["policy"]["type"])
+            lines.append(CampaignInfo(record.name, policy, record.created, len(states), states.count("open")))
+        return lines
+
+
+def copy_campaign(
+    name: str,
+    new_name: str,
+    *,
+    storage: str | os.PathLike[str] | Store = STORAGE,
+    to: str | os.PathLike[str] | Store | None = None,
+) -> None:
+    """Copy a campaign with its whole log under a new name, into the same store or another one.
+
+    Snapshots of the model are not copied: the copy makes its own.
+
+    Examples
+    --------
+    >>> import tensorucb as tu
+    >>> graph = tu.Graph.from_edges(["ann"], ["bob"])
+    >>> campaign = tu.create_campaign("spring", graph=graph, storage="sqlite:///copies.db")
+    >>> tu.copy_campaign("spring", "rehearsal", storage="sqlite:///copies.db")
+    >>> sorted(info.name for info in tu.list_campaigns(storage="sqlite:///copies.db"))
+    ['rehearsal', 'spring']
+    """
+    check_text("name", name)
+    if name == check_text("new_name", new_name) and to is None:
+        raise InputError(f"a copy in the same store needs another name than {shown(name)}.")
+    with ExitStack() as stores:
+        source = stores.enter_context(opened(storage, make=False))
+        target = source if to is None else stores.enter_context(opened(to, make=True, name="to"))
+        _copy(source, name, target, new_name)
+
+
+def _copy(source: Store, name: str, target: Store, new_name: str) -> None:
+    with source.read() as old:
+        record = find_campaign(old, source, name)
+        users, rounds, events = old.users(record.campaign), old.rounds(record.campaign), old.events(record.campaign)
+        names = [n for n in old.blobs(record.campaign) if not n.startswith((SNAPSHOTS, SERVED, ERASING))]
+        blobs = {name: old.blob(record.campaign, name) for name in names}
+        told = {r.number: old.edge_responses(record.campaign, r.number) for r in rounds}
+        acted = {r.number: old.node_events(record.campaign, r.number) for r in rounds}
+    with target.write() as new:
+        number = new.insert_campaign(new_name, record.settings, record.created).campaign
+        new.add_users(number, *users)
+        for blob_name, data in blobs.items():
+            new.put_blob(number, blob_name, data or b"")
+        seqs = {e.seq: new.append_event(number, e.kind, e.round, e.payload, e.created) for e in events}
+        last = max(seqs.values(), default=0)
+        for r in rounds:
+            new.put_round(number, replace(r, revision=seqs.get(r.revision, last)))
+            new.add_edge_responses(number, r.number, told[r.number], last)
+            new.add_node_events(number, r.number, acted[r.number], last)
+
+
+def delete_campaign(name: str, *, storage: str | os.PathLike[str] | Store = STORAGE) -> None:
+    """Delete a campaign with its users, rounds, responses and log; it cannot be undone.
+
+    The store's files are rewritten, so that nothing of the campaign stays in them. Exports and backups are not touched.
+
+    Examples
+    --------
+    >>> import tensorucb as tu
+    >>> graph = tu.Graph.from_edges(["ann"], ["bob"])
+    >>> tu.create_campaign("spring", graph=graph, storage="sqlite:///deleted.db").disconnect()
+    >>> tu.delete_campaign("spring", storage="sqlite:///deleted.db")
+    >>> tu.list_campaigns(storage="sqlite:///deleted.db")
+    []
+    """
+    check_text("name", name)
+    with opened(storage, make=False) as store:
+        with store.write() as session:
+            session.delete_campaign(find_campaign(session, store, name).campaign)
+        try:
+            store.purge()
+        except StoreError as error:
+            raise StoreError(
+                f"the campaign {name!r} is deleted, but the store's files may still hold parts of it ({error}) "
+                "Then call tensorucb.store.open_store(…).purge()."
+            ) from error
