@@ -13,13 +13,13 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from tensorucb.service._answering import AtDesk, Name, Reader
 from tensorucb.service._desk import Desk
 from tensorucb.service._problems import responses
+from tensorucb.service._shared import CAMPAIGN, ForReader
 from tensorucb.store import SQLStore as Store
 
 _BLOB = "regret"
-router = APIRouter(prefix="/campaigns/{name}", tags=["progress"], responses=responses(404))
+router = APIRouter(prefix=CAMPAIGN, tags=["progress"], responses=responses(404))
 
 
 class RoundRegret(BaseModel):
@@ -57,7 +57,7 @@ def read_regret(desk: Desk, name: str) -> list[dict[str, Any]] | None:
 
 
 @router.get("/regret", response_model=RegretDocument)
-async def regret(name: Name, desk: AtDesk, who: Reader) -> Any:
+async def regret(at: ForReader) -> Any:
     """What each round lost against the best choice; known of the sandbox of `tensorucb demo --serve` alone."""
-    found = await desk.aside(lambda: read_regret(desk, name))
+    found = await at.desk.aside(lambda: read_regret(at.desk, at.name))
     return {"known": found is not None, "rounds": found or []}
