@@ -133,7 +133,7 @@ def test_the_answer_of_a_creation_goes_with_a_person_who_is_forgotten(client, st
     assert client.post("/campaigns/new/forget", json={"user": "bob"}).status_code == 200
     problem(create(client, {"name": "new"}, headers={"Idempotency-Key": "other"}, edges=EDGES), 409)
     with sqlite3.connect(storage.removeprefix("sqlite:///")) as database:
-        assert database.execute("select count(*) from answer where body like '%new%'").fetchone() == (0,)
+        assert database.execute("select count(*) from tensorucb_answer where body like '%new%'").fetchone() == (0,)
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201, "two words"])
