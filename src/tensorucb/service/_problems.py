@@ -61,6 +61,7 @@ _WORDS = {
     r"Then call tensorucb\.store\.open_store\(…\)\.purge\(\)": "Ask whoever runs the service to purge it",
     r"opened with read_only=True": "opened to be read only",
     r"pass its features": "send its features",
+    r"ids not in the graph": "ids not in the network",
     r"--settings of (\w+)": r"policy_settings of \1",
     r"None": "null",
     r"True": "true",

@@ -85,7 +85,8 @@ const two = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFract
 const money = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
 
 export const num = (value) => whole.format(value);
-export const decimal = (value) => one.format(value);
+export const decimal = (value) => (Math.abs(value) < 1000 ? one : whole).format(value);
+export const interval = ({ low, high }) => `90\u00a0%: ${num(Math.floor(low))} to ${num(Math.ceil(high))}`;
 export const fine = (value) => two.format(value).replace("-", "−");
 export const cost = (value) => money.format(value);
 export const count = (value, what) =>
@@ -168,7 +169,7 @@ export function confirmed(title, text, name, action) {
   typed.addEventListener("input", () => { go.disabled = typed.value.trim() !== name.trim(); });
   const dialog = h("dialog", { "aria-label": title });
   const asked = h("form", { method: "dialog" }, h("h2", {}, title), h("p", {}, text),
-    field("To confirm, type", typed, h("span", { class: "typed" }, name)),
+    field(["Type ", h("span", { class: "typed" }, name), " to confirm"], typed),
     h("p", { class: "actions" }, go, button("Keep everything", () => dialog.close())));
   asked.addEventListener("submit", (event) => {
     event.preventDefault();

@@ -7,8 +7,8 @@ import { counted, rowsForm, TABLE_FILES } from "./uploads.js";
 
 export async function manage(place, name, session) {
   const [about, someone] = await Promise.all([get(campaign(name)), get(campaign(name, "users"), { limit: 1 })]);
-  place.append(h("div", { class: "steps" }, products(name), users(name), past(name, about)));
-  if (session.may("admin")) place.append(h("div", { class: "steps" }, forget(name, someone.items[0]?.id), end(name, about)));
+  place.append(h("div", { class: "halves" }, h("div", {}, products(name), users(name)), past(name, about)));
+  if (session.may("admin")) place.append(h("div", { class: "halves" }, forget(name, someone.items[0]?.id), end(name, about)));
 }
 
 const file = (required) => h("input", { type: "file", required, accept: TABLE_FILES });

@@ -1,6 +1,6 @@
 // The next round: the question, the proposal with its reasons, one user changed for another, and the acceptance.
 
-import { address, announce, asId, button, busy, cost, count, decimal, field, finder, form, h, ids, num, numbers, productText, section } from "./dom.js";
+import { address, announce, asId, button, busy, cost, count, decimal, field, finder, form, h, ids, interval, num, numbers, productText, section } from "./dom.js";
 import { campaign, get, newKey, post } from "./api.js";
 import { reasonTable } from "./rounds.js";
 
@@ -125,7 +125,7 @@ function proposed(world, place, asked, first) {
 }
 
 function expectations(now, best, asked, changes) {
-  const { reach } = now, found = [[decimal(reach.mean), `users expected to respond; 90 %: ${num(Math.floor(reach.low))} to ${num(Math.ceil(reach.high))}`]];
+  const { reach } = now, found = [[decimal(reach.mean), `users expected to respond; ${interval(reach)}`]];
   if (changes) found.push([signed(now.difference), `expected responses by your ${count(changes, "change")}; the proposal has ${decimal(best.reach.mean)}`, "change"]);
   found.push([num(now.explanation.seeds.length), asked.holdout ? `users, ${Math.round(100 * asked.holdout)} % of them held out` : "users to contact"]);
   if (now.cost !== null) found.push([cost(now.cost), "cost of the contacts"]);

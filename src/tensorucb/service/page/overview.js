@@ -67,8 +67,8 @@ function keyNumbers(progress) {
   if (closed.expected !== null) found.push([num(closed.foretold), `responses; ${num(closed.expected)} were expected`]);
   found.push([num(progress.reached), "different users responded"], [num(progress.contacted), "different users contacted"]);
   if (progress.spend !== null) found.push([cost(progress.spend), "spent on contacts"]);
-  if (held) found.push([`${held.held} of ${held.rounds}`, `intervals held; ${Math.round(100 * held.promised)} % are promised`]);
-  if (lift) found.push([points(lift.difference), `points by contact; 90 %: ${points(lift.low)} to ${points(lift.high)}`]);
+  if (held) found.push([`${held.held} of ${held.rounds}`, `intervals held; ${Math.round(100 * held.promised)}\u00a0% are promised`]);
+  if (lift) found.push([points(lift.difference), `points by contact; 90\u00a0%: ${points(lift.low)} to ${points(lift.high)}`]);
   return found;
 }
 
@@ -87,7 +87,7 @@ function lastRounds(name, progress, session) {
   ];
 }
 
-export const ROUND_COLUMNS = ["Round", "Status", "Responded", "Expected (90 %)", "Contacted", "Product"];
+export const ROUND_COLUMNS = ["Round", "Status", "Responded", "Expected (90\u00a0%)", "Contacted", "Product"];
 
 export const roundRow = (name, one) => [
   link(`Round\u00a0${one.number}`, "c", name, "rounds", one.number),

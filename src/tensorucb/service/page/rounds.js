@@ -1,6 +1,6 @@
 // All rounds, and one round: who to contact and why, responses in, close.
 
-import { button, busy, cost, decimal, done, field, fine, h, id, keepingFocus, link, note, num, numbers, paged, productText, reachText, section, when } from "./dom.js";
+import { button, busy, cost, decimal, done, field, fine, h, id, interval, keepingFocus, link, note, num, numbers, paged, productText, reachText, section, when } from "./dom.js";
 import { campaign, get, post, watch } from "./api.js";
 import { ROUND_COLUMNS, roundRow } from "./overview.js";
 import { counted, rowsForm } from "./uploads.js";
@@ -60,7 +60,7 @@ export async function round(place, name, key, session) {
 
 function standing(one, told) {
   const shown = [[num(told?.responders ?? 0), one.status === "open" ? "users have responded so far" : "users responded"]];
-  if (told?.expected) shown.push([decimal(told.expected.mean), `were expected; 90 %: ${num(Math.floor(told.expected.low))} to ${num(Math.ceil(told.expected.high))}`]);
+  if (told?.expected) shown.push([decimal(told.expected.mean), `were expected; ${interval(told.expected)}`]);
   shown.push([num(one.contacted.length), "users to contact"]);
   if (one.held_out.length) shown.push([num(one.held_out.length), "held out, not to be contacted"]);
   if (one.cost !== null) shown.push([cost(one.cost), "cost of the contacts"]);

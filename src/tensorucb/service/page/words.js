@@ -9,7 +9,7 @@ const ROUTES = [
   [/POST \/api\/v1\/campaigns/g, "“New campaign”"],
   [/GET …\/rounds lists them/g, "the tab Rounds lists them"],
   [/GET …\/users lists them/g, "the tab Network finds them"],
-  [/GET \/api\/v1\/campaigns lists them/g, "the list of campaigns has all"],
+  [/GET \/api\/v1\/campaigns lists them/g, "choose one from the list of campaigns"],
   [/with \?unknown=skip/g, "by “Leave these rows out and count them”"],
   [/with \?column=(\w+):(\w+)/g, "in “Columns that are called differently”, as $1:$2"],
   [/, or send its features/g, ""],
@@ -19,6 +19,6 @@ const ROUTES = [
 export function inPageWords(message, labels = {}) {
   const label = (found, name) => (labels[name] ? `“${labels[name]}”` : found);
   return ROUTES.reduce((text, [route, words]) => text.replace(route, words), message)
-    .replace(/^(?:settings[.:] ?)?(\w+)(?=[ :.])/, label)
+    .replace(/^(?:settings[.:] ?)?(\w+)(?=:|\.| (?!['"]))/, label)
     .replace(/(?<!['"“\w])(k|[a-z]+_[a-z]+)(?!['"”\w])/g, label);
 }
