@@ -55,9 +55,7 @@ def test_progress_in_a_terminal(name, columns, data, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [80, 120])
 def test_other_long_commands_show_their_clock_in_a_terminal(columns, tmp_path):
-    made = in_terminal(
-        "datasets", "make", "flixster_like", "--scale", "3", "--out", "f", columns=columns, cwd=tmp_path
-    )
+    made = in_terminal("datasets", "make", "flixster_like", "--scale", "3", "--out", "f", columns=columns, cwd=tmp_path)
     lines = (
         ("datasets", "describe", "f"),
         ("select", "f/edges.parquet", "--uniform", "0.1"),

@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
 from tensorucb import __version__
-from tensorucb.service import _auth, _campaigns, _catalogues, _figures, _operation, _page, _problems, _regret, _rounds
+from tensorucb.service import _auth, _campaigns, _catalogues, _figures, _operation, _page, _problems, _rounds
 from tensorucb.service._desk import Desk
 from tensorucb.service._guard import guarded
 from tensorucb.service._settings import ServiceSettings
@@ -68,7 +68,7 @@ def create_app(settings: ServiceSettings, engine: Engine | None = None) -> FastA
     _problems.install(app)
     api = APIRouter(prefix=PREFIX)
     api.include_router(_auth.router)
-    for room in (_campaigns, _catalogues, _rounds, _figures, _regret):
+    for room in (_campaigns, _catalogues, _rounds, _figures):
         api.include_router(room.router, dependencies=_auth.LOGINS)
     for router in (api, _operation.router, _page.router):
         app.include_router(router)

@@ -1,8 +1,13 @@
-"""Figures, the picture of the network and what was learned, over HTTP."""
+"""Figures, the picture of the network, what was learned and the regret, over HTTP.
+
+What rounds lost against the best choice is known in a sandbox alone, whose truth is. Whoever plays a campaign by a
+known truth writes the numbers to the store, as the campaign's blob ``regret``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
@@ -28,8 +33,8 @@ from tensorucb.service._desk import Desk
 from tensorucb.service._learned import Learned, what_was_learned
 from tensorucb.service._picture import layout, picture
 from tensorucb.service._problems import missing, responses
-from tensorucb.service._regret import read_regret
 from tensorucb.service._shared import CAMPAIGN, At, ForReader, product_named
+from tensorucb.store import SQLStore
 
 router = APIRouter(prefix=CAMPAIGN, tags=["figures"], responses=responses(404, 409))
 
@@ -43,6 +48,7 @@ _REGRET = """\
 In this sandbox it is known how likely each follower is to respond. So each choice can be compared with the best one: \
 the regret of a round is how many more responses the best choice could have expected. Real campaigns cannot know it."""
 _USERS_FIGURE, _STRATEGIES_FIGURE = "together", "strategies-by-product"
+_BLOB = "regret"
 _KEPT = 16  # answers, of all campaigns together
 
 
@@ -112,6 +118,23 @@ class LearnedDocument(BaseModel):
     )
     products: list[ProductLearned]
     figures: list[FigureLine]
+
+
+class RoundRegret(BaseModel):
+    """What a round lost against the best choice by the truth, in expected responders."""
+
+    round: str = Field(description="The round's id.")
+    number: int
+    reach: float = Field(description="Expected responders to the users that were chosen, held-out ones included.")
+    best: float = Field(description="Expected responders to as many users, chosen with the truth known.")
+    regret: float = Field(description="best - reach.")
+
+
+class RegretDocument(BaseModel):
+    """The regret of all rounds."""
+
+    known: bool = Field(description="Whether the truth is known; only that of a sandbox is.")
+    rounds: list[RoundRegret] = Field(description="By number; empty if the truth is not known.")
 
 
 @router.get("/figures", response_model=Figures)
@@ -254,3 +277,27 @@ def _kept(store: dict[tuple[str, str], tuple[Any, Any]], key: tuple[str, str], t
     for oldest in list(store)[:-_KEPT]:
         store.pop(oldest, None)
     return found
+
+
+@router.get("/regret", response_model=RegretDocument)
+async def regret(at: ForReader) -> Any:
+    """What each round lost against the best choice; known of the sandbox of `tensorucb demo --serve` alone."""
+    found = await at.desk.aside(lambda: read_regret(at.desk, at.name))
+    return {"known": found is not None, "rounds": found or []}
+
+
+def write_regret(store: SQLStore, name: str, rounds: Sequence[RoundRegret]) -> None:
+    """Keep the regret of a campaign's rounds."""
+    with store.write() as session:
+        record = session.campaign(name)
+        if record is not None:
+            content = json.dumps([entry.model_dump() for entry in rounds])
+            session.put_blob(record.campaign, _BLOB, content.encode())
+
+
+def read_regret(desk: Desk, name: str) -> list[dict[str, Any]] | None:
+    """The regret of a campaign's rounds as it was kept; None if the truth is not known."""
+    number = desk.record(name).campaign
+    with desk.store.read() as session:
+        kept = session.blob(number, _BLOB)
+    return None if kept is None else list(json.loads(kept))

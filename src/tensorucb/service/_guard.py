@@ -68,7 +68,6 @@ class Watch:
         self._app, self._metrics = app, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request, whatever happens."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -129,7 +128,7 @@ def _path(scope: Scope) -> str:
 
 def _route(scope: Scope) -> str:
     """The route's pattern: it names nobody, and there are only so many."""
-    route = str(getattr(scope.get("route"), "path", "-"))
+    route = str(getattr(scope.get("route"), "path_format", "-"))
     below = scope["path"].startswith(_API) and route != "-" and not route.startswith(_API)
     return f"{_API}{route}" if below else route
 
@@ -142,7 +141,6 @@ class Gate:
         self._names = {name.lower() for name in (*_LOOPBACK, settings.host, *settings.hosts)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it."""
         if scope["type"] == "http":
             headers = Headers(scope=scope)
             self._check_host(headers.get("host", ""), scope.get("server"))
@@ -223,7 +221,6 @@ class Bodies:
         self._app, self._most, self._patience = app, most, patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -91,6 +91,7 @@ class Problem(BaseModel):
     status: int = Field(description="The HTTP status again.")
     detail: str = Field(description="What was wrong, what came, what to do.")
     request_id: str | None = Field(default=None, description="The request's id, as the logs have it.")
+    python: str | None = Field(default=None, description="The detail in words of the Python library, if they differ.")
 
 
 class Refusal(Exception):  # noqa: N818
@@ -111,8 +112,13 @@ def missing(detail: str) -> Refusal:
 def problem(error: Refusal, request_id: str | None) -> Response:
     """The answer to a request that is refused."""
     title, kind = HTTPStatus(error.status).phrase, f"{_KIND}{error.kind}"
-    content = Problem(type=kind, title=title, status=error.status, detail=error.detail, request_id=request_id)
-    return JSONResponse(content.model_dump(), error.status, dict(error.headers or {}), media_type=MEDIA)
+    detail = in_words_of_the_api(error.detail)
+    content = Problem(type=kind, title=title, status=error.status, detail=detail, request_id=request_id)
+    if detail != error.detail:
+        content.python = error.detail
+    return JSONResponse(
+        content.model_dump(exclude_unset=True), error.status, dict(error.headers or {}), media_type=MEDIA
+    )
 
 
 def in_words_of_the_api(message: str) -> str:
@@ -155,12 +161,12 @@ def install(app: FastAPI) -> None:
         if status == 500:
             _log.error("damaged data", exc_info=error)
         # Where the store lies is nobody's business.
-        detail = in_words_of_the_api(str(error).replace(request.app.state.desk.store.masked_url, "the store"))
+        detail = str(error).replace(request.app.state.desk.store.masked_url, "the store")
         return answer(request, status, detail, type(error).__name__, {"Retry-After": "1"} if status == 503 else None)
 
     @app.exception_handler(Refusal)
     async def refused(request: Request, error: Refusal) -> Response:
-        return answer(request, error.status, in_words_of_the_api(error.detail), error.kind, error.headers)
+        return answer(request, error.status, error.detail, error.kind, error.headers)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
