@@ -62,6 +62,8 @@ _WORDS = {
     r"opened with read_only=True": "opened to be read only",
     r"pass its features": "send its features",
     r"ids not in the graph": "ids not in the network",
+    r"the ids of the graph": "the ids of the network",
+    r"Convert them( first)?": "Send them so",
     r"--settings of (\w+)": r"policy_settings of \1",
     r"None": "null",
     r"True": "true",

@@ -53,6 +53,7 @@ function forget(name, sample) {
   return section("Forget a person", h("p", {}, "Removes somebody from the network, from all rounds and from what was learned, and checks that nothing is left."),
     form("Forget …", async (said) => {
       const who = user.value.trim();
+      await get(campaign(name, "users", who));  // somebody must be there to be forgotten
       if (!await confirmed(`Forget ${who}?`, "Their responses go, and the model learns again from what remains. It cannot be undone.", who, "Forget this person")) return;
       const report = await post(campaign(name, "forget"), { user: asId(who, sample) });
       user.value = "";
