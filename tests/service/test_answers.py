@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ import pytest
 
 from service.test_campaigns import EDGES, create
 from service.test_rounds import ROUNDS, problem
+from tensorucb.service import _once
 
 KEY = {"Idempotency-Key": "order-7"}
 BODY = {"product": "tea", "k": 2}
@@ -86,6 +88,52 @@ def test_two_at_the_same_time_are_one(client, serve, storage):
         assert [answer.status_code for answer in answers] == [201, 201]
         assert answers[0].json()["round"] == answers[1].json()["round"]
     assert len(client.get(ROUNDS).json()["items"]) == 2
+
+
+@pytest.fixture
+def killed(monkeypatch):
+    """Ends the next writing call as a kill would: after its change, before its answer is kept."""
+
+    def prepare():
+        def kill(*_):
+            monkeypatch.undo()
+            raise SystemError("killed")
+
+        monkeypatch.setattr(_once, "_keep", kill)
+
+    return prepare
+
+
+def test_a_creation_whose_answer_was_lost_gives_it_again(client, killed):
+    killed()
+    assert create(client, {"name": "new"}, headers=KEY, edges=EDGES).status_code == 500
+    assert client.get("/campaigns/new").status_code == 200
+    problem(create(client, {"name": "new"}, edges=EDGES), 409)
+    problem(create(client, {"name": "new"}, headers={"Idempotency-Key": "other"}, edges=EDGES), 409)
+    problem(create(client, {"name": "new", "window": "7d"}, headers=KEY, edges=EDGES), 409)
+    found = create(client, {"name": "new"}, headers=KEY, edges=EDGES)
+    assert found.status_code == 201, found.text
+    assert (found.json()["users"], found.json()["rounds"]) == (3, 0)
+    assert any("users" in line for line in found.json()["report"])
+    again = create(client, {"name": "new"}, headers=KEY, edges=EDGES)
+    assert (again.json(), replayed(again)) == (found.json(), True)
+
+
+def test_a_deletion_whose_answer_was_lost_gives_it_again(client, killed):
+    killed()
+    assert client.delete("/campaigns/spring", headers=KEY).status_code == 500
+    problem(client.delete("/campaigns/spring"), 404, "UnknownIdError")
+    again = client.delete("/campaigns/spring", headers=KEY)
+    assert (again.status_code, replayed(again)) == (204, True)
+
+
+def test_the_answer_of_a_creation_goes_with_a_person_who_is_forgotten(client, storage):
+    """It may name them, as every answer about the campaign may."""
+    create(client, {"name": "new"}, headers=KEY, edges=EDGES)
+    assert client.post("/campaigns/new/forget", json={"user": "bob"}).status_code == 200
+    problem(create(client, {"name": "new"}, headers={"Idempotency-Key": "other"}, edges=EDGES), 409)
+    with sqlite3.connect(storage.removeprefix("sqlite:///")) as database:
+        assert database.execute("select count(*) from tensorucb_answer where body like '%new%'").fetchone() == (0,)
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201, "two words"])

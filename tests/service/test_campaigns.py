@@ -5,6 +5,7 @@ import json
 import threading
 import time
 import zipfile
+from urllib.parse import quote
 
 import polars as pl
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from campaign.worlds import small_campaign
 from service.test_rounds import ROUNDS, ask, problem
 from tensorucb.campaign import load_campaign
+from tensorucb.client import Client
 from tensorucb.service._tokens import add_token
 from tensorucb.store import open_store
 
@@ -48,7 +50,7 @@ def test_a_campaign_is_created_listed_and_deleted(client):
     ("settings", "files", "status", "said"),
     [
         ({"name": "spring"}, {"edges": EDGES}, 409, "already"),
-        ({"name": "a/b"}, {"edges": EDGES}, 422, "name"),
+        ({"name": ".."}, {"edges": EDGES}, 422, "choose another name"),
         ({"name": "new", "policy": "Oracle"}, {"edges": EDGES}, 422, "TensorUCB"),
         ({"name": "new", "colour": 1}, {"edges": EDGES}, 422, "colour"),
         ({"name": "new"}, {}, 422, "edge"),
@@ -87,6 +89,29 @@ def test_the_same_name_again_is_another_campaign(client, storage):
     assert client.get("/campaigns/spring/progress").json()["rounds"] == []
     assert client.get(ROUNDS).json()["items"] == []
     assert ask(client)["number"] == 1
+
+
+NAMES = ["a/b", "/", "a%2Fb", "50% / half", "é/ü?#", "../x", "...", "a/rounds/1"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_campaign_may_have_any_name(client, name):
+    """Also one with slashes: they come percent-encoded, from the page and from the client."""
+    assert create(client, {"name": name, "ask": {"k": 1}}, edges=EDGES).status_code == 201
+    with Client(str(client.base_url).removesuffix("/api/v1/")) as python:
+        campaign = python.campaign(name)
+        assert campaign.status().name == name
+        opened = campaign.ask(request_id="first")
+        assert campaign.ask(request_id="first") == opened
+        assert campaign.round(1).id == opened.id
+        assert campaign.close(opened.id).status == "closed"
+        assert campaign.explain(1, "ann").user == "ann"
+        assert [each.name for each in python.campaigns()] == ["spring", "autumn", name]
+        python.delete_campaign(name)
+    problem(client.get(f"/campaigns/{quote(name, safe='')}"), 404, "UnknownIdError")
+    refused = client.put(f"/campaigns/{quote(name, safe='')}")
+    problem(refused, 405)
+    assert refused.headers["allow"] == "DELETE, GET"
 
 
 def test_progress_has_a_tag_that_changes_with_the_log(client):

@@ -18,7 +18,8 @@ from campaign.worlds import small_campaign
 from service.serving import connected, read_to_end, serving, talk
 from tensorucb.graph import Graph
 from tensorucb.service._desk import Desk
-from tensorucb.service._guard import SAFE_HEADERS, Pace, _RefusedError
+from tensorucb.service._guard import SAFE_HEADERS, Pace
+from tensorucb.service._problems import Refusal
 from tensorucb.service._tokens import add_token
 from tensorucb.store import open_store
 
@@ -184,7 +185,7 @@ def test_every_answer_has_safe_headers(url, monkeypatch):
     def broken(*_):
         raise ZeroDivisionError("person-001 at 10.0.0.1")
 
-    monkeypatch.setattr(Desk, "read", broken)
+    monkeypatch.setattr(Desk, "run", broken)
     detail = _refused(WEB.get(f"{url}{API}/campaigns/spring"), 500)
     assert "person-001" not in detail
 
@@ -470,12 +471,12 @@ def test_a_bucket_fills_again_and_callers_have_one_each():
     def allowed(count, caller):
         found = 0
         for _ in range(count):
-            with suppress(_RefusedError):
-                pace._take(caller)
+            with suppress(Refusal):
+                pace.take(caller)
                 found += 1
         return found
 
-    pace = Pace(None, 10.0, lambda: now[0])
+    pace = Pace(10.0, lambda: now[0])
     assert allowed(100, "ann") == 20
     assert allowed(100, "bob") == 20
     now[0] = 0.55
@@ -483,7 +484,7 @@ def test_a_bucket_fills_again_and_callers_have_one_each():
     now[0] = 100.0
     assert allowed(100, "ann") == 20
     for i in range(20_000):
-        pace._take(str(i))
+        pace.take(str(i))
     assert len(pace._buckets) <= 10_000
 
 

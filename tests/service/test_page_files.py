@@ -12,7 +12,7 @@ import pytest
 from campaign.worlds import answers, small_campaign
 from service.serving import serving
 from tensorucb.campaign import load_campaign
-from tensorucb.service._regret import RoundRegret, write_regret
+from tensorucb.service._figures import RoundRegret, write_regret
 from tensorucb.service._tokens import add_token
 from tensorucb.store import open_store
 

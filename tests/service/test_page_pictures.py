@@ -9,10 +9,9 @@ from campaign.worlds import answers, small_campaign, small_graph
 from tensorucb.campaign import Campaign
 from tensorucb.graph import Graph
 from tensorucb.plots._together import goes_together, strategies_by_product
-from tensorucb.service import _layout
-from tensorucb.service._layout import layout
+from tensorucb.service import _picture
 from tensorucb.service._learned import what_was_learned
-from tensorucb.service._picture import picture
+from tensorucb.service._picture import layout, picture
 
 
 def two_groups(n: int = 60) -> Graph:
@@ -44,7 +43,7 @@ def test_groups_stand_apart_and_the_same_network_looks_the_same():
 
 
 def test_users_beyond_the_bound_stand_beside_their_neighbours(monkeypatch):
-    monkeypatch.setattr(_layout, "_PLACED", 20)
+    monkeypatch.setattr(_picture, "_PLACED", 20)
     graph = small_graph(60, 300)
     places = layout(graph)
     assert places.shape == (60, 2)

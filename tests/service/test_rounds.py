@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import threading
 import time
 
@@ -89,6 +90,31 @@ def test_what_is_not_there(client):
 def test_questions_that_are_refused(shared, body, said):
     assert said in problem(shared.post(ROUNDS, json={"product": "tea", "k": 3, **body}), 422, _kind(body))
     assert shared.get(ROUNDS).json()["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "said"),
+    [
+        ("rounds", {"shadow": ["person-001"], "users": ["person-002"]}, "users are to be contacted, and shadow were"),
+        ("rounds", {"product": "coffee"}, "Add it with POST …/products, or send its features."),
+        ("rounds", {"budget": 2.0}, "a budget needs costs: send them as columns cost and group"),
+        ("rounds", {"strategies": "all"}, "Add them with POST …/strategies."),
+        ("rounds", {"cooldown": []}, "cooldown: input should be a valid number."),
+        ("rounds", {"exclude": [1.5]}, "exclude.0: input should be a valid integer."),
+        (
+            "rounds/1/responses",
+            [{"user": "nobody", "time": 1.0}],
+            "(POST …/users), or leave these rows out with ?unknown=skip",
+        ),
+        ("rounds/1/responses", [{"who": "person-001"}], "with ?column=user:NAME"),
+    ],
+)
+def test_errors_speak_of_fields_and_routes_not_of_python(client, path, body, said):
+    ask(client)
+    sent = {"product": "tea", "k": 3, **body} if isinstance(body, dict) else body
+    detail = client.post(f"/campaigns/spring/{path}", json=sent).json()["detail"]
+    assert said in detail
+    assert not re.search(r"\w=[ ,.]|\w\(|None|True|False|add_", detail)
 
 
 def _kind(body):

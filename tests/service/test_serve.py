@@ -17,7 +17,7 @@ from campaign.worlds import answers, small_campaign
 from cli.commands import run, run_json
 from cli.terminal import COMMAND, in_terminal
 from service.serving import serving
-from tensorucb.service._logs import JsonLines
+from tensorucb.service._operation import JsonLines
 from tensorucb.service._tokens import add_token
 from tensorucb.store import open_store
 

@@ -123,6 +123,7 @@ def _checked(answer: httpx.Response) -> httpx.Response:
     try:
         problem = answer.json()
         text, kind = str(problem["detail"]), str(problem["type"]).rpartition("/")[2].rpartition(":")[2]
+        text = str(problem.get("python", text))
     except (ValueError, KeyError, TypeError):
         raise ServiceError(
             f"{answer.url.host} answered {answer.status_code} without a reason. Is that address a tensorucb service?"

@@ -338,6 +338,11 @@ class BasePolicy:
         vars(self).update(vars(fresh))
         return self
 
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self)).parameters
+        said = [f"{name}={value!r}" for name, value in self.settings().items() if value != defaults[name].default]
+        return f"{type(self).__name__}({', '.join(said)})"
+
     def __sklearn_clone__(self) -> Self:
         """A policy with the same settings that has learned nothing, for ``sklearn.base.clone``."""
         return type(self)(**self.settings())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,10 +13,9 @@ from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
 from tensorucb import __version__
-from tensorucb.service import _auth, _campaigns, _catalogues, _figures, _health, _page, _problems, _regret, _rounds
+from tensorucb.service import _auth, _campaigns, _catalogues, _figures, _operation, _page, _problems, _rounds
 from tensorucb.service._desk import Desk
 from tensorucb.service._guard import guarded
-from tensorucb.service._metrics import Metrics
 from tensorucb.service._settings import ServiceSettings
 from tensorucb.service._tokens import TokenBook
 from tensorucb.work import Engine
@@ -37,6 +37,8 @@ class Service(FastAPI):
             found = super().openapi()
             schemas = found.setdefault("components", {}).setdefault("schemas", {})
             schemas["Problem"] = _problems.Problem.model_json_schema()
+            for schema in schemas.values():
+                _describe(schema)
         return self.openapi_schema or found
 
 
@@ -57,30 +59,36 @@ def create_app(settings: ServiceSettings, engine: Engine | None = None) -> FastA
         redoc_url=None,
         openapi_url="/api/openapi.json",
         lifespan=_life,
-        generate_unique_id_function=_operation,
+        generate_unique_id_function=_route_name,
     )
     app.state.settings = settings
     app.state.desk = Desk(settings, engine)
     app.state.book = TokenBook(app.state.desk.store, demanded=not settings.local)
-    app.state.metrics = Metrics()
+    app.state.metrics = _operation.Metrics()
     _problems.install(app)
     api = APIRouter(prefix=PREFIX)
-    rooms = (_campaigns, _catalogues, _rounds)
-    for router in (
-        _auth.router,
-        *(part for room in rooms for part in (room.reads, room.writes)),
-        _figures.router,
-        _regret.router,
-    ):
-        api.include_router(router)
-    for router in (api, _health.router, _page.router):
+    api.include_router(_auth.router)
+    for room in (_campaigns, _catalogues, _rounds, _figures):
+        api.include_router(room.router, dependencies=_auth.LOGINS)
+    for router in (api, _operation.router, _page.router):
         app.include_router(router)
     return app
 
 
-def _operation(route: APIRoute) -> str:
+def _route_name(route: APIRoute) -> str:
     """A short name of a route for programs that are made from the API's description."""
     return f"{route.tags[0] if route.tags else 'page'}-{route.name}"
+
+
+def _describe(schema: dict[str, Any]) -> None:
+    """Put the docstring of one of the library's records where readers of the API look for its parts."""
+    about, _, attributes = schema.get("description", "").partition("Attributes\n----------\n")
+    schema["description"] = re.split(r"\n\n", about.strip())[0]
+    entries = re.findall(r"^(\w[\w, ]*)\n((?:    .*\n?)+)", attributes, re.MULTILINE)
+    for names, text in entries:
+        said = re.sub(r":\w+:`~?([^`]*)`|``", lambda found: found[1] or "`", " ".join(text.split()))
+        for name in names.split(", "):
+            schema["properties"].get(name, {}).setdefault("description", said)
 
 
 @asynccontextmanager

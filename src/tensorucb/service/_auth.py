@@ -1,49 +1,37 @@
-"""Who may do what: the door in front of every route, the login of the page, and masked ids for those who only read."""
+"""Who may do what: who sends a request, the login of the page, and masked ids for those who only read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from http.cookies import CookieError, SimpleCookie
-from typing import Annotated, Any
 
 import anyio.to_thread
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from fastapi.security import APIKeyCookie, HTTPBearer
 from pydantic import BaseModel, Field
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tensorucb import __version__
 from tensorucb.service._problems import responses
-from tensorucb.service._tokens import LOCAL, SESSION, Role, TokenBook
-from tensorucb.service._tokens import Principal as Principal
+from tensorucb.service._tokens import LOCAL, SESSION, Principal, Role, TokenBook
 
 COOKIE = "tensorucb_session"
 router = APIRouter(prefix="/session", tags=["session"], responses=responses())
 
-# For the API's description: who asks is found before any route, by `Door`.
-_Bearer = Annotated[
-    Any, Depends(HTTPBearer(auto_error=False, description="A token made with `tensorucb token add STORAGE NAME`."))
+Mask = Callable[[int | str], int | str]
+"""How the id of a user is shown to the one who asks."""
+
+# For the API's description: who asks is found before any route.
+LOGINS = [
+    Depends(HTTPBearer(auto_error=False, description="A token made with `tensorucb token add STORAGE NAME`.")),
+    Depends(APIKeyCookie(name=COOKIE, auto_error=False, description="The login of the page.")),
 ]
-_Cookie = Annotated[Any, Depends(APIKeyCookie(name=COOKIE, auto_error=False, description="The login of the page."))]
 
 
-class Door:
-    """Finds out who asks and leaves it in the request's state as ``principal``; None for a stranger."""
-
-    def __init__(self, app: ASGIApp, book: TokenBook) -> None:
-        self._app, self._book = app, book
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
-        if scope["type"] == "http":
-            if not self._book.fresh():
-                await anyio.to_thread.run_sync(self._book.refresh)
-            scope.setdefault("state", {})["principal"] = _caller(self._book, Headers(scope=scope))
-        await self._app(scope, receive, send)
-
-
-def _caller(book: TokenBook, headers: Headers) -> Principal | None:
+async def principal_of(book: TokenBook, headers: Headers) -> Principal | None:
+    """Who sends a request; None for a stranger."""
+    if not book.fresh():
+        await anyio.to_thread.run_sync(book.refresh)
     if not book.demanded:
         return LOCAL
     kind, _, token = headers.get("authorization", "").partition(" ")
@@ -62,40 +50,27 @@ def session_cookie(headers: Headers) -> str | None:
     return None if found is None else found.value
 
 
-class _Demand:
-    """A dependency of a route: somebody with this role or a higher one."""
-
-    def __init__(self, role: Role) -> None:
-        self._role = role
-
-    async def __call__(self, request: Request, bearer: _Bearer, cookie: _Cookie) -> Principal:
-        """Who asks."""
-        principal: Principal | None = request.state.principal
-        if principal is None:
-            raise HTTPException(
-                401,
-                "this needs a token: send the header `Authorization: Bearer TOKEN`, or log in on the page. The command "
-                "`tensorucb token add` makes tokens.",
-                {"WWW-Authenticate": "Bearer"},
-            )
-        if not principal.may(self._role):
-            raise HTTPException(
-                403, f"this needs the role {self._role}; your token {principal.name!r} has the role {principal.role}."
-            )
-        return principal
+def demand(request: Request, role: Role) -> Principal:
+    """Who asks: somebody with this role or a higher one."""
+    principal: Principal | None = request.state.principal
+    if principal is None:
+        raise HTTPException(
+            401,
+            "this needs a token: send the header `Authorization: Bearer TOKEN`, or log in on the page. The command "
+            "`tensorucb token add` makes tokens.",
+            {"WWW-Authenticate": "Bearer"},
+        )
+    if not principal.may(role):
+        raise HTTPException(
+            403, f"this needs the role {role}; your token {principal.name!r} has the role {principal.role}."
+        )
+    return principal
 
 
-reader, operator, admin = _Demand("read"), _Demand("operate"), _Demand("admin")
-
-
-def mask_for(request: Request, principal: Principal) -> Callable[[int | str], int | str]:
-    """How ids of users are shown to somebody: as they are, or as stable pseudonyms to those who may only read."""
+def mask_for(request: Request, principal: Principal) -> Mask:
+    """Ids of users as they are, or as stable pseudonyms for those who may only read."""
     book: TokenBook = request.app.state.book
-    return _as_it_is if principal.may("operate") else book.masked
-
-
-def _as_it_is(user: int | str) -> int | str:
-    return user
+    return (lambda user: user) if principal.may("operate") else book.masked
 
 
 class Login(BaseModel):
@@ -124,8 +99,8 @@ def _session(request: Request, principal: Principal | None) -> SessionDocument:
     )
 
 
-@router.get("")
-async def who(request: Request, bearer: _Bearer, cookie: _Cookie) -> SessionDocument:
+@router.get("", dependencies=LOGINS)
+async def who(request: Request) -> SessionDocument:
     """Who you are to the service, and what you may do."""
     return _session(request, request.state.principal)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+from fastapi.exceptions import RequestValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
 
 from tensorucb.campaign import Campaign
+from tensorucb.moments import is_moment, unix_seconds
 
+B = TypeVar("B", bound=BaseModel)
 Id = Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)] | Annotated[StrictStr, Field(min_length=1, max_length=10_000)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Count = Annotated[StrictInt, Field(ge=0)]
@@ -63,10 +66,16 @@ class AskBody(PreviewBody):
     shadow: Contacts | None = Field(None, description="Users chosen and contacted by somebody else.")
 
 
+def _addressable(name: str) -> str:
+    if name in (".", ".."):
+        raise ValueError("a campaign cannot be called . or .., since no web address can hold that; choose another name")
+    return name
+
+
 class NewCampaign(Body):
     """The settings of a new campaign."""
 
-    name: Annotated[str, Field(pattern=r"^[^/]*[^/.][^/]*$", max_length=200, description="Without a slash.")]
+    name: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_addressable)]
     policy: str = "TensorUCB"
     policy_settings: dict[str, Any] = Field(default_factory=dict, description="Arguments of the policy.")
     window: Span | None = None
@@ -110,6 +119,14 @@ class UsersBody(Body):
     groups: list[Id] | None = None
 
 
+def checked(model: type[B], text: str | bytes, *place: str) -> B:
+    """JSON that a route reads itself, checked; ``place`` is where it stands in the request."""
+    try:
+        return model.model_validate_json(text)
+    except ValidationError as error:
+        raise RequestValidationError([{**found, "loc": (*place, *found["loc"])} for found in error.errors()]) from None
+
+
 def arguments(body: PreviewBody, campaign: Campaign) -> dict[str, Any]:
     """The arguments of `Campaign.ask` from a body: what JSON cannot say is put back."""
     given: dict[str, Any] = {name: getattr(body, name) for name in body.model_fields_set}
@@ -135,8 +152,6 @@ def _by_label(quotas: Mapping[str, int], campaign: Campaign) -> dict[Any, int]:
 
 def _moment(text: str) -> float | str:
     """Unix seconds of an ISO time; a span from now as it is."""
-    from tensorucb.moments import is_moment, unix_seconds
-
     seconds = unix_seconds(text)
     return seconds if is_moment(seconds) else text
 

@@ -7,56 +7,55 @@ import contextlib
 import json
 import shutil
 import tempfile
+import time
 import zipfile
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
-from pydantic import ValidationError
 from starlette.background import BackgroundTask
 
-from tensorucb.campaign import Campaign, create_campaign, delete_campaign, read_campaign_data
-from tensorucb.campaign._documents import fields, policy_named
-from tensorucb.service._answering import Admin, After, AtDesk, Limit, Masked, Name, Operator, Page, Reader, page
-from tensorucb.service._answers import PARAMETER, Once
-from tensorucb.service._bodies import ForgetBody, NewCampaign
-from tensorucb.service._desk import TICK, Desk
-from tensorucb.service._documents import (
-    CampaignDocument,
-    CampaignLine,
-    Created,
-    ForgetDocument,
-    LiftDocument,
-    ProgressDocument,
-    progress_document,
+from tensorucb.campaign import (
+    Campaign,
+    CampaignProgress,
+    ForgetReport,
+    Lift,
+    create_campaign,
+    delete_campaign,
+    load_campaign,
+    read_campaign_data,
 )
+from tensorucb.campaign._documents import fields, policy_named
+from tensorucb.service._bodies import ForgetBody, NewCampaign, checked
+from tensorucb.service._desk import TICK, Desk
+from tensorucb.service._documents import CampaignDocument, CampaignLine, Created, progress_document
+from tensorucb.service._once import Call, Once, Together
 from tensorucb.service._problems import Refusal, leads_to, responses
-from tensorucb.service._uploads import check_size, form_of, reading, saved
+from tensorucb.service._shared import (
+    CAMPAIGN,
+    Admin,
+    After,
+    AtDesk,
+    ForAdmin,
+    ForOperator,
+    ForReader,
+    Limit,
+    Page,
+    Reader,
+    page,
+)
+from tensorucb.service._uploads import check_size, described, form_described, form_of, received_form
+from tensorucb.store._protocol import AnswerRecord
 
-reads = APIRouter(prefix="/campaigns", tags=["campaigns"], responses=responses(404, 409))
-writes = APIRouter(prefix="/campaigns", tags=["campaigns"], responses=responses(404, 409, 413), route_class=Once)
+router = APIRouter(tags=["campaigns"], responses=responses(404, 409, 413), route_class=Once)
 
-_KEYED: dict[str, Any] = {"parameters": [PARAMETER]}
 _TABLES = ("edges", "actions", "products", "users", "strategies")
-_FILE = {"type": "string", "format": "binary"}
-_FORM = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["edges", "settings"],
-                    "additionalProperties": False,
-                    "properties": {**dict.fromkeys(_TABLES, _FILE), "settings": {"type": "string"}},
-                },
-                "encoding": {"settings": {"contentType": "application/json"}},
-            }
-        },
-    }
-}
+_FORM = form_described(_TABLES, ["edges", "settings"], settings={"type": "string"})
+_FORM["multipart/form-data"]["encoding"] = {"settings": {"contentType": "application/json"}}
+_MADE_BY = "created-by"  # the blob with the key and the hash of the call that created a campaign
 _BEAT = 15.0  # seconds of silence after which those who watch hear that the service is still there
 
 
@@ -72,7 +71,7 @@ def campaign_document(desk: Desk, campaign: Campaign) -> dict[str, Any]:
     }
 
 
-@reads.get("", response_model=Page[CampaignLine])
+@router.get("/campaigns", response_model=Page[CampaignLine])
 async def campaigns(desk: AtDesk, who: Reader, limit: Limit = 50, after: After = None) -> Any:
     """All campaigns, oldest first."""
     names, following = page(await desk.aside(desk.names), limit, after, lambda name: name)
@@ -80,15 +79,15 @@ async def campaigns(desk: AtDesk, who: Reader, limit: Limit = 50, after: After =
     for name in names:
         # Somebody may delete one meanwhile.
         with contextlib.suppress(Refusal):
-            lines.append(await desk.read(name, lambda campaign: campaign_document(desk, campaign)))
+            lines.append(await desk.run("read", name, lambda campaign: campaign_document(desk, campaign)))
     return {"items": lines, "next": following}
 
 
-@writes.post(
-    "",
+@router.post(
+    "/campaigns",
     status_code=201,
     response_model=Created,
-    openapi_extra={**_FORM, **_KEYED},
+    openapi_extra=described(more=_FORM),
     responses={201: leads_to("campaigns", "one", "progress", "export", "delete", name="name")},
 )
 async def create(request: Request, desk: AtDesk, who: Admin) -> Any:
@@ -99,105 +98,114 @@ async def create(request: Request, desk: AtDesk, who: Admin) -> Any:
     """
     if form_of(request) != "multipart/form-data":
         raise Refusal(415, "a campaign is created by a form (multipart/form-data) with files and the field settings.")
-    async with request.form(max_files=len(_TABLES), max_fields=1, max_part_size=2**20) as form:
-        wanted = _settings(form.get("settings"))
-        with tempfile.TemporaryDirectory(prefix="tensorucb-") as folder:
-            files = await saved(form, Path(folder), _TABLES)
-            return await desk.aside(lambda: _created(desk, Path(folder), files, wanted), "count")
+    async with received_form(request, _TABLES, "edges") as (form, files):
+        settings, call = form.get("settings"), request.state.call
+        if not isinstance(settings, str):
+            raise Refusal(422, 'the form needs a field settings with JSON such as {"name": "spring"}.')
+        wanted = checked(NewCampaign, settings, "settings")
+        mark = None if call is None else f"{call.key} {await call.digest()}"
+        if call is not None:
+            call.created = wanted.name
+        return await desk.aside(lambda: _created(desk, files, wanted, mark), "count")
 
 
-def _settings(text: Any) -> NewCampaign:
-    if not isinstance(text, str):
-        raise Refusal(422, 'the form needs a field settings with JSON such as {"name": "spring"}.')
-    try:
-        return NewCampaign.model_validate_json(text)
-    except ValidationError as error:
-        found = error.errors()[0]
-        place = ".".join(map(str, found["loc"])) or "it"
-        raise Refusal(422, f"settings: {place}: {found['msg']}.") from None
-
-
-def _created(desk: Desk, folder: Path, files: dict[str, Any], wanted: NewCampaign) -> dict[str, Any]:
+def _created(desk: Desk, files: dict[str, Any], wanted: NewCampaign, mark: str | None) -> dict[str, Any]:
+    """The new campaign; or the one that the same call created before, if its answer was lost."""
     policy = policy_named(wanted.policy, wanted.policy_settings)
-    with desk.store.read() as session:
-        if session.campaign(wanted.name) is not None:
-            raise Refusal(409, "there is a campaign of this name already; choose another name.")
-    with reading(folder):
-        for path in files.values():
-            check_size(path)
-        data = read_campaign_data(
-            **files, columns=wanted.columns, kinds=wanted.kinds, id_type=wanted.id_type, window=wanted.window
-        )
-    options: dict[str, Any] = {name: getattr(wanted, name) for name in ("objective", "credit", "ask", "seed")}
-    campaign = create_campaign(wanted.name, data=data, policy=policy, storage=desk.store, **options)
+    made = _made_before(desk, wanted.name, mark)
+    for path in files.values():
+        check_size(path)
+    data = read_campaign_data(
+        **files, columns=wanted.columns, kinds=wanted.kinds, id_type=wanted.id_type, window=wanted.window
+    )
+
+    def sign(session: Any) -> None:
+        if mark is not None:
+            session.put_blob(session.campaign(wanted.name).campaign, _MADE_BY, mark.encode())
+
+    if not made:
+        options: dict[str, Any] = {name: getattr(wanted, name) for name in ("objective", "credit", "ask", "seed")}
+        store: Any = Together(desk.store, sign)
+        create_campaign(wanted.name, data=data, policy=policy, storage=store, **options)
+    campaign = load_campaign(wanted.name, storage=desk.store)
     return {**campaign_document(desk, campaign), "report": list(data.report)}
 
 
-@reads.get("/{name}", response_model=CampaignDocument)
-async def one(name: Name, desk: AtDesk, who: Reader, mask: Masked) -> Any:
+def _made_before(desk: Desk, name: str, mark: str | None) -> bool:
+    """Whether the same call has created the campaign already; a campaign of another call is refused."""
+    with desk.store.read() as session:
+        known = session.campaign(name)
+        if known is None:
+            return False
+        made_by = session.blob(known.campaign, _MADE_BY)
+    if made_by is None or mark is None or made_by != mark.encode():
+        raise Refusal(409, "there is a campaign of this name already; choose another name.")
+    return True
+
+
+@router.get(CAMPAIGN, response_model=CampaignDocument)
+async def one(at: ForReader) -> Any:
     """A campaign in numbers, and its settings."""
 
     def call(campaign: Campaign) -> dict[str, Any]:
-        found = campaign_document(desk, campaign)
-        asks = found["settings"].get("ask")
-        if asks:
-            lists = {
-                key: list(map(mask, asks[key])) for key in ("exclude", "candidates", "must_include") if key in asks
-            }
-            found["settings"]["ask"] = {**asks, **lists}
-        return found
+        found = campaign_document(at.desk, campaign)
+        asks = dict(found["settings"].get("ask") or {})
+        for key in {"exclude", "candidates", "must_include"} & asks.keys():
+            asks[key] = list(map(at.mask, asks[key]))
+        return {**found, "settings": {**found["settings"], **({"ask": asks} if asks else {})}}
 
-    return await desk.read(name, call)
+    return await at.read(call)
 
 
-@writes.delete("/{name}", status_code=204, response_class=Response, openapi_extra=_KEYED)
-async def delete(name: Name, desk: AtDesk, who: Admin) -> Response:
+@router.delete(CAMPAIGN, status_code=204, response_class=Response)
+async def delete(at: ForAdmin, request: Request) -> Response:
     """Delete a campaign with its whole log. It cannot be undone."""
+    call: Call | None = request.state.call
+    digest = "" if call is None else await call.digest()
 
-    def call(campaign: Campaign) -> None:
-        delete_campaign(name, storage=desk.store)
+    def keep(session: Any) -> None:
+        if call is not None:
+            session.put_answer(AnswerRecord(0, call.key, digest, 204, "", time.time()))
 
-    await desk.choose(name, call)
+    store: Any = Together(at.desk.store, keep)
+    await at.choose(lambda campaign: delete_campaign(at.name, storage=store))
     return Response(status_code=204)
 
 
-@reads.get("/{name}/progress", response_model=ProgressDocument, responses={304: {"description": "Not changed."}})
+@router.get(f"{CAMPAIGN}/progress", response_model=CampaignProgress, responses={304: {"description": "Not changed."}})
 async def progress(
-    name: Name,
+    at: ForReader,
     request: Request,
     response: Response,
-    desk: AtDesk,
-    who: Reader,
-    mask: Masked,
     rounds: Annotated[int, Query(ge=1, le=10_000, description="How many of the last rounds are listed.")] = 200,
 ) -> Any:
     """How a campaign is going: responses beside expectation, reach, spend, lift, calibration.
 
     The answer has an ETag that changes with the log; sent back as If-None-Match, nothing is counted or sent again.
     """
-    tag = f'"{await desk.aside(lambda: desk.tag(name))}-{rounds}-{who.role}"'
+    tag = f'"{await at.desk.aside(lambda: at.desk.tag(at.name))}-{rounds}-{at.who.role}"'
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers={"ETag": tag})
-    seen, found = await desk.progress(name)
-    response.headers["ETag"] = f'"{seen}-{rounds}-{who.role}"'
-    return progress_document(found, rounds, mask)
+    seen, found = await at.desk.progress(at.name)
+    response.headers["ETag"] = f'"{seen}-{rounds}-{at.who.role}"'
+    return progress_document(found, rounds, at.mask)
 
 
-@reads.get("/{name}/lift", response_model=LiftDocument)
-async def lift(name: Name, desk: AtDesk, who: Reader) -> Any:
+@router.get(f"{CAMPAIGN}/lift", response_model=Lift)
+async def lift(at: ForReader) -> Lift:
     """Compare followers of contacted and of held-out users; 409 as long as there is nothing to compare."""
-    return await desk.count(name, lambda campaign: fields(campaign.lift()))
+    return await at.count(lambda campaign: campaign.lift())
 
 
-@reads.get(
-    "/{name}/live",
+@router.get(
+    f"{CAMPAIGN}/live",
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
-async def live(name: Name, desk: AtDesk, who: Reader) -> StreamingResponse:
+async def live(at: ForReader) -> StreamingResponse:
     """Follow a campaign: an event `changed` now and whenever its log has grown, with the last event's number."""
-    first = await desk.aside(lambda: desk.tag(name))
-    return StreamingResponse(_changes(desk, name, first), media_type="text/event-stream")
+    first = await at.desk.aside(lambda: at.desk.tag(at.name))
+    return StreamingResponse(_changes(at.desk, at.name, first), media_type="text/event-stream")
 
 
 async def _changes(desk: Desk, name: str, first: str) -> AsyncIterator[str]:
@@ -219,14 +227,12 @@ async def _changes(desk: Desk, name: str, first: str) -> AsyncIterator[str]:
             return
 
 
-@reads.get(
-    "/{name}/export",
+@router.get(
+    f"{CAMPAIGN}/export",
     response_class=FileResponse,
     responses={200: {"content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}}}},
 )
-async def export(
-    name: Name, desk: AtDesk, who: Operator, format: Annotated[Literal["parquet", "csv"], Query()] = "parquet"
-) -> FileResponse:
+async def export(at: ForOperator, format: Annotated[Literal["parquet", "csv"], Query()] = "parquet") -> FileResponse:
     """The campaign as tables in a zip file: rounds, seeds, responses, users, edges … and a manifest."""
     folder = Path(tempfile.mkdtemp(prefix="tensorucb-"))
 
@@ -238,7 +244,7 @@ async def export(
         return archive
 
     try:
-        archive = await desk.count(name, call)
+        archive = await at.count(call)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -246,13 +252,9 @@ async def export(
     return FileResponse(archive, media_type="application/zip", filename="campaign.zip", background=gone)
 
 
-@writes.post("/{name}/forget", response_model=ForgetDocument, openapi_extra=_KEYED)
-async def forget(name: Name, body: ForgetBody, desk: AtDesk, who: Admin) -> Any:
+@router.post(f"{CAMPAIGN}/forget", response_model=ForgetReport)
+async def forget(at: ForAdmin, body: ForgetBody) -> ForgetReport:
     """Remove a person from the log and the model, and prove it by replay."""
-
-    def call(campaign: Campaign) -> dict[str, Any]:
-        report = campaign.forget(body.user)
-        # Where the store lies is nobody's business.
-        return {**fields(report), "files": [Path(file).name for file in report.files]}
-
-    return await desk.choose(name, call)
+    report = await at.choose(lambda campaign: campaign.forget(body.user))
+    # Where the store lies is nobody's business.
+    return replace(report, files=tuple(Path(file).name for file in report.files))

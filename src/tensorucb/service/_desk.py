@@ -53,27 +53,12 @@ class Desk:
         self._seen: dict[str, tuple[float, str]] = {}
         self.kept: dict[tuple[str, str], tuple[Any, Any]] = {}  # what figures keep between calls
 
-    async def choose(self, name: str, call: Callable[[Campaign], T]) -> T:
-        """Run a call that chooses users or learns."""
-        return await self._run("choose", name, call)
-
-    async def tell(self, name: str, call: Callable[[Campaign], T]) -> T:
-        """Run a call that stores what came."""
-        return await self._run("tell", name, call)
-
-    async def read(self, name: str, call: Callable[[Campaign], T]) -> T:
-        """Run a call that only reads, and quickly."""
-        return await self._run("read", name, call)
-
-    async def count(self, name: str, call: Callable[[Campaign], T]) -> T:
-        """Run a call that goes through the whole log."""
-        return await self._run("count", name, call)
-
     async def aside(self, call: Callable[[], T], line: Line = "read") -> T:
         """Run a call that belongs to no campaign; one that writes or takes long must not take the readers' threads."""
         return await anyio.to_thread.run_sync(call, limiter=self._limits[line])
 
-    async def _run(self, line: Line, name: str, call: Callable[[Campaign], T]) -> T:
+    async def run(self, line: Line, name: str, call: Callable[[Campaign], T]) -> T:
+        """Run a call on a campaign, when it is its turn in that line."""
         turn = self._turns.setdefault((line, name), asyncio.Lock())
         async with turn:
             return await anyio.to_thread.run_sync(lambda: call(self._campaign(line, name)), limiter=self._limits[line])
@@ -122,7 +107,7 @@ class Desk:
                 held = self._progress[name] = tag, campaign.progress()
             return held
 
-        return await self.count(name, counted)
+        return await self.run("count", name, counted)
 
     async def keep_closing(self) -> None:
         """Close rounds whose deadline has passed, and learn them, until the service stops; old answers go too."""
@@ -133,7 +118,7 @@ class Desk:
                     pruned = time.monotonic()
                     await self.aside(self._prune, "tell")
                 for name in await self.aside(self.names):
-                    await self.choose(name, _close_due)
+                    await self.run("choose", name, _close_due)
             except TensorUCBError as error:
                 _log.warning("rounds that are due could not be closed: %s", error)
             except Exception:

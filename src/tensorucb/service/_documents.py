@@ -1,19 +1,16 @@
-"""What callers get as JSON, made from a campaign's own records."""
+"""What callers get as JSON; reports of the library that are sent as they are need no document here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from tensorucb.campaign import Ask, CampaignProgress, Explanation, Preview, RoundExplanation
+from tensorucb.campaign import Ask, CampaignProgress, CampaignStatus, Explanation, Preview, Reach, RoundExplanation
 from tensorucb.campaign._documents import ask_document, fields
+from tensorucb.service._auth import Mask
 from tensorucb.service._bodies import Id
-
-Mask = Callable[[int | str], int | str]
-"""How the id of a user is shown to the one who asks."""
 
 
 class CampaignLine(BaseModel):
@@ -30,34 +27,37 @@ class CampaignLine(BaseModel):
     open: int = Field(description="Rounds that are open.")
 
 
-class CampaignDocument(CampaignLine):
-    """A campaign in numbers, and its settings."""
+@dataclass(frozen=True)
+class CampaignDocument(CampaignStatus):
+    """A campaign in numbers, and its settings.
 
-    closed: int
-    cancelled: int
-    events: int = Field(description="The number of the log's last event.")
-    behind: int = Field(description="Closed rounds whose newest responses the next ask would not have learned.")
-    quarantined: dict[str, str] = Field(description="Closed rounds that could not be learned, and why.")
-    erasing: int
-    groups: list[Id] | None = Field(description="Labels of users for quotas; null if there are none.")
-    costs: bool = Field(description="Whether users or strategies have costs, so that a budget can be kept.")
+    Attributes
+    ----------
+    created
+        Unix seconds.
+    groups
+        Labels of users for quotas; null if there are none.
+    costs
+        Whether users or strategies have costs, so that a budget can be kept.
+    """
+
+    created: float
+    groups: list[Id] | None
+    costs: bool
     settings: dict[str, Any]
 
 
+@dataclass(frozen=True)
 class Created(CampaignDocument):
-    """A new campaign."""
+    """A new campaign.
 
-    report: list[str] = Field(description="What was used of the files and what was left out.")
+    Attributes
+    ----------
+    report
+        What was used of the files and what was left out.
+    """
 
-
-class ReachDocument(BaseModel):
-    """How many users will respond."""
-
-    mean: float
-    low: float
-    high: float
-    level: float
-    objective: str | None
+    report: list[str]
 
 
 class RoundDocument(BaseModel):
@@ -72,7 +72,7 @@ class RoundDocument(BaseModel):
     strategies: list[Id] | None = Field(description="For each seed the strategy they get.")
     held_out: list[Id]
     contacted: list[Id]
-    reach: ReachDocument | None
+    reach: Reach | None
     cost: float | None
     opened: float
     deadline: float | None
@@ -129,151 +129,11 @@ class PreviewDocument(BaseModel):
     seeds: list[Id]
     strategies: list[Id] | None
     product: Id | None
-    reach: ReachDocument
-    best: ReachDocument = Field(description="The reach of the best choice; the same as reach if no users were given.")
+    reach: Reach
+    best: Reach = Field(description="The reach of the best choice; the same as reach if no users were given.")
     difference: float = Field(description="Expected reach minus that of the best choice.")
     cost: float | None
     explanation: RoundExplanationDocument
-
-
-class ContradictionDocument(BaseModel):
-    """A row that disagrees with an earlier one, which stands."""
-
-    row: int = Field(description="Where it stood in the delivery, from 1; the header of a CSV file does not count.")
-    source: Id
-    target: Id | None
-    kept: Any
-    told: Any
-    event_id: str | None
-
-
-class TellDocument(BaseModel):
-    """What became of the rows of a delivery."""
-
-    accepted: int
-    duplicates: int
-    contradictions: list[ContradictionDocument]
-    late: int
-    outside_window: int
-    unknown: int
-
-
-class TellLogDocument(TellDocument):
-    """The same of a log, summed over its rounds."""
-
-    other: int = Field(description="Rows that belong to no round.")
-    rounds: dict[str, TellDocument]
-
-
-class RoundProgressDocument(BaseModel):
-    """What was expected of a round, and what came so far."""
-
-    number: int
-    id: str
-    product: Id | None
-    kind: str
-    status: str
-    opened: float
-    closed: float | None
-    contacted: int
-    held_out: int
-    expected: ReachDocument | None
-    responders: int
-    new_responders: int
-    responses: int
-    spend: float | None
-    within: bool | None = Field(description="Of a closed round: whether the responders lie in the interval.")
-
-
-class TotalsDocument(BaseModel):
-    """Sums over rounds."""
-
-    rounds: int
-    contacts: int
-    expected: float | None
-    foretold: int
-    responders: int
-
-
-class CalibrationDocument(BaseModel):
-    """How often the intervals held."""
-
-    rounds: int
-    held: int
-    share: float
-    low: float
-    high: float
-    promised: float
-
-
-class LiftDocument(BaseModel):
-    """Followers of contacted users against followers of those held out."""
-
-    contacted_rate: float
-    held_out_rate: float
-    contacted_followers: int
-    held_out_followers: int
-    difference: float
-    low: float
-    high: float
-    rounds: int
-    level: float
-
-
-class GroupDocument(BaseModel):
-    """What came of one product, strategy or user in closed rounds."""
-
-    id: Id | None
-    rounds: int
-    contacts: int
-    followers: int
-    responders: float
-    observed: float
-    believed: float | None
-
-
-class ProgressDocument(BaseModel):
-    """How a campaign is going."""
-
-    name: str
-    rounds: list[RoundProgressDocument]
-    closed: TotalsDocument
-    open: TotalsDocument
-    contacted: int
-    reached: int
-    spend: float | None
-    calibration: CalibrationDocument | None
-    lift: LiftDocument | None
-    lift_missing: str | None
-    behind: int
-    products: list[GroupDocument]
-    strategies: list[GroupDocument]
-    users: list[GroupDocument]
-
-
-class HistoryDocument(BaseModel):
-    """What became of imported history."""
-
-    rounds: int
-    responses: int
-    known_rounds: int
-    unknown: int
-    other: int
-
-
-class ForgetDocument(BaseModel):
-    """What was removed of a person, and the proof."""
-
-    responses: int
-    rounds: int
-    model_before: str
-    model_after: str
-    replay: str
-    proven: bool
-    files: list[str] = Field(description="Names of the store's files that were searched for the id.")
-    bytes_absent: bool | None
-    elsewhere: list[str]
-    completed: bool
 
 
 class Closed(BaseModel):
@@ -316,11 +176,6 @@ class GrownNetwork(BaseModel):
     edges_added: int
     users: int
     edges: int
-
-
-def opened_document(ask: Ask, mask: Mask) -> dict[str, Any]:
-    """A round and the reasons for its choice."""
-    return {**round_document(ask, mask), "explanation": explanation_document(ask.explain(), mask)}
 
 
 def round_document(ask: Ask, mask: Mask) -> dict[str, Any]:
@@ -369,11 +224,7 @@ def _masked_text(found: Explanation, mask: Mask) -> str:
     return f"{mask(found.user)!r}{rest}"
 
 
-def progress_document(progress: CampaignProgress, rounds: int, mask: Mask) -> dict[str, Any]:
+def progress_document(progress: CampaignProgress, rounds: int, mask: Mask) -> CampaignProgress:
     """How a campaign is going, with its last rounds."""
-    document: dict[str, Any] = fields(
-        replace(progress, rounds=progress.rounds[max(0, len(progress.rounds) - rounds) :])
-    )
-    for user in document["users"]:
-        user["id"] = mask(user["id"])
-    return document
+    users = tuple(replace(user, id=None if user.id is None else mask(user.id)) for user in progress.users)
+    return replace(progress, rounds=progress.rounds[-rounds:], users=users)

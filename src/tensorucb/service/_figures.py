@@ -1,16 +1,20 @@
-"""Figures, the picture of the network and what was learned, over HTTP."""
+"""Figures, the picture of the network, what was learned and the regret, over HTTP.
+
+What rounds lost against the best choice is known in a sandbox alone, whose truth is. Whoever plays a campaign by a
+known truth writes the numbers to the store, as the campaign's blob ``regret``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from tensorucb.arrays import F64
 from tensorucb.campaign import Campaign, CampaignProgress
-from tensorucb.campaign._catalogue import by_text
 from tensorucb.plots import specification
 from tensorucb.plots._campaign import (
     believed_and_observed,
@@ -23,17 +27,16 @@ from tensorucb.plots._campaign import (
 )
 from tensorucb.plots._campaign_report import CALIBRATION, EXPECTED, FEWEST, LIFT
 from tensorucb.plots._together import goes_together, strategies_by_product
-from tensorucb.service._answering import AtDesk, Masked, Name, Reader
+from tensorucb.service._auth import Mask
 from tensorucb.service._bodies import Id
 from tensorucb.service._desk import Desk
-from tensorucb.service._documents import Mask
-from tensorucb.service._layout import layout
 from tensorucb.service._learned import Learned, what_was_learned
-from tensorucb.service._picture import picture
+from tensorucb.service._picture import layout, picture
 from tensorucb.service._problems import missing, responses
-from tensorucb.service._regret import read_regret
+from tensorucb.service._shared import CAMPAIGN, At, ForReader, product_named
+from tensorucb.store import SQLStore
 
-router = APIRouter(prefix="/campaigns/{name}", tags=["figures"], responses=responses(404, 409))
+router = APIRouter(prefix=CAMPAIGN, tags=["figures"], responses=responses(404, 409))
 
 T = TypeVar("T")
 
@@ -45,6 +48,7 @@ _REGRET = """\
 In this sandbox it is known how likely each follower is to respond. So each choice can be compared with the best one: \
 the regret of a round is how many more responses the best choice could have expected. Real campaigns cannot know it."""
 _USERS_FIGURE, _STRATEGIES_FIGURE = "together", "strategies-by-product"
+_BLOB = "regret"
 _KEPT = 16  # answers, of all campaigns together
 
 
@@ -116,23 +120,40 @@ class LearnedDocument(BaseModel):
     figures: list[FigureLine]
 
 
+class RoundRegret(BaseModel):
+    """What a round lost against the best choice by the truth, in expected responders."""
+
+    round: str = Field(description="The round's id.")
+    number: int
+    reach: float = Field(description="Expected responders to the users that were chosen, held-out ones included.")
+    best: float = Field(description="Expected responders to as many users, chosen with the truth known.")
+    regret: float = Field(description="best - reach.")
+
+
+class RegretDocument(BaseModel):
+    """The regret of all rounds."""
+
+    known: bool = Field(description="Whether the truth is known; only that of a sandbox is.")
+    rounds: list[RoundRegret] = Field(description="By number; empty if the truth is not known.")
+
+
 @router.get("/figures", response_model=Figures)
-async def figures(name: Name, desk: AtDesk, who: Reader) -> Any:
+async def figures(at: ForReader) -> Any:
     """Names of the figures on how the campaign is going that can be drawn now."""
-    return {"items": _lines(await _progress_charts(desk, name))}
+    return {"items": _lines(await _progress_charts(at.desk, at.name))}
 
 
 @router.get("/figures/{figure}")
-async def figure(name: Name, figure: str, desk: AtDesk, who: Reader, mask: Masked) -> dict[str, Any]:
+async def figure(at: ForReader, figure: str) -> dict[str, Any]:
     """One figure, as a Vega-Lite document that fits its container."""
     if figure in (_USERS_FIGURE, _STRATEGIES_FIGURE):
-        charts = _learned_charts(await _learned(desk, name), mask)
+        charts = _learned_charts(await _learned(at), at.mask)
     else:
-        charts = await _progress_charts(desk, name)
+        charts = await _progress_charts(at.desk, at.name)
     drawing = next((draw for key, _, _, draw in charts if key == figure), None)
     if drawing is None:
         raise missing("there is no such figure now; GET …/figures lists those that can be drawn.")
-    return await desk.aside(lambda: _document(drawing))
+    return await at.desk.aside(lambda: _document(drawing))
 
 
 def _document(draw: Callable[[], Any]) -> dict[str, Any]:
@@ -162,33 +183,28 @@ def _charts(progress: CampaignProgress, regret: list[tuple[int, float]]) -> list
     """The figures for which there are enough rounds."""
     rounds, lift, charts = progress.rounds, progress.lift, list[Chart]()
     closed = sum(entry.within is not None for entry in rounds)
-    if any(entry.expected is not None for entry in rounds):
-        charts.append(("expected", "Responses beside expectation", EXPECTED, lambda: expected_and_observed(rounds)))
-    if closed >= FEWEST:
-        charts.append(("sums", "Reach so far", "", lambda: running_sums(rounds)))
-        text = CALIBRATION
-        charts.append(("calibration", "Can the forecasts be trusted?", text, lambda: running_calibration(rounds)))
-    if len(regret) >= FEWEST:
-        charts.append(("regret", "Regret, since the truth is known here", _REGRET, lambda: running_regret(regret)))
-    if lift is not None:
-        charts.append(("lift", "Does contact change anything?", LIFT, lambda: lift_interval(lift)))
-    if sum(entry.spend is not None for entry in rounds) >= FEWEST:
-        charts.append(("spend", "Spending", "", lambda: running_spend(rounds)))
-    for what, title, groups in (
-        ("products", "Rates of products", progress.products),
-        ("strategies", "Rates of strategies", progress.strategies),
-    ):
-        if sum(group.believed is not None for group in groups) > 1:
-            charts.append((what, title, "", lambda groups=groups, what=what: believed_and_observed(groups, what)))  # type: ignore[misc]
+
+    def add(enough: bool, figure: str, title: str, about: str, draw: Callable[..., Any], *data: Any) -> None:
+        if enough:
+            charts.append((figure, title, about, partial(draw, *data)))
+
+    expected = any(entry.expected is not None for entry in rounds)
+    add(expected, "expected", "Responses beside expectation", EXPECTED, expected_and_observed, rounds)
+    add(closed >= FEWEST, "sums", "Reach so far", "", running_sums, rounds)
+    add(closed >= FEWEST, "calibration", "Can the forecasts be trusted?", CALIBRATION, running_calibration, rounds)
+    add(len(regret) >= FEWEST, "regret", "Regret, since the truth is known here", _REGRET, running_regret, regret)
+    add(lift is not None, "lift", "Does contact change anything?", LIFT, lift_interval, lift)
+    spent = sum(entry.spend is not None for entry in rounds)
+    add(spent >= FEWEST, "spend", "Spending", "", running_spend, rounds)
+    for what, groups in (("products", progress.products), ("strategies", progress.strategies)):
+        believed = sum(group.believed is not None for group in groups)
+        add(believed > 1, what, f"Rates of {what}", "", believed_and_observed, groups, what)
     return charts
 
 
 @router.get("/network", response_model=Picture)
 async def network(
-    name: Name,
-    desk: AtDesk,
-    who: Reader,
-    mask: Masked,
+    at: ForReader,
     product: Annotated[str | None, Query(description="Show the strongest edges for this product.")] = None,
     round: Annotated[str | None, Query(description="Mark the users of this round: its id or its number.")] = None,
     limit: Annotated[int, Query(ge=1, le=20_000, description="The most users, and at most as many edges.")] = 2_000,
@@ -196,17 +212,20 @@ async def network(
     """The picture of the network: places of users, marks of a round, edges."""
 
     def call(campaign: Campaign) -> dict[str, Any]:
-        about = None if product is None else by_text(campaign.products()).get(product, product)
-        found = picture(campaign, _places(desk, name, campaign), product=about, round_id=round, limit=limit)
-        return {**found, "users": [mask(user) for user in found["users"]]}
+        # Users keep their places as long as the network stays the same.
+        graph, kept = campaign.graph, at.desk.kept
+        places = _kept(kept, ("layout", at.name), graph, lambda: layout(graph))
+        about = product_named(campaign, product)
+        found = picture(campaign, places, product=about, round_id=round, limit=limit)
+        return {**found, "users": [at.mask(user) for user in found["users"]]}
 
-    return await desk.count(name, call)
+    return await at.count(call)
 
 
 @router.get("/learned", response_model=LearnedDocument)
-async def learned(name: Name, desk: AtDesk, who: Reader, mask: Masked) -> Any:
+async def learned(at: ForReader) -> Any:
     """Which users, products and strategies go together, by what the model expects now."""
-    found = await _learned(desk, name)
+    found, mask = await _learned(at), at.mask
     best = found.shares.argmax(axis=0).tolist() if found.products else []
     return {
         "rounds": found.rounds,
@@ -232,40 +251,22 @@ def _learned_charts(found: Learned, mask: Mask) -> list[Chart]:
     charts, products = list[Chart](), found.products
     users = [mask(user) for user in found.users]
     if users and len(products) > 1:
-        charts.append(
-            (
-                _USERS_FIGURE,
-                "Users and products",
-                _TOGETHER,
-                lambda: goes_together(users, products, found.affinity),
-            )
-        )
+        together = partial(goes_together, users, products, found.affinity)
+        charts.append((_USERS_FIGURE, "Users and products", _TOGETHER, together))
     if len(found.strategies) > 1:
-        charts.append(
-            (
-                _STRATEGIES_FIGURE,
-                "Strategies and products",
-                _STRATEGIES,
-                lambda: strategies_by_product(found.strategies, products, found.shares),
-            )
-        )
+        best = partial(strategies_by_product, found.strategies, products, found.shares)
+        charts.append((_STRATEGIES_FIGURE, "Strategies and products", _STRATEGIES, best))
     return charts
 
 
-async def _learned(desk: Desk, name: str) -> Learned:
+async def _learned(at: At) -> Learned:
     """What was learned; worked out again only if the log has grown."""
 
     def call(campaign: Campaign) -> Learned:
-        tag = desk.tag(name)
-        return _kept(desk.kept, ("learned", name), tag, lambda: what_was_learned(campaign))
+        tag = at.desk.tag(at.name)
+        return _kept(at.desk.kept, ("learned", at.name), tag, lambda: what_was_learned(campaign))
 
-    return await desk.count(name, call)
-
-
-def _places(desk: Desk, name: str, campaign: Campaign) -> F64:
-    """The places of users, worked out once for each state of the network."""
-    graph = campaign.graph
-    return _kept(desk.kept, ("layout", name), graph, lambda: layout(graph))
+    return await at.count(call)
 
 
 def _kept(store: dict[tuple[str, str], tuple[Any, Any]], key: tuple[str, str], tag: Any, make: Callable[[], T]) -> T:
@@ -276,3 +277,27 @@ def _kept(store: dict[tuple[str, str], tuple[Any, Any]], key: tuple[str, str], t
     for oldest in list(store)[:-_KEPT]:
         store.pop(oldest, None)
     return found
+
+
+@router.get("/regret", response_model=RegretDocument)
+async def regret(at: ForReader) -> Any:
+    """What each round lost against the best choice; known of the sandbox of `tensorucb demo --serve` alone."""
+    found = await at.desk.aside(lambda: read_regret(at.desk, at.name))
+    return {"known": found is not None, "rounds": found or []}
+
+
+def write_regret(store: SQLStore, name: str, rounds: Sequence[RoundRegret]) -> None:
+    """Keep the regret of a campaign's rounds."""
+    with store.write() as session:
+        record = session.campaign(name)
+        if record is not None:
+            content = json.dumps([entry.model_dump() for entry in rounds])
+            session.put_blob(record.campaign, _BLOB, content.encode())
+
+
+def read_regret(desk: Desk, name: str) -> list[dict[str, Any]] | None:
+    """The regret of a campaign's rounds as it was kept; None if the truth is not known."""
+    number = desk.record(name).campaign
+    with desk.store.read() as session:
+        kept = session.blob(number, _BLOB)
+    return None if kept is None else list(json.loads(kept))

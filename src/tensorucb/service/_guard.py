@@ -1,18 +1,14 @@
 """What every request passes before a route sees it, as plain ASGI: each class refuses one kind of harm.
 
-Watch    an id for the request, safe headers on every answer, the log and the metrics; no error escapes it
-Hosts    addressed to us by a name of ours: a page of a stranger may resolve its own name to this machine
-Door     who asks (in `_auth`)
-Pace     not too many requests of one caller
-Origins  not sent by the page of another site
-Bodies   not too large, not too slow, not compressed
+Watch   an id for the request, safe headers on every answer, the log and the metrics; no error escapes it
+Bodies  not too large, not too slow, not compressed
+Gate    addressed to us by a name of ours, by somebody known, not too often, and not by the page of another site
 """
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
-import json
 import logging
 import math
 import re
@@ -20,7 +16,7 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable
-from http import HTTPStatus
+from urllib.parse import unquote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -28,10 +24,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tensorucb.checks import shown
 from tensorucb.errors import TensorUCBError
-from tensorucb.service._auth import Door, session_cookie
-from tensorucb.service._logs import log_access, request_id
-from tensorucb.service._metrics import Metrics
+from tensorucb.service._auth import principal_of, session_cookie
+from tensorucb.service._operation import Metrics, log_access, request_id
+from tensorucb.service._problems import UNFORESEEN, Refusal, problem
 from tensorucb.service._settings import ServiceSettings
+from tensorucb.service._shared import SLASH
 from tensorucb.service._tokens import TokenBook
 
 POLICY = (
@@ -53,6 +50,7 @@ _READING = ("GET", "HEAD", "OPTIONS")
 _METHODS = (*_READING, "POST", "PUT", "PATCH", "DELETE")
 _API = "/api/v1"
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_CLOSE = {"Connection": "close"}
 _SLOWEST = 16 * 1024  # bytes a second of a body, after the settings' patience
 _KNOWN = 10_000  # callers whose pace is remembered
 _log = logging.getLogger("tensorucb.service")
@@ -60,20 +58,7 @@ _log = logging.getLogger("tensorucb.service")
 
 def guarded(app: ASGIApp, settings: ServiceSettings, book: TokenBook, metrics: Metrics) -> ASGIApp:
     """An app behind all of these."""
-    app = Origins(app)
-    app = Pace(app, settings.rate)
-    app = Door(app, book)
-    app = Hosts(app, settings)
-    app = Bodies(app, settings.max_body, settings.patience)
-    return Watch(app, metrics)
-
-
-class _RefusedError(Exception):
-    """A request that goes no further."""
-
-    def __init__(self, status: int, detail: str, **headers: str) -> None:
-        super().__init__(detail)
-        self.status, self.detail, self.headers = status, detail, headers
+    return Watch(Bodies(Gate(app, settings, book), settings.max_body, settings.patience), metrics)
 
 
 class Watch:
@@ -83,14 +68,14 @@ class Watch:
         self._app, self._metrics = app, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request, whatever happens."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         began, status = time.perf_counter(), 0
         given = Headers(scope=scope).get("x-request-id", "")
         name = given if _ID.fullmatch(given) else uuid.uuid4().hex[:16]
-        scope.setdefault("state", {})["request_id"] = name
+        # A copy: the server itself cannot write the sign that stands for a slash.
+        scope = {**scope, "path": _path(scope), "state": {**scope.get("state", {}), "request_id": name}}
         token = request_id.set(name)
 
         async def safe(message: Message) -> None:
@@ -117,60 +102,61 @@ class Watch:
     async def _answered(self, scope: Scope, receive: Receive, send: Send, begun: Callable[[], bool]) -> None:
         try:
             await self._app(scope, receive, send)
-        except _RefusedError as error:
-            await _problem(scope, send, error)
+            return
+        except Refusal as error:
+            refused = error
         except TensorUCBError as error:  # the store is out of reach, so that nobody knows who asks
             _log.warning("%s", error)
-            if not begun():
-                await _problem(scope, send, _RefusedError(503, "the store is out of reach; try again later."))
+            refused = Refusal(503, "the store is out of reach; try again later.", kind="StoreError")
         except Exception as error:
             # The app answers its errors itself, and raises them again for those who log.
             if not begun():
                 _log.error("unforeseen error", exc_info=error)
-                detail = "something went wrong that is not your fault; the log has it."
-                await _problem(scope, send, _RefusedError(500, detail))
+            refused = Refusal(500, UNFORESEEN, kind="TensorUCBError")
+        if not begun():
+            await problem(refused, request_id.get())(scope, receive, send)
+
+
+def _path(scope: Scope) -> str:
+    """The address, in which a slash within a campaign's name is not one that divides."""
+    raw = bytes(scope.get("raw_path") or b"").decode("latin-1").partition("?")[0]
+    found = re.match(f"({_API}/campaigns/)([^/]*%2F[^/]*)(.*)", raw, re.IGNORECASE | re.DOTALL)
+    if found is None:
+        return str(scope["path"])
+    return f"{found[1]}{unquote(found[2]).replace('/', SLASH)}{unquote(found[3])}"
 
 
 def _route(scope: Scope) -> str:
     """The route's pattern: it names nobody, and there are only so many."""
-    route = str(getattr(scope.get("route"), "path", "-"))
+    route = str(getattr(scope.get("route"), "path_format", "-"))
     below = scope["path"].startswith(_API) and route != "-" and not route.startswith(_API)
     return f"{_API}{route}" if below else route
 
 
-async def _problem(scope: Scope, send: Send, error: _RefusedError) -> None:
-    document = {
-        "type": "urn:tensorucb:error:InputError",
-        "title": HTTPStatus(error.status).phrase,
-        "status": error.status,
-        "detail": error.detail,
-        "request_id": scope["state"]["request_id"],
-    }
-    headers = {"content-type": "application/problem+json", **error.headers}
-    raw = [(key.replace("_", "-").encode(), value.encode("latin-1")) for key, value in headers.items()]
-    body = b"" if scope["method"] == "HEAD" else json.dumps(document).encode()
-    await send({"type": "http.response.start", "status": error.status, "headers": raw})
-    await send({"type": "http.response.body", "body": body})
+class Gate:
+    """Finds out who asks, as ``principal`` of the request's state, and refuses those who may not."""
 
-
-class Hosts:
-    """Refuses a request whose Host header is none of our names."""
-
-    def __init__(self, app: ASGIApp, settings: ServiceSettings) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, settings: ServiceSettings, book: TokenBook) -> None:
+        self._app, self._book, self._pace = app, book, Pace(settings.rate)
         self._names = {name.lower() for name in (*_LOOPBACK, settings.host, *settings.hosts)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it."""
         if scope["type"] == "http":
-            host = Headers(scope=scope).get("host", "")
-            name = host_name(host)
-            # An address cannot be made to mean another machine; ours is fine, also if the service listens on all.
-            if name not in self._names and not _same_address(name, scope.get("server")):
-                raise _RefusedError(
-                    400, f"the service is not called {shown(host)}; start it with `--allow-host` if this name is right."
-                )
+            headers = Headers(scope=scope)
+            self._check_host(headers.get("host", ""), scope.get("server"))
+            scope["state"]["principal"] = await principal_of(self._book, headers)
+            self._pace.take(_caller(scope))
+            _check_origin(scope["method"], scope["path"], headers)
         await self._app(scope, receive, send)
+
+    def _check_host(self, host: str, server: tuple[str, int | None] | None) -> None:
+        """A page of a stranger may resolve its own name to this machine."""
+        name = host_name(host)
+        # An address cannot be made to mean another machine; ours is fine, also if the service listens on all.
+        if name not in self._names and not _same_address(name, server):
+            raise Refusal(
+                400, f"the service is not called {shown(host)}; start it with `--allow-host` if this name is right."
+            )
 
 
 def host_name(host: str) -> str:
@@ -186,46 +172,29 @@ def _same_address(name: str, server: tuple[str, int | None] | None) -> bool:
         return False
 
 
-class Origins:
-    """Refuses what the page of another site has sent: it would act with the rights of whoever looks at that page."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it."""
-        if scope["type"] == "http":
-            _check_origin(scope["method"], scope["path"], Headers(scope=scope))
-        await self._app(scope, receive, send)
-
-
 def _check_origin(method: str, path: str, headers: Headers) -> None:
+    """The page of another site would act with the rights of whoever looks at that page."""
     origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
     if origin is not None:
         scheme, _, host = origin.partition("://")
         if scheme not in ("http", "https") or host.lower() != headers.get("host", "").lower():
-            raise _RefusedError(403, f"the page at {shown(origin)} may not use this service.")
+            raise Refusal(403, f"the page at {shown(origin)} may not use this service.")
     elif method not in _READING and session_cookie(headers) is not None:
-        raise _RefusedError(403, "a change with the login of the page needs the header Origin; use a token instead.")
+        raise Refusal(403, "a change with the login of the page needs the header Origin; use a token instead.")
     # Following a link to the page is fine; reading the API from elsewhere is not.
     if site not in ("same-origin", "none") and (method not in _READING or path.startswith("/api/v")):
-        raise _RefusedError(403, "the page of another site may not use this service.")
+        raise Refusal(403, "the page of another site may not use this service.")
 
 
 class Pace:
     """Refuses callers who ask too often: a bucket for each token or address, which fills at a steady rate."""
 
-    def __init__(self, app: ASGIApp, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._app, self._rate, self._size, self._clock = app, rate, max(1.0, 2 * rate), clock
+    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate, self._size, self._clock = rate, max(1.0, 2 * rate), clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it."""
-        if scope["type"] == "http":
-            self._take(_caller(scope))
-        await self._app(scope, receive, send)
-
-    def _take(self, caller: str) -> None:
+    def take(self, caller: str) -> None:
+        """Count a request of a caller, or refuse it."""
         now = self._clock()
         left, then = self._buckets.pop(caller, (self._size, now))
         left = min(self._size, left + (now - then) * self._rate)
@@ -234,7 +203,7 @@ class Pace:
             self._buckets.popitem(last=False)
         if left < 1.0:
             wait = str(math.ceil((1.0 - left) / self._rate))
-            raise _RefusedError(429, f"that is too often; try again in {wait} s.", retry_after=wait)
+            raise Refusal(429, f"that is too often; try again in {wait} s.", headers={"Retry-After": wait})
 
 
 def _caller(scope: Scope) -> str:
@@ -252,17 +221,16 @@ class Bodies:
         self._app, self._most, self._patience = app, most, patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
         if headers.get("content-encoding", "identity").lower() != "identity":
             detail = "a body must not be compressed; send it without Content-Encoding."
-            raise _RefusedError(415, detail, connection="close")
+            raise Refusal(415, detail, headers=_CLOSE)
         length = headers.get("content-length", "0")
         if len(length) > 18 or int(length) > self._most:
-            raise _RefusedError(413, _too_large(self._most), connection="close")
+            raise Refusal(413, _too_large(self._most), headers=_CLOSE)
         body = _Body(receive, self._most, self._patience, pending=length != "0" or "transfer-encoding" in headers)
 
         async def after_body(message: Message) -> None:
@@ -275,8 +243,8 @@ class Bodies:
 
         try:
             await self._app(scope, body.receive, after_body)
-        except _RefusedError as error:
-            await _problem(scope, after_body, error)
+        except Refusal as error:
+            await problem(error, request_id.get())(scope, receive, after_body)
 
 
 class _Body:

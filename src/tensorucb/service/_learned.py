@@ -25,33 +25,18 @@ Id = int | str
 class Learned:
     """What the model expects of users, products and strategies together.
 
-    Attributes
-    ----------
-    rounds
-        How many closed rounds it has learned from.
-    products, strategies, users
-        Ids: the products with the most rounds, the strategies if the campaign has any, and the best users of these
-        products.
-    expected
-        (users, products) expected responses if that user alone were contacted, with the strategy that is best for the
-        product.
-    affinity
-        (users, products) ``expected`` divided by what the user and the product alone would let one expect: 2 means
-        twice as many responses, 1 means that the two have nothing particular to do with each other.
-    shares
-        (strategies, products) share of all followers expected to respond; one row without strategies.
-    best
-        For each product the places of its best users in ``users``, the best first.
+    ``affinity`` is ``expected`` divided by what the user and the product alone would let one expect: 2 means twice as
+    many responses, 1 means that the two have nothing particular to do with each other.
     """
 
-    rounds: int
-    products: tuple[Id | None, ...]
+    rounds: int  # closed ones that it has learned from
+    products: tuple[Id | None, ...]  # those with the most rounds
     strategies: tuple[Id, ...]
-    users: tuple[Id, ...]
-    expected: F64
-    affinity: F64
-    shares: F64
-    best: tuple[tuple[int, ...], ...]
+    users: tuple[Id, ...]  # the best of these products
+    expected: F64  # (users, products) responses if that user alone were contacted, with the product's best strategy
+    affinity: F64  # (users, products)
+    shares: F64  # (strategies, products) share of all followers expected to respond; one row without strategies
+    best: tuple[tuple[int, ...], ...]  # for each product the places of its best users in `users`, the best first
 
 
 def what_was_learned(campaign: Campaign) -> Learned:

@@ -1,17 +1,33 @@
-"""The picture of a network: which users and edges it shows, and what is marked."""
+"""The picture of a network: which users and edges it shows, what is marked, and where each user stands.
+
+Users who are connected stand close to each other. The start is spectral: the first coordinates of the Laplacian
+eigenmap, by rank, so that communities lie apart from the beginning. Force steps then pull each user to the middle of
+their neighbours and push all users apart. To push costs users × cells, not users²: users of one cell of a grid act as
+one from their centre. Networks beyond `_PLACED` users are drawn around their best connected ones, so that time and
+memory stay bounded.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign import Campaign
 from tensorucb.campaign._handle import View
 from tensorucb.campaign._told import responded
+from tensorucb.errors import TensorUCBError
+from tensorucb.features._eigenmap import eigenmap
+from tensorucb.graph import Graph
 from tensorucb.service._learned import Id, expected_of, offered
 
+_PLACED = 12_000
+_STEPS = 35
+_GRID = 16
+_CHUNK = 4_096
+_SPECTRAL = 3  # users; fewer have no two coordinates
 _DIGITS = 4  # of a position: finer than a screen
 _STRONGEST = 600  # edges for a product; more would hide each other
 
@@ -78,3 +94,100 @@ def _edges(view: View, place: I64, marks: dict[str, I64], strengths: F64 | None,
         found = np.argsort(-strengths, kind="stable")
     seen = (place[graph.sources[found]] >= 0) & (place[graph.targets[found]] >= 0)
     return np.asarray(found[seen][:limit], dtype=np.int64)
+
+
+def layout(graph: Graph) -> F64:
+    """(users, 2) positions in the unit square; the same network gives the same picture.
+
+    Examples
+    --------
+    >>> positions = layout(Graph.from_edges(["ann", "bob"], ["bob", "cid"]))
+    >>> positions.shape, bool((positions >= 0).all() and (positions <= 1).all())
+    ((3, 2), True)
+    """
+    n, rng = graph.n_nodes, np.random.default_rng(0)
+    degree = graph.out_degree + graph.in_degree
+    inner = np.sort(np.argsort(-degree, kind="stable")[:_PLACED])
+    place = np.full(n, -1, dtype=np.int64)
+    place[inner] = np.arange(inner.size)
+    sources, targets = place[graph.sources], place[graph.targets]
+    both = (sources >= 0) & (targets >= 0)
+    points = _start(graph, rng)[inner]
+    points = _forces(points, sources[both], targets[both])
+    positions = np.zeros((n, 2))
+    positions[inner] = points
+    if inner.size < n:
+        _around(positions, graph, place < 0, rng)
+    return _framed(positions)
+
+
+def _start(graph: Graph, rng: np.random.Generator) -> F64:
+    """Spectral coordinates by rank; random ones where the network has none."""
+    n = graph.n_nodes
+    points = rng.random((n, 2))
+    if n > _SPECTRAL and n <= 4 * _PLACED:
+        try:
+            vectors = eigenmap(graph, 2, tolerance=1e-2).vectors
+        except TensorUCBError:
+            return points
+        for axis in range(vectors.shape[1]):
+            points[np.argsort(vectors[:, axis], kind="stable"), axis] = (np.arange(n) + 0.5) / n
+    return points
+
+
+def _forces(points: F64, sources: I64, targets: I64) -> F64:
+    n = len(points)
+    ends, others = np.concatenate([sources, targets]), np.concatenate([targets, sources])
+    neighbours = np.bincount(ends, minlength=n)
+    alone = neighbours == 0
+    ideal = 1.0 / np.sqrt(n)
+    for step in range(_STEPS):
+        pulls = np.stack([np.bincount(ends, weights=points[others, axis], minlength=n) for axis in (0, 1)], axis=1)
+        pull = pulls / np.maximum(neighbours, 1)[:, None] - points
+        pull[alone] = 0.5 * (points.mean(axis=0) - points[alone])
+        move = 0.6 * pull + _push(points, ideal)
+        # Smaller and smaller steps, so that the picture comes to rest.
+        most = 0.12 * (1.0 - step / _STEPS) + 0.1 * ideal
+        length = np.linalg.norm(move, axis=1, keepdims=True)
+        points = points + move * np.minimum(1.0, most / np.maximum(length, 1e-12))
+    return points
+
+
+def _push(points: F64, ideal: float) -> F64:
+    """The push of all others on each user, with each cell of the grid taken as one body."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    cells = np.minimum(((points - low) / np.maximum(high - low, 1e-12) * _GRID).astype(np.int64), _GRID - 1)
+    numbers = cells[:, 0] * _GRID + cells[:, 1]
+    weights = np.bincount(numbers, minlength=_GRID * _GRID).astype(np.float64)
+    used = np.flatnonzero(weights)
+    sums = [np.bincount(numbers, weights=points[:, axis], minlength=weights.size)[used] for axis in (0, 1)]
+    weights = weights[used]
+    centres = np.stack(sums, axis=1) / weights[:, None]
+    push = np.empty_like(points)
+    for begin in range(0, len(points), _CHUNK):
+        part = points[begin : begin + _CHUNK]
+        across, along = (part[:, axis, None] - centres[None, :, axis] for axis in (0, 1))
+        strength = weights / (across * across + along * along + ideal)
+        push[begin : begin + _CHUNK, 0] = (across * strength).sum(axis=1)
+        push[begin : begin + _CHUNK, 1] = (along * strength).sum(axis=1)
+    return push * (0.12 / len(points))
+
+
+def _around(positions: F64, graph: Graph, outer: NDArray[np.bool_], rng: np.random.Generator) -> None:
+    """Put the remaining users beside the neighbours who have a place."""
+    ends = np.concatenate([graph.sources, graph.targets])
+    others = np.concatenate([graph.targets, graph.sources])
+    placed = ~outer[others]
+    ends, others = ends[placed], others[placed]
+    count = np.maximum(np.bincount(ends, minlength=len(positions)), 1)
+    for axis in (0, 1):
+        sums = np.bincount(ends, weights=positions[others, axis], minlength=len(positions))
+        positions[outer, axis] = sums[outer] / count[outer]
+    spread = 0.03 * positions[~outer].std()
+    positions[outer] += rng.normal(scale=spread, size=(int(outer.sum()), 2))
+
+
+def _framed(positions: F64) -> F64:
+    """Into the unit square, by the same factor on both axes."""
+    low, high = positions.min(axis=0), positions.max(axis=0)
+    return np.asarray(np.clip(0.5 + (positions - (low + high) / 2.0) / max(float((high - low).max()), 1e-12), 0.0, 1.0))

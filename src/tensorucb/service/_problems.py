@@ -1,8 +1,12 @@
-"""Errors as problem details (RFC 9457): what was wrong, what came, what to do, in the library's own words."""
+"""Errors as problem details (RFC 9457): what was wrong, what came, what to do.
+
+The words are the library's own, with fields and routes of the API in place of Python's arguments and calls.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -26,6 +30,7 @@ from tensorucb.errors import (
 
 MEDIA = "application/problem+json"
 _KIND = "urn:tensorucb:error:"
+UNFORESEEN = "something went wrong that is not your fault; the log has it."
 _log = logging.getLogger("tensorucb.service")
 
 # The first that fits counts. Files that came with a request are refused where they are read; another is the store's.
@@ -38,6 +43,34 @@ _STATUS: tuple[tuple[type[TensorUCBError], int], ...] = (
     (MissingExtraError, 501),
     (TensorUCBError, 500),
 )
+
+_QUOTED = re.compile(r"""((?<!\w)'(?:[^'\\]|\\.)*'(?!\w)|(?<!\w)"(?:[^"\\]|\\.)*"(?!\w))""")
+_ADVICE = {r"columns=\{'(\w+)': '(\w+)'\}": r"?column=\1:\2", r"unknown='skip'": "?unknown=skip"}
+# What Python calls by other names than HTTP, outside of somebody's values.
+_WORDS = {
+    r"rounds\(\)": "GET …/rounds",
+    r"give them to create_campaign, or to ask": "send them as columns cost and group of the table of users",
+    r"Give numbers, or create a campaign from files with create_campaign": "Send numbers, or a file",
+    r"create_campaign": "POST /api/v1/campaigns",
+    r"delete_campaign": "DELETE /api/v1/campaigns/NAME",
+    r"import_history": "POST …/history",
+    r"add_(users|products|strategies)": r"POST …/\1",
+    r"open rounds with ask\(…, holdout=0\.2\)": "open rounds with a holdout such as 0.2",
+    r"Write ask\(([^)]*), …, strategies=\[([^]]*)\]\)": r"Send product \1 and strategies [\2]",
+    r"Pass it again: load_campaign\(…, policy=…\)": "The service has only those of this package; go on in Python",
+    r"Then call tensorucb\.store\.open_store\(…\)\.purge\(\)": "Ask whoever runs the service to purge it",
+    r"opened with read_only=True": "opened to be read only",
+    r"pass its features": "send its features",
+    r"ids not in the graph": "ids not in the network",
+    r"the ids of the graph": "the ids of the network",
+    r"Convert them( first)?": "Send them so",
+    r"--settings of (\w+)": r"policy_settings of \1",
+    r"None": "null",
+    r"True": "true",
+    r"False": "false",
+    r"([a-z_]+)=(?![\w='\"{\[])": r"\1",
+}
+_TAGS = re.compile(r"int|float|str|bool|nullable|Contact|(list|dict|literal|union|tagged|constrained|function)\b.*")
 
 
 class Problem(BaseModel):
@@ -60,6 +93,7 @@ class Problem(BaseModel):
     status: int = Field(description="The HTTP status again.")
     detail: str = Field(description="What was wrong, what came, what to do.")
     request_id: str | None = Field(default=None, description="The request's id, as the logs have it.")
+    python: str | None = Field(default=None, description="The detail in words of the Python library, if they differ.")
 
 
 class Refusal(Exception):  # noqa: N818
@@ -77,13 +111,27 @@ def missing(detail: str) -> Refusal:
     return Refusal(404, detail, kind="UnknownIdError")
 
 
-def problem(
-    status: int, detail: str, *, kind: str, request_id: str | None = None, headers: Mapping[str, str] | None = None
-) -> Response:
+def problem(error: Refusal, request_id: str | None) -> Response:
     """The answer to a request that is refused."""
-    title = HTTPStatus(status).phrase
-    content = Problem(type=f"{_KIND}{kind}", title=title, status=status, detail=detail, request_id=request_id)
-    return JSONResponse(content.model_dump(), status, dict(headers or {}), media_type=MEDIA)
+    title, kind = HTTPStatus(error.status).phrase, f"{_KIND}{error.kind}"
+    detail = in_words_of_the_api(error.detail)
+    content = Problem(type=kind, title=title, status=error.status, detail=detail, request_id=request_id)
+    if detail != error.detail:
+        content.python = error.detail
+    return JSONResponse(
+        content.model_dump(exclude_unset=True), error.status, dict(error.headers or {}), media_type=MEDIA
+    )
+
+
+def in_words_of_the_api(message: str) -> str:
+    """A message of the library with fields and routes in place of Python's arguments and calls."""
+    for pattern, words in _ADVICE.items():
+        message = re.sub(pattern, words, message)
+    parts = _QUOTED.split(message)
+    for at in range(0, len(parts), 2):  # the others stand in quotes: somebody's values
+        for pattern, words in _WORDS.items():
+            parts[at] = re.sub(rf"(?<![\w.]){pattern}(?!\w)", words, parts[at])
+    return "".join(parts)
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -107,8 +155,7 @@ def install(app: FastAPI) -> None:
     """Answer every error of an app with problem details."""
 
     def answer(request: Request, status: int, detail: str, kind: str, headers: Any = None) -> Response:
-        known = getattr(request.state, "request_id", None)
-        return problem(status, detail, kind=kind, request_id=known, headers=headers)
+        return problem(Refusal(status, detail, kind=kind, headers=headers), getattr(request.state, "request_id", None))
 
     @app.exception_handler(TensorUCBError)
     async def ours(request: Request, error: TensorUCBError) -> Response:
@@ -116,8 +163,7 @@ def install(app: FastAPI) -> None:
         if status == 500:
             _log.error("damaged data", exc_info=error)
         # Where the store lies is nobody's business.
-        place = request.app.state.desk.store.masked_url
-        detail = str(error).replace(place, "the store")
+        detail = str(error).replace(request.app.state.desk.store.masked_url, "the store")
         return answer(request, status, detail, type(error).__name__, {"Retry-After": "1"} if status == 503 else None)
 
     @app.exception_handler(Refusal)
@@ -145,7 +191,7 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def unforeseen(request: Request, error: Exception) -> Response:
         _log.error("unforeseen error", exc_info=error)
-        return answer(request, 500, "something went wrong that is not your fault; the log has it.", "TensorUCBError")
+        return answer(request, 500, UNFORESEEN, "TensorUCBError")
 
 
 def _allowed(request: Request) -> str:
@@ -157,8 +203,14 @@ def _allowed(request: Request) -> str:
 
 def _first(error: RequestValidationError) -> str:
     """The first thing that was wrong with a request, by its place in it."""
-    found = error.errors()[0]
-    place = ".".join(str(part) for part in found["loc"] if part not in ("body", "query", "path", "header"))
-    said = str(found["msg"]).removeprefix("Value error, ").removesuffix(".")
-    more = len(error.errors()) - 1
-    return f"{place or 'the body'}: {said[:1].lower()}{said[1:]}." + (f" {more} more like this." if more else "")
+    found = error.errors()
+    # One value of several possible kinds gives an error for each kind, with the kind as a part of its place.
+    places = [_place(each["loc"]) for each in found]
+    said = str(found[0]["msg"]).removeprefix("Value error, ").removesuffix(".")
+    more = len(set(places)) - 1
+    return f"{places[0]}: {said[:1].lower()}{said[1:]}." + (f" {more} more like this." if more else "")
+
+
+def _place(loc: tuple[Any, ...]) -> str:
+    parts = [str(part) for part in loc if part not in ("body", "query", "path", "header")]
+    return ".".join(part for at, part in enumerate(parts) if not at or not _TAGS.fullmatch(part)) or "the body"

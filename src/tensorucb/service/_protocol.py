@@ -6,13 +6,13 @@ A client may take only so long to send the head of a request, and to read an ans
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tensorucb.service._guard import SAFE_HEADERS
+from tensorucb.service._problems import MEDIA, Refusal, problem
 from tensorucb.service._settings import ServiceSettings
 
 
@@ -88,20 +88,12 @@ class BoundedProtocol(H11Protocol):
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.close()
             return
-        body = json.dumps(
-            {
-                "type": "urn:tensorucb:error:InputError",
-                "title": "Bad Request",
-                "status": 400,
-                "detail": "this is no HTTP request, or its head is too large.",
-                "request_id": None,
-            }
-        ).encode()
-        headers = {**SAFE_HEADERS, "content-type": "application/problem+json", "connection": "close"}
+        answer = problem(Refusal(400, "this is no HTTP request, or its head is too large."), None)
+        headers = {**SAFE_HEADERS, "content-type": MEDIA, "connection": "close"}
         raw = [(key.encode(), value.encode()) for key, value in headers.items()]
         for event in (
             h11.Response(status_code=400, headers=raw, reason=b"Bad Request"),
-            h11.Data(data=body),
+            h11.Data(data=bytes(answer.body)),
             h11.EndOfMessage(),
         ):
             self.transport.write(self.conn.send(event) or b"")

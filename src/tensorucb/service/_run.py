@@ -17,7 +17,7 @@ from uvicorn.supervisors import Multiprocess
 
 from tensorucb.errors import InputError, StateError
 from tensorucb.service._app import create_app
-from tensorucb.service._logs import log_to_stderr
+from tensorucb.service._operation import log_to_stderr
 from tensorucb.service._protocol import BoundedProtocol
 from tensorucb.service._settings import ServiceSettings
 from tensorucb.service._tokens import token_count

@@ -18,7 +18,7 @@ from tensorucb.data import Sandbox, make_sandbox
 from tensorucb.diffusion import direct_spread, observe
 from tensorucb.errors import TensorUCBError
 from tensorucb.oracle import select_seeds
-from tensorucb.service._regret import RoundRegret, write_regret
+from tensorucb.service._figures import RoundRegret, write_regret
 from tensorucb.service._run import run
 from tensorucb.service._settings import ServiceSettings
 
@@ -76,17 +76,7 @@ class Truth:
 
 
 class Player:
-    """Plays a campaign in a thread: opens a round every few seconds, tells responses as they come, closes it.
-
-    Parameters
-    ----------
-    storage
-        Where the campaign is created, under the name ``sandbox``.
-    seed
-        Of the network, of the campaign and of what happens.
-    pace
-        Seconds per round.
-    """
+    """Plays the campaign ``sandbox`` in a thread: opens a round every ``pace`` seconds, tells responses, closes it."""
 
     def __init__(self, storage: str, *, seed: int = 0, pace: float = PACE) -> None:
         sandbox = make_sandbox(_USERS, _EDGES, _PRODUCTS, n_topics=8, n_strategies=len(_STRATEGIES), rng=seed)
@@ -97,12 +87,7 @@ class Player:
         self._regret: list[RoundRegret] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._play, name="sandbox", daemon=True)
-        self._campaign = _created(storage, sandbox, seed, self._clock)
-
-    @property
-    def campaign(self) -> Campaign:
-        """The campaign that is played."""
-        return self._campaign
+        self.campaign = _created(storage, sandbox, seed, self._clock)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -111,7 +96,7 @@ class Player:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
-        self._campaign.disconnect()
+        self.campaign.disconnect()
 
     def _clock(self) -> float:
         return time.time() if self._now is None else self._now
@@ -130,16 +115,16 @@ class Player:
         """One round. What a visitor did to it (closed, cancelled, deleted) only ends this round."""
         try:
             product = str(self._rng.choice(self._names))
-            ask = self._campaign.ask(product, _K, strategies="all", holdout=_HOLDOUT)
+            ask = self.campaign.ask(product, _K, strategies="all", holdout=_HOLDOUT)
             self._regret.append(self._truth.regret(ask))
-            write_regret(self._campaign.store, NAME, self._regret)
+            write_regret(self.campaign.store, NAME, self._regret)
             for users in np.array_split(np.array(self._truth.responders(ask)), _PARTS):
                 if self._stop.wait(pause):
                     return
                 at = self._clock()
-                self._campaign.tell(ask.id, [{"user": user, "time": at} for user in users.tolist()])
+                self.campaign.tell(ask.id, [{"user": user, "time": at} for user in users.tolist()])
             if not self._stop.wait(pause):
-                self._campaign.close(ask.id)
+                self.campaign.close(ask.id)
         except TensorUCBError as error:
             _log.warning("the sandbox's round ended early: %s", error)
             self._stop.wait(self._pace)

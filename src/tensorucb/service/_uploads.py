@@ -39,15 +39,21 @@ _EXAMPLES: dict[str, Any] = {
 }
 
 
-def described(*forms: str, more: dict[str, Any] | None = None, example: Any = None) -> dict[str, Any]:
+def described(*forms: str, more: dict[str, Any] | None = None) -> dict[str, Any]:
     """What a route says in the OpenAPI document about the rows that it takes."""
     rows: dict[str, Any] = {"type": "array", "items": _ROW, "maxItems": MOST_ROWS}
     kinds = {"application/json": rows, "application/vnd.apache.parquet": {"type": "string", "format": "binary"}}
-    content: dict[str, Any] = {form: {"schema": kinds.get(form, {"type": "string"})} for form in forms or FORMS}
-    for form, shown in _EXAMPLES.items():
-        if form in content:
-            content[form]["example"] = shown
+    content: dict[str, Any] = {form: {"schema": kinds.get(form, {"type": "string"})} for form in forms}
+    for form in _EXAMPLES.keys() & content.keys():
+        content[form]["example"] = _EXAMPLES[form]
     return {"requestBody": {"required": True, "content": {**content, **(more or {})}}}
+
+
+def form_described(tables: tuple[str, ...], required: list[str], **fields: Any) -> dict[str, Any]:
+    """The same about a form with files."""
+    files = {table: {"type": "string", "format": "binary"} for table in tables}
+    schema = {"type": "object", "required": required, "additionalProperties": False, "properties": {**files, **fields}}
+    return {"multipart/form-data": {"schema": schema}}
 
 
 def form_of(request: Request) -> str:
@@ -61,12 +67,25 @@ async def received(request: Request) -> AsyncIterator[Path]:
     form = form_of(request)
     if form not in FORMS:
         raise Refusal(415, f"rows come as {', '.join(FORMS)}, as the header Content-Type says; got {form[:80]!r}.")
-    with tempfile.TemporaryDirectory(prefix="tensorucb-") as folder:
-        path = Path(folder, f"body{FORMS[form]}")
+    with _reading() as folder:
+        path = folder / f"body{FORMS[form]}"
         with path.open("wb") as file:
             async for part in request.stream():
                 file.write(part)
         yield path
+
+
+@asynccontextmanager
+async def received_form(
+    request: Request, tables: tuple[str, ...], needed: str
+) -> AsyncIterator[tuple[FormData, dict[str, Path]]]:
+    """A form, and its files by table, under names of our own; they are gone after the block."""
+    async with request.form(max_files=len(tables), max_fields=1, max_part_size=2**20) as form:
+        with _reading() as folder:
+            files = {table: await _saved(form, table, folder) for table in tables if form.get(table)}
+            if needed not in files:
+                raise Refusal(422, f"the form needs a file {needed}.")
+            yield form, files
 
 
 def rows_of(path: Path) -> Any:
@@ -123,31 +142,28 @@ def _too_many() -> Refusal:
 
 
 @contextmanager
-def reading(folder: Path) -> Iterator[None]:
-    """Turns what is wrong with a received file into a refusal, without the name of the folder where it lies."""
-    try:
-        yield
-    except FileFormatError as error:
-        text, place = str(error), f"{folder}/"
-        if place not in text and not text.startswith(tuple(path.name for path in folder.iterdir())):
-            raise  # it is the store that is damaged
-        raise Refusal(422, text.replace(place, ""), kind="FileFormatError") from None
+def _reading() -> Iterator[Path]:
+    """A folder for received files; what is wrong with one is refused without the name of the folder where it lies."""
+    with tempfile.TemporaryDirectory(prefix="tensorucb-") as name:
+        folder = Path(name)
+        try:
+            yield folder
+        except FileFormatError as error:
+            text, place = str(error), f"{folder}/"
+            if place not in text and not text.startswith(tuple(path.name for path in folder.iterdir())):
+                raise  # it is the store that is damaged
+            raise Refusal(422, text.replace(place, ""), kind="FileFormatError") from None
 
 
-async def saved(form: FormData, folder: Path, tables: tuple[str, ...]) -> dict[str, Path]:
-    """The files of a form by table, written to a folder under names of our own."""
-    found = {}
-    for table in tables:
-        upload = form.get(table)
-        if upload is None or upload == "":
-            continue
-        if not isinstance(upload, UploadFile):
-            raise Refusal(422, f"{table} must be a file, sent as a part of the form with a file name.")
-        suffix = Path(upload.filename or "").suffix.lower()
-        if suffix not in (".csv", ".ndjson", ".parquet"):
-            raise Refusal(422, f"{table} must be a file called .csv, .ndjson or .parquet; got {upload.filename!r:.80}.")
-        found[table] = folder / f"{table}{suffix}"
-        with found[table].open("wb") as file:
-            while part := await upload.read(_PART):
-                file.write(part)
-    return found
+async def _saved(form: FormData, table: str, folder: Path) -> Path:
+    upload = form[table]
+    if not isinstance(upload, UploadFile):
+        raise Refusal(422, f"{table} must be a file, sent as a part of the form with a file name.")
+    suffix = Path(upload.filename or "").suffix.lower()
+    if suffix not in (".csv", ".ndjson", ".parquet"):
+        raise Refusal(422, f"{table} must be a file called .csv, .ndjson or .parquet; got {upload.filename!r:.80}.")
+    path = folder / f"{table}{suffix}"
+    with path.open("wb") as file:
+        while part := await upload.read(_PART):
+            file.write(part)
+    return path

@@ -11,7 +11,13 @@ export class Problem extends Error {
 
 const ROOT = "api/v1";
 
-export const path = (...parts) => `${ROOT}/${parts.map((part) => encodeURIComponent(part)).join("/")}`;
+export const path = (...parts) => `${ROOT}/${parts.map(encoded).join("/")}`;
+
+// Browsers take these two for steps in the address, however they are written.
+function encoded(part) {
+  if (part === "." || part === "..") throw new Problem(0, { title: "This cannot be opened here", detail: `No web address can hold the name “${part}”. In Python, tensorucb.copy_campaign gives the campaign another one.` });
+  return encodeURIComponent(part);
+}
 
 export const campaign = (name, ...parts) => path("campaigns", name, ...parts);
 

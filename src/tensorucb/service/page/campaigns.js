@@ -1,7 +1,8 @@
 // All campaigns, and a new one from files.
 
-import { address, busy, count, day, field, h, link, note, num, paged, section } from "./dom.js";
-import { get, path, post } from "./api.js";
+import { address, count, day, field, form, h, link, note, num, paged, section } from "./dom.js";
+import { get, newKey, path, post } from "./api.js";
+import { TABLE_FILES } from "./uploads.js";
 
 export async function list(place, session) {
   const items = [];
@@ -24,7 +25,7 @@ export async function list(place, session) {
   place.append(
     start ? h("p", { class: "actions" }, start) : "",
     h("section", { "aria-label": "Campaigns" },
-      paged("Campaigns", ["Name", "Open rounds", "Rounds", "Users", "Edges", "Products", "Policy", "Created"], rows, [1, 2, 3, 4, 5])));
+      paged("Campaigns", ["Name", "Open rounds", "Rounds", "Users", "Edges", "Products", "Policy", "Created"], rows, [1, 2, 3, 4, 5]).place));
 }
 
 const FILES = [
@@ -43,39 +44,46 @@ function named(text) {
   });
 }
 
+const LABELS = { name: "Name", window: "A response counts for", columns: "Columns that are called differently" };
+
 export function create(place) {
   const name = h("input", { type: "text", required: true, autocomplete: "off", maxlength: "200" });
   const span = h("input", { type: "text", autocomplete: "off", placeholder: "7d" });
   const columns = h("input", { type: "text", autocomplete: "off", placeholder: "edges.source:follows, actions.item:sku" });
-  const inputs = FILES.map(([key]) => h("input", { type: "file", accept: ".csv,.tsv,.gz,.ndjson,.jsonl,.parquet", required: key === "edges" }));
-  const submit = h("button", { class: "primary" }, "Create campaign");
-  const said = h("div");
-  const form = h("form", {},
+  const inputs = FILES.map(([key]) => h("input", { type: "file", accept: TABLE_FILES, required: key === "edges" }));
+  let key = newKey(), sent = "";
+
+  // The same again, after an answer that was lost, is the same campaign.
+  const keyFor = (settings) => {
+    const now = JSON.stringify([settings, inputs.map((input) => [input.files[0]?.name, input.files[0]?.size, input.files[0]?.lastModified])]);
+    if (now !== sent) [key, sent] = [newKey(), now];
+    return key;
+  };
+  const work = async () => {
+    const body = new FormData();
+    FILES.forEach(([table], at) => { if (inputs[at].files[0]) body.append(table, inputs[at].files[0]); });
+    const settings = { name: name.value.trim() };
+    if (span.value.trim()) settings.window = span.value.trim();
+    for (const [table, meaning, column] of named(columns.value)) ((settings.columns ??= {})[table] ??= {})[meaning] = column;
+    body.append("settings", JSON.stringify(settings));
+    const made = await post(path("campaigns"), body, { key: keyFor(settings) });
+    asked.replaceWith(ready(made));
+    place.querySelector("a.button").focus();
+  };
+  const asked = form("Create campaign", work, [
     section("The campaign", h("div", { class: "grid" },
-      field("Name", name), field("A response counts for", span, "Such as 7d or 12h. Empty: however late it comes."))),
+      field(LABELS.name, name), field(LABELS.window, span, "Such as 7d or 12h. Empty: however late it comes."))),
     section("Files", h("p", {}, "CSV, NDJSON or Parquet. They are sent to this service and to nobody else."),
-      h("div", { class: "grid" }, FILES.map(([, label, hint], place) => field(label, inputs[place], hint))),
+      h("div", { class: "grid" }, FILES.map(([, label, hint], at) => field(label, inputs[at], hint))),
       h("details", {}, h("summary", {}, "Other names of columns"),
-        field("Columns that are called differently", columns, "Table, field and the column's name: edges.source:follows."))),
-    h("p", { class: "actions" }, submit), said);
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    busy(submit, said, async () => {
-      const body = new FormData();
-      FILES.forEach(([key], place) => { if (inputs[place].files[0]) body.append(key, inputs[place].files[0]); });
-      const settings = { name: name.value.trim() };
-      if (span.value.trim()) settings.window = span.value.trim();
-      for (const [table, field, column] of named(columns.value)) ((settings.columns ??= {})[table] ??= {})[field] = column;
-      body.append("settings", JSON.stringify(settings));
-      const made = await post(path("campaigns"), body);
-      form.replaceWith(section(`${made.name} is ready`,
-        h("p", {}, `${count(made.users, "user")}, ${count(made.edges, "edge")}, ${count(made.products, "product")}.`),
-        made.report?.length ? note(h("ul", { class: "plain" }, made.report.map((line) => h("li", {}, line)))) : null,
-        h("p", { class: "actions" },
-          h("a", { class: "button primary", href: address("c", made.name, "next") }, "Ask for the first round"),
-          link("Look at the campaign", "c", made.name))));
-      place.querySelector("a.button").focus();
-    });
-  });
-  place.append(form);
+        field(LABELS.columns, columns, "Table, field and the column's name: edges.source:follows."))),
+  ], { labels: LABELS });
+  place.append(asked);
 }
+
+const ready = (made) => section(`${made.name} is ready`,
+  h("p", {}, `${count(made.users, "user")}, ${count(made.edges, "edge")}, ${count(made.products, "product")}.`),
+  made.report?.length ? note(h("ul", { class: "plain" }, made.report.map((line) => h("li", {}, line)))) : null,
+  h("p", { class: "actions" },
+    h("a", { class: "button primary", href: address("c", made.name, "next") }, "Ask for the first round"),
+    link("Look at the campaign", "c", made.name)));

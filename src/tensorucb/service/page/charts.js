@@ -50,8 +50,11 @@ export const hideNumbers = () => document.getElementById("vg-tooltip-element")?.
 
 async function paint(place, spec) {
   const [, themes] = await library();
-  // The width is that of the place, which must be on the page for that.
-  for (let frames = 0; !place.isConnected && frames < PATIENCE; frames++) await new Promise(requestAnimationFrame);
+  // The width is that of the place, which must be on the page for that; whoever left the view wants no figure.
+  for (let frames = 0; !place.isConnected; frames++) {
+    if (frames === PATIENCE) return;
+    await new Promise(requestAnimationFrame);
+  }
   const said = spec.description || spec.title?.text || "";
   const caption = [spec.title?.subtitle ?? ""].flat().join(" ");
   place.parentNode.querySelector("figcaption").textContent = caption;

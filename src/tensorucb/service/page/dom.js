@@ -1,5 +1,7 @@
 // Elements, numbers and words. Text always becomes a text node: ids and names may hold markup.
 
+import { inPageWords } from "./words.js";
+
 export function h(tag, props = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
@@ -47,20 +49,35 @@ export function table(label, columns, rows, numeric = []) {
     h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
 }
 
-// A long list of rows, some at a time.
+// A long list of rows, some at a time; `update` puts other rows in, and shows as many as before.
 export function paged(label, columns, rows, numeric, size = 25) {
   const place = h("div");
   let shown = size;
-  const draw = () => {
+  const update = (fresh) => {
+    rows = fresh;
     place.replaceChildren(table(label, columns, rows.slice(0, shown), numeric));
     if (shown < rows.length) {
       place.append(button(`Show ${count(Math.min(size, rows.length - shown), "more row")} of ${num(rows.length)}`,
-        () => { shown += size; draw(); place.querySelector(".scroll").focus({ preventScroll: true }); }));
+        () => { shown += size; update(rows); place.querySelector(".scroll").focus({ preventScroll: true }); }));
     }
   };
-  draw();
-  return place;
+  update(rows);
+  return { place, update };
 }
+
+// What somebody is at stays the same for them when its surroundings are drawn again.
+export function keepingFocus(place, draw) {
+  const mark = (element) => element.getAttribute("href") ?? element.getAttribute("aria-label") ?? element.textContent;
+  const at = place.contains(document.activeElement) ? document.activeElement : null;
+  const [tag, known] = at ? [at.tagName, mark(at)] : [];
+  draw();
+  if (!at || at.isConnected) return;
+  [...place.querySelectorAll(tag)].find((each) => mark(each) === known)?.focus({ preventScroll: true });
+}
+
+// Numbers in large letters, each with what it counts.
+export const numbers = (label, entries) => h("ul", { class: "numbers", "aria-label": label },
+  entries.map(([value, what, look]) => h("li", { class: look }, h("strong", {}, value), h("span", {}, what))));
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const one = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
@@ -68,7 +85,8 @@ const two = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFract
 const money = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
 
 export const num = (value) => whole.format(value);
-export const decimal = (value) => one.format(value);
+export const decimal = (value) => (Math.abs(value) < 1000 ? one : whole).format(value);
+export const interval = ({ low, high }) => `90\u00a0%: ${num(Math.floor(low))} to ${num(Math.ceil(high))}`;
 export const fine = (value) => two.format(value).replace("-", "−");
 export const cost = (value) => money.format(value);
 export const count = (value, what) =>
@@ -100,30 +118,69 @@ export function announce(text) {
   requestAnimationFrame(() => { place.textContent = text; });
 }
 
-// What went wrong, where it happened.
-export function problem(error) {
+// What went wrong, where it happened; `labels` are those of the fields that were sent.
+export function problem(error, labels) {
   return h("div", { class: "note wrong", role: "alert" },
-    h("p", {}, h("strong", {}, error.title || "That did not work"), ": ", error.message),
+    h("p", {}, h("strong", {}, error.title || "That did not work"), ": ", inPageWords(error.message, labels)),
     error.request ? h("p", { class: "hint" }, `Request ${error.request}`) : null);
 }
 
 export const note = (...content) => h("div", { class: "note" }, ...content);
 
+// What was done; whoever reads the page hears it.
+export function done(place, ...lines) {
+  const said = h("div", { class: "note good", tabindex: "-1" }, lines.filter(Boolean).map((line) => h("p", {}, line)));
+  place.replaceChildren(said);
+  said.focus();
+}
+
 // Runs work for a button: it shows that it is busy, and errors appear beside it.
-export async function busy(control, place, work) {
+export async function busy(control, place, work, labels) {
   if (control.getAttribute("aria-disabled") === "true") return;
   const words = control.textContent;
   control.setAttribute("aria-disabled", "true");
   control.textContent = "Working …";
   place.replaceChildren();
   try {
-    await work();
+    await work(place);
   } catch (error) {
-    place.replaceChildren(problem(error));
+    place.replaceChildren(problem(error, labels));
   } finally {
     control.removeAttribute("aria-disabled");
     control.textContent = words;
   }
+}
+
+// A form whose button is busy while `work` runs; what came of it, or went wrong, is said below.
+export function form(action, work, parts, { look = "primary", labels } = {}) {
+  const submit = h("button", { class: look }, action), said = h("div");
+  const made = h("form", {}, parts, h("p", { class: "actions" }, submit), said);
+  made.addEventListener("submit", (event) => {
+    event.preventDefault();
+    busy(submit, said, work, labels);
+  });
+  return made;
+}
+
+// Asks somebody to type the name of what will be lost; says whether they did.
+export function confirmed(title, text, name, action) {
+  const typed = h("input", { type: "text", autocomplete: "off", spellcheck: "false" });
+  const go = h("button", { class: "danger", disabled: true }, action);
+  typed.addEventListener("input", () => { go.disabled = typed.value.trim() !== name.trim(); });
+  const dialog = h("dialog", { "aria-label": title });
+  const asked = h("form", { method: "dialog" }, h("h2", {}, title), h("p", {}, text),
+    field(["Type ", h("span", { class: "typed" }, name), " to confirm"], typed),
+    h("p", { class: "actions" }, go, button("Keep everything", () => dialog.close())));
+  asked.addEventListener("submit", (event) => {
+    event.preventDefault();
+    dialog.close("yes");
+  });
+  dialog.append(asked);
+  document.body.append(dialog);
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => { dialog.remove(); resolve(dialog.returnValue === "yes"); });
+  });
 }
 
 let lists = 0;

@@ -9,9 +9,11 @@ import { next } from "./next.js";
 import { rounds, round } from "./rounds.js";
 import { network } from "./network.js";
 import { learned } from "./learned.js";
+import { manage } from "./manage.js";
 import { login } from "./login.js";
 
-const TABS = [["", "Overview", overview], ["next", "Next round", next], ["rounds", "Rounds", rounds], ["network", "Network", network], ["learned", "What was learned", learned]];
+// The last one is what nobody sees who may not use it.
+const TABS = [["", "Overview", overview], ["next", "Next round", next, "operate"], ["rounds", "Rounds", rounds], ["network", "Network", network], ["learned", "What was learned", learned], ["manage", "Manage", manage, "operate"]];
 const RANKS = ["read", "operate", "admin"];
 
 const main = document.getElementById("main");
@@ -26,8 +28,7 @@ async function whoAmI() {
     ...chips.filter(Boolean).map((text) => h("span", { class: "chip" }, text)), h("a", { href: "api/docs" }, "API"), out);
 }
 
-// Nobody sees what they may not use.
-const tabs = () => TABS.filter(([key]) => key !== "next" || session.may("operate"));
+const tabs = () => TABS.filter(([, , , role]) => !role || session.may(role));
 
 function view(parts) {
   const [first, name, tab, ...rest] = parts;
@@ -70,6 +71,7 @@ async function show(event) {
   leave = null;
   leaveView();
   hideNumbers();
+  document.querySelector("dialog")?.close();
   const place = h("div", { class: "view", "aria-busy": "true" }, h("p", { class: "waiting" }, "Loading …"));
   main.replaceChildren(...head(found), place);
   main.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });

@@ -15,8 +15,10 @@ export async function network(place, name, session) {
 
   const redraw = () => paint(canvas, state);
   async function load() {
-    state.data = await get(campaign(name, "network"), { product: state.product, round: state.round, limit: MOST });
-    state.index = new Map(state.data.users.map((user, at) => [String(user), at]));
+    const data = await get(campaign(name, "network"), { product: state.product, round: state.round, limit: MOST });
+    const chosen = state.chosen === null ? null : String(state.data.users[state.chosen]);
+    Object.assign(state, { data, index: new Map(data.users.map((user, at) => [String(user), at])) });
+    state.chosen = state.index.get(chosen) ?? null;
     canvas.setAttribute("aria-label", words(state.data));
     legend.replaceChildren(...key(state.data));
     redraw();

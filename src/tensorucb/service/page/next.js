@@ -1,6 +1,6 @@
 // The next round: the question, the proposal with its reasons, one user changed for another, and the acceptance.
 
-import { address, announce, asId, button, busy, cost, count, decimal, field, finder, h, ids, note, num, productText, reachText, section } from "./dom.js";
+import { address, announce, asId, button, busy, cost, count, decimal, field, finder, form, h, ids, interval, num, numbers, productText, section } from "./dom.js";
 import { campaign, get, newKey, post } from "./api.js";
 import { reasonTable } from "./rounds.js";
 
@@ -19,6 +19,12 @@ const idOf = (entry) => (entry !== null && typeof entry === "object" ? entry.id 
 export const searchUsers = (name) => async (text) => (await get(campaign(name, "users"), { search: text, limit: 20 })).items.map(idOf);
 export const searchProducts = (name) => async (text) => (await get(campaign(name, "products"), { search: text, limit: 50 })).items.map(idOf);
 
+const LABELS = {
+  product: "Product", k: "Users to contact", strategies: "Strategies to choose from", per_user: "Each user gets the best one for them",
+  holdout: "Hold out, %", cooldown: "Leave out users contacted within", deadline: "Close by itself after", budget: "Budget",
+  quotas: "Most users of each group", exclude: "Never these users", must_include: "Always these", candidates: "Only among these",
+};
+
 function question(world, place) {
   const { name, about } = world, defaults = about.settings.ask || {};
   const product = about.products ? finder(searchProducts(name)) : null;
@@ -32,7 +38,6 @@ function question(world, place) {
   const quota = h("input", { type: "number", min: "0", step: "1", inputmode: "numeric" });
   const [cooldown, deadline] = [text("14d"), text("7d")];
   const [exclude, include, candidates] = [1, 2, 3].map(() => h("textarea", { rows: "2", spellcheck: "false" }));
-  const submit = h("button", { class: "primary" }, "Propose users"), said = h("div");
 
   const body = () => {
     const asked = { k: Number(k.value) };
@@ -50,31 +55,27 @@ function question(world, place) {
     return asked;
   };
 
-  const form = h("form", {}, section("What is the round about?",
+  const parts = [
     h("div", { class: "grid" },
-      product ? [field("Product", product.input, `One of ${num(about.products)}; type to search.`), product.list] : h("p", {}, "This campaign has no products: every round is about the same thing."),
-      field("Users to contact", k)),
-    offered.length ? h("fieldset", {}, h("legend", {}, "Strategies to choose from"),
+      product ? [field(LABELS.product, product.input, `One of ${num(about.products)}; type to search.`), product.list] : h("p", {}, "This campaign has no products: every round is about the same thing."),
+      field(LABELS.k, k)),
+    offered.length ? h("fieldset", {}, h("legend", {}, LABELS.strategies),
       h("div", { class: "boxes" }, offered.map(({ strategy, box }) => field(String(strategy), box))),
-      field("Each user gets the best one for them (otherwise all get the same)", perUser)) : null,
+      field(`${LABELS.per_user} (otherwise all get the same)`, perUser)) : null,
     h("details", {}, h("summary", {}, "Limits: budget, hold-out, rest between contacts, lists of users"),
       h("div", { class: "grid" },
-        field("Hold out, %", holdout, "Drawn at random, not contacted: measures what contact changes."),
-        field("Leave out users contacted within", cooldown),
-        field("Close by itself after", deadline),
-        about.costs ? field("Budget", budget) : null,
-        about.groups ? field("Most users of each group", quota) : null),
-      h("div", { class: "grid" }, field("Never these users", exclude, "Ids, one in a line or with commas between them."),
-        field("Always these", include), field("Only among these", candidates))),
-    h("p", { class: "actions" }, submit), said));
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    busy(submit, said, async () => {
-      const asked = body();
-      proposed(world, place, asked, await post(campaign(name, "preview"), asked));
-    });
-  });
-  return form;
+        field(LABELS.holdout, holdout, "Drawn at random, not contacted: measures what contact changes."),
+        field(LABELS.cooldown, cooldown),
+        field(LABELS.deadline, deadline),
+        about.costs ? field(LABELS.budget, budget) : null,
+        about.groups ? field(LABELS.quotas, quota) : null),
+      h("div", { class: "grid" }, field(LABELS.exclude, exclude, "Ids, one in a line or with commas between them."),
+        field(LABELS.must_include, include), field(LABELS.candidates, candidates))),
+  ];
+  return section("What is the round about?", form("Propose users", async () => {
+    const asked = body();
+    proposed(world, place, asked, await post(campaign(name, "preview"), asked));
+  }, parts, { labels: LABELS }));
 }
 
 function proposed(world, place, asked, first) {
@@ -86,7 +87,7 @@ function proposed(world, place, asked, first) {
     const opened = await post(campaign(name, "rounds"), body, { key: changed.size ? newKey() : key });
     announce(`Round ${opened.number} is open.`);
     location.hash = address("c", name, "rounds", opened.number);
-  }), "primary");
+  }, LABELS), "primary");
 
   const contacts = (found) => (found.strategies
     ? found.explanation.seeds.map((seed) => ({ user: seed.user, strategy: seed.strategy }))
@@ -108,13 +109,7 @@ function proposed(world, place, asked, first) {
   }
 
   function draw() {
-    const difference = now.difference ?? 0;
-    summary.replaceChildren(
-      h("ul", { class: "numbers", "aria-label": "What to expect" },
-        h("li", {}, h("strong", {}, decimal(now.reach.mean)), h("span", {}, `users expected to respond; 90 %: ${num(Math.floor(now.reach.low))} to ${num(Math.ceil(now.reach.high))}`)),
-        changed.size ? h("li", { class: "change" }, h("strong", {}, difference > -0.005 && difference < 0.005 ? "±0" : `${difference < 0 ? "−" : "+"}${Math.abs(difference).toFixed(2)}`), h("span", {}, `expected responses by your ${count(changed.size, "change")}; the proposal has ${decimal(best.reach.mean)}`)) : null,
-        h("li", {}, h("strong", {}, num(now.explanation.seeds.length)), h("span", {}, asked.holdout ? `users, ${Math.round(100 * asked.holdout)} % of them held out` : "users to contact")),
-        now.cost !== null && now.cost !== undefined ? h("li", {}, h("strong", {}, cost(now.cost)), h("span", {}, "cost of the contacts")) : null));
+    summary.replaceChildren(numbers("What to expect", expectations(now, best, asked, changed.size)));
     people.replaceChildren(reasonTable("Proposed users", now.explanation.seeds, Boolean(now.strategies), new Set(),
       (seed) => change(world, seed, changed.get(seed.user), swap)));
   }
@@ -128,6 +123,16 @@ function proposed(world, place, asked, first) {
   title.querySelector("h2").tabIndex = -1;
   title.querySelector("h2").focus();
 }
+
+function expectations(now, best, asked, changes) {
+  const { reach } = now, found = [[decimal(reach.mean), `users expected to respond; ${interval(reach)}`]];
+  if (changes) found.push([signed(now.difference), `expected responses by your ${count(changes, "change")}; the proposal has ${decimal(best.reach.mean)}`, "change"]);
+  found.push([num(now.explanation.seeds.length), asked.holdout ? `users, ${Math.round(100 * asked.holdout)} % of them held out` : "users to contact"]);
+  if (now.cost !== null) found.push([cost(now.cost), "cost of the contacts"]);
+  return found;
+}
+
+const signed = (value) => (Math.abs(value) < 0.005 ? "±0" : `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`);
 
 // A cell with what can be done about one user.
 function change(world, seed, was, swap) {

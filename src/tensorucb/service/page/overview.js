@@ -1,6 +1,6 @@
 // How a campaign is going: large numbers, figures, rounds. It follows the log by itself.
 
-import { address, announce, cost, count, decimal, h, link, num, percent, points, productText, reachText, section, table } from "./dom.js";
+import { address, announce, cost, count, decimal, h, keepingFocus, link, num, numbers, percent, points, productText, reachText, section, table } from "./dom.js";
 import { campaign, get, watch } from "./api.js";
 import { card, chart } from "./charts.js";
 
@@ -15,10 +15,10 @@ export async function overview(place, name, session) {
   async function draw(live) {
     const [about, progress, figures] = await Promise.all([
       get(campaign(name)), get(campaign(name, "progress"), { rounds: 200 }), get(campaign(name, "figures"))]);
-    const focused = place.contains(document.activeElement) && document.activeElement.getAttribute("href");
-    head.replaceChildren(...opening(name, about, progress, session));
-    below.replaceChildren(...lastRounds(name, progress, session));
-    if (focused) place.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    keepingFocus(place, () => {
+      head.replaceChildren(...opening(name, about, progress, session));
+      below.replaceChildren(...lastRounds(name, progress, session));
+    });
     for (const { figure, title, about: text } of figures.items) {
       if (charts.has(figure)) { charts.get(figure).draw().catch(() => {}); continue; }
       const made = chart(campaign(name, "figures", figure), title);
@@ -40,11 +40,7 @@ function opening(name, about, progress, session) {
   if (about.behind) facts.push(h("li", {}, "model behind by rounds ", h("b", {}, num(about.behind))));
   const parts = [h("ul", { class: "facts", "aria-label": "The campaign" }, facts, h("li", {}, `policy `, h("b", {}, about.policy)))];
   parts.push(whatNow(name, progress, session));
-  const numbers = keyNumbers(progress);
-  if (progress.rounds.length) {
-    parts.push(h("ul", { class: "numbers", "aria-label": "Key numbers" },
-      numbers.map(([value, what]) => h("li", {}, h("strong", {}, value), h("span", {}, what)))));
-  }
+  if (progress.rounds.length) parts.push(numbers("Key numbers", keyNumbers(progress)));
   const lost = Object.entries(about.quarantined || {});
   if (lost.length) parts.push(section("Left out", h("p", {}, `${count(lost.length, "closed round")} could not be learned; the model goes on without. `, lost[0][1])));
   return parts;
@@ -67,13 +63,13 @@ function whatNow(name, progress, session) {
 }
 
 function keyNumbers(progress) {
-  const numbers = [], closed = progress.closed, lift = progress.lift, held = progress.calibration;
-  if (closed.expected !== null) numbers.push([num(closed.foretold), `responses; ${num(closed.expected)} were expected`]);
-  numbers.push([num(progress.reached), "different users responded"], [num(progress.contacted), "different users contacted"]);
-  if (progress.spend !== null) numbers.push([cost(progress.spend), "spent on contacts"]);
-  if (held) numbers.push([`${held.held} of ${held.rounds}`, `intervals held; ${Math.round(100 * held.promised)} % are promised`]);
-  if (lift) numbers.push([points(lift.difference), `points by contact; 90 %: ${points(lift.low)} to ${points(lift.high)}`]);
-  return numbers;
+  const found = [], closed = progress.closed, lift = progress.lift, held = progress.calibration;
+  if (closed.expected !== null) found.push([num(closed.foretold), `responses; ${num(closed.expected)} were expected`]);
+  found.push([num(progress.reached), "different users responded"], [num(progress.contacted), "different users contacted"]);
+  if (progress.spend !== null) found.push([cost(progress.spend), "spent on contacts"]);
+  if (held) found.push([`${held.held} of ${held.rounds}`, `intervals held; ${Math.round(100 * held.promised)}\u00a0% are promised`]);
+  if (lift) found.push([points(lift.difference), `points by contact; 90\u00a0%: ${points(lift.low)} to ${points(lift.high)}`]);
+  return found;
 }
 
 function lastRounds(name, progress, session) {
@@ -91,7 +87,7 @@ function lastRounds(name, progress, session) {
   ];
 }
 
-export const ROUND_COLUMNS = ["Round", "Status", "Responded", "Expected (90 %)", "Contacted", "Product"];
+export const ROUND_COLUMNS = ["Round", "Status", "Responded", "Expected (90\u00a0%)", "Contacted", "Product"];
 
 export const roundRow = (name, one) => [
   link(`Round\u00a0${one.number}`, "c", name, "rounds", one.number),

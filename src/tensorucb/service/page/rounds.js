@@ -1,20 +1,26 @@
 // All rounds, and one round: who to contact and why, responses in, close.
 
-import { button, busy, cost, count, decimal, field, fine, h, id, link, note, num, paged, productText, reachText, section, when } from "./dom.js";
-import { campaign, get, post, typeOf, watch } from "./api.js";
+import { button, busy, cost, decimal, done, field, fine, h, id, interval, keepingFocus, link, note, num, numbers, paged, productText, reachText, section, when } from "./dom.js";
+import { campaign, get, post, watch } from "./api.js";
 import { ROUND_COLUMNS, roundRow } from "./overview.js";
+import { counted, rowsForm } from "./uploads.js";
 
 const MOST = 1000;
 
 export async function rounds(place, name, session) {
+  const list = paged("Rounds", ROUND_COLUMNS, [], [2, 4]), last = h("p", { class: "hint", hidden: true }, `The last ${num(MOST)} rounds.`);
+  const none = section("No round yet", h("p", {}, "Rounds will stand here, the newest first."),
+    session.may("operate") ? h("p", {}, link("Ask for the first round", "c", name, "next")) : null);
+  const some = h("section", { "aria-label": "Rounds" }, list.place, last);
   const draw = async () => {
     const progress = await get(campaign(name, "progress"), { rounds: MOST });
     const rows = [...progress.rounds].reverse().map((one) => roundRow(name, one));
-    place.replaceChildren(rows.length
-      ? h("section", { "aria-label": "Rounds" }, paged("Rounds", ROUND_COLUMNS, rows, [2, 4]),
-        rows.length === MOST ? h("p", { class: "hint" }, `The last ${num(MOST)} rounds.`) : null)
-      : section("No round yet", h("p", {}, "Rounds will stand here, the newest first."),
-        session.may("operate") ? h("p", {}, link("Ask for the first round", "c", name, "next")) : null));
+    last.hidden = rows.length < MOST;
+    keepingFocus(place, () => {
+      list.update(rows);
+      const now = rows.length ? some : none;
+      if (now.parentNode !== place) place.replaceChildren(now);
+    });
   };
   await draw();
   return watch(name, draw);
@@ -43,10 +49,9 @@ export async function round(place, name, key, session) {
   async function after(said, before) {
     const now = await draw();
     const change = before && now && now.responders !== before.responders
-      ? h("p", {}, h("strong", {}, `${num(before.responders)} → ${num(now.responders)}`), ` users have responded`, now.expected ? `; ${reachText(now.expected)} were expected.` : ".")
+      ? [h("strong", {}, `${num(before.responders)} → ${num(now.responders)}`), ` users have responded`, now.expected ? `; ${reachText(now.expected)} were expected.` : "."]
       : null;
-    result.replaceChildren(h("div", { class: "note good", tabindex: "-1" }, h("p", {}, said), change));
-    result.firstChild.focus();
+    done(result, said, change);
   }
 
   await draw();
@@ -54,15 +59,15 @@ export async function round(place, name, key, session) {
 }
 
 function standing(one, told) {
-  const numbers = [[num(told?.responders ?? 0), one.status === "open" ? "users have responded so far" : "users responded"]];
-  if (told?.expected) numbers.push([decimal(told.expected.mean), `were expected; 90 %: ${num(Math.floor(told.expected.low))} to ${num(Math.ceil(told.expected.high))}`]);
-  numbers.push([num(one.contacted.length), "users to contact"]);
-  if (one.held_out.length) numbers.push([num(one.held_out.length), "held out, not to be contacted"]);
-  if (one.cost !== null) numbers.push([cost(one.cost), "cost of the contacts"]);
+  const shown = [[num(told?.responders ?? 0), one.status === "open" ? "users have responded so far" : "users responded"]];
+  if (told?.expected) shown.push([decimal(told.expected.mean), `were expected; ${interval(told.expected)}`]);
+  shown.push([num(one.contacted.length), "users to contact"]);
+  if (one.held_out.length) shown.push([num(one.held_out.length), "held out, not to be contacted"]);
+  if (one.cost !== null) shown.push([cost(one.cost), "cost of the contacts"]);
   const facts = [["status", one.status], ["product", productText(one.product)], ["opened", when(one.opened)], ["closes", one.status === "open" && one.deadline ? when(one.deadline) : null], ["closed", one.closed ? when(one.closed) : null]];
   return [
     h("ul", { class: "facts", "aria-label": "The round" }, facts.filter(([, value]) => value).map(([what, value]) => h("li", {}, `${what} `, h("b", {}, value)))),
-    h("ul", { class: "numbers", "aria-label": "Key numbers" }, numbers.map(([value, what]) => h("li", {}, h("strong", {}, value), h("span", {}, what)))),
+    numbers("Key numbers", shown),
   ];
 }
 
@@ -80,38 +85,16 @@ function tasks(name, one, before, after) {
 }
 
 function upload(address, one, before, after) {
-  const file = h("input", { type: "file", required: true, accept: ".csv,.json,.ndjson,.jsonl,.parquet" });
-  const unknown = h("select", {}, h("option", { value: "refuse" }, "Refuse the file"), h("option", { value: "skip" }, "Leave these rows out and count them"));
-  const columns = h("input", { type: "text", autocomplete: "off", placeholder: "user:buyer, time:bought_at" });
-  const submit = h("button", { class: one.status === "open" ? "primary" : "" }, "Send responses"), said = h("div");
-  const form = h("form", {},
-    field("File with responses", file, "CSV, NDJSON, JSON or Parquet with the columns user and time, or source, target and outcome (0 or 1)."),
-    h("details", {}, h("summary", {}, "Other names of columns, users who are not in the network"),
-      field("Columns that are called differently", columns, "Field and column with a colon between them."),
-      field("Rows with users who are not in the network", unknown)),
-    h("p", { class: "actions" }, submit), said);
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    busy(submit, said, async () => {
-      const chosen = file.files[0], was = before();
-      const named = columns.value.split(",").map((part) => part.trim()).filter(Boolean).map((part) => ["column", part]);
-      const report = await post(address, chosen, { type: typeOf(chosen), values: [["unknown", unknown.value], ...named] });
-      form.reset();
-      await after(told(report), was);
-    });
-  });
-  return section(one.status === "open" ? "2. Send what came back" : "Late responses",
-    h("p", {}, one.status === "open" ? "As often as you like: rows that were sent before are counted once." : "The round is closed; what comes now is learned as well."), form);
+  const open = one.status === "open";
+  const sent = rowsForm(address, {
+    label: "File with responses", action: "Send responses", look: open ? "primary" : "", before,
+    hint: "CSV, NDJSON, JSON or Parquet with the columns user and time, or source, target and outcome (0 or 1).",
+  }, (report, said, was) => after(counted([report.accepted, "row"], report, TOLD), was));
+  return section(open ? "2. Send what came back" : "Late responses",
+    h("p", {}, open ? "As often as you like: rows that were sent before are counted once." : "The round is closed; what comes now is learned as well."), sent);
 }
 
-function told(report) {
-  const parts = [`${count(report.accepted, "row")} stored`];
-  if (report.duplicates) parts.push(`${num(report.duplicates)} known before`);
-  if (report.contradictions?.length) parts.push(`${num(report.contradictions.length)} contradict earlier ones, which stand`);
-  if (report.outside_window) parts.push(`${num(report.outside_window)} outside of the window`);
-  if (report.unknown) parts.push(`${num(report.unknown)} left out: not in the network`);
-  return `${parts.join(", ")}.`;
-}
+const TOLD = [["duplicates", "known before"], ["contradictions", "contradict earlier ones, which stand"], ["outside_window", "outside of the window"], ["unknown", "left out: not in the network"]];
 
 function ending(at, one, before, after) {
   const said = h("div");
@@ -155,7 +138,7 @@ export function reasonTable(label, seeds, strategies, held = new Set(), extra = 
     number(seed.gain), number(seed.score),
     followers(seed.followers || []),
   ]);
-  return h("div", {}, paged(label, columns, rows, [first, first + 1]),
+  return h("div", {}, paged(label, columns, rows, [first, first + 1]).place,
     h("p", { class: "hint" }, "Adds: expected responses beyond those of the users above. Alone: if nobody else were contacted. Followers with the probability of a response."));
 }
 

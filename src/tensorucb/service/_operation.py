@@ -1,0 +1,171 @@
+"""For those who run the service: is it alive, is it ready, metrics for Prometheus, and logs.
+
+Logs are lines of JSON through the standard ``logging`` module, each with the id of the request it belongs to. A line
+names no user, no token and no address within a campaign. The text of an unforeseen error may quote anything, so only
+its kind and the places in the code are written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+from pydantic import BaseModel
+
+from tensorucb.campaign import CampaignStatus
+from tensorucb.service._auth import LOGINS
+from tensorucb.service._problems import Refusal, responses
+from tensorucb.service._shared import AtDesk, Reader
+
+# Otherwise each number has a second line with the moment of its first use.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+_BOUNDS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_GAUGES = {
+    "open": ("tensorucb_rounds_open", "Rounds that wait for responses."),
+    "closed": ("tensorucb_rounds_closed", "Rounds that were closed and are learned from."),
+    "behind": ("tensorucb_model_behind", "Closed rounds that the model has not learned yet."),
+}
+# What these tell below their level nobody asked for.
+_QUIET = {"alembic": "WARNING", "asyncio": "WARNING", "uvicorn": "WARNING", "python_multipart": "ERROR"}
+
+request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
+"""The id of the request that is being answered; threads that work for it have it too."""
+
+router = APIRouter(tags=["operation"], responses=responses())
+_access = logging.getLogger("tensorucb.access")
+
+
+class Health(BaseModel):
+    """How the service is."""
+
+    status: str
+
+
+@router.get("/healthz")
+async def healthz() -> Health:
+    """Whether the process answers at all; nothing else is looked at."""
+    return Health(status="alive")
+
+
+@router.get("/readyz")
+async def readyz(desk: AtDesk) -> Health:
+    """Whether the store can be read and the service is not about to stop."""
+    if desk.stopping.is_set():
+        raise Refusal(503, "the service is about to stop.", kind="StateError")
+    await desk.aside(desk.names)
+    return Health(status="ready")
+
+
+@router.get("/metrics", response_class=Response, dependencies=LOGINS)
+async def metrics(request: Request, desk: AtDesk, who: Reader) -> Response:
+    """Requests, durations and how the campaigns are going, in Prometheus's text format."""
+
+    async def status(name: str) -> CampaignStatus | None:
+        try:
+            return await desk.run("read", name, lambda campaign: campaign.status())
+        except Refusal:  # deleted just now
+            return None
+
+    found = await asyncio.gather(*map(status, await desk.aside(desk.names)))
+    text = request.app.state.metrics.text([status for status in found if status is not None])
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+class Metrics:
+    """The numbers of one service; with several workers those of all, which share a directory."""
+
+    def __init__(self) -> None:
+        registry = self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "tensorucb_requests", "Answered requests.", ("method", "route", "status"), registry=registry
+        )
+        self._seconds = Histogram(
+            "tensorucb_request_seconds", "Time to the end of an answer.", ("route",), registry=registry, buckets=_BOUNDS
+        )
+        self._told = Counter("tensorucb_responses_told", "New responses that were stored.", registry=registry)
+
+    def told(self, responses: int) -> None:
+        """Count new responses."""
+        self._told.inc(responses)
+
+    def observe(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count an answered request."""
+        self._requests.labels(method, route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def text(self, campaigns: list[CampaignStatus]) -> bytes:
+        """Everything in Prometheus's text format; of the campaigns as they are now."""
+        registry, now = self._registry, CollectorRegistry()
+        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        now.register(_Campaigns(campaigns))
+        return generate_latest(registry) + generate_latest(now)
+
+
+class _Campaigns(Collector):
+    """The campaigns as they are at the moment of asking."""
+
+    def __init__(self, found: list[CampaignStatus]) -> None:
+        self._found = found
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """One gauge for each number."""
+        for field, (name, meaning) in _GAUGES.items():
+            gauge = GaugeMetricFamily(name, meaning, labels=("campaign",))
+            for status in self._found:
+                gauge.add_metric([status.name], getattr(status, field))
+            yield gauge
+
+
+class JsonLines(logging.Formatter):
+    """A record as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        line: dict[str, Any] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            "request_id": request_id.get(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info and record.exc_info[0] is not None:
+            kind, _, frames = record.exc_info
+            line["error"] = kind.__name__
+            line["trace"] = [
+                f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"
+                for frame in traceback.extract_tb(frames)[-12:]
+            ]
+        return json.dumps(line, ensure_ascii=False)
+
+
+def log_access(method: str, route: str, status: int, seconds: float, principal: str | None) -> None:
+    """Log an answered request."""
+    fields = {"method": method, "route": route, "status": status, "ms": round(1000 * seconds, 1)}
+    extra = {"fields": {**fields, "principal": principal}}
+    _access.info("%s %s %d", method, route, status, extra=extra)
+
+
+def log_to_stderr(level: str) -> None:
+    """Write the logs of this process, from ``level`` on, to stderr."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    for name, quiet in _QUIET.items():
+        logging.getLogger(name).setLevel(quiet)

@@ -1,0 +1,167 @@
+"""What routes share: the campaign in the address as the caller may use it, and pages of lists."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, Generic, NoReturn, TypeVar
+from urllib.parse import quote
+
+from fastapi import Depends, Path, Query, Request
+from pydantic import BaseModel, Field
+from starlette.convertors import Convertor, register_url_convertor
+
+from tensorucb.campaign import Campaign
+from tensorucb.campaign._catalogue import by_text
+from tensorucb.errors import InputError
+from tensorucb.service._auth import Mask, demand, mask_for
+from tensorucb.service._desk import Desk
+from tensorucb.service._problems import Refusal, missing
+from tensorucb.service._tokens import Principal, Role
+
+T = TypeVar("T")
+
+SLASH = "\udc2f"  # stands for a slash within a name while routes are looked for; no text from outside holds it
+_NOBODY = "the campaign has no such user; GET …/users lists them."
+CAMPAIGN = "/campaigns/{name:campaign}"  # a name may hold slashes, which come as %2F
+Name = Annotated[str, Path(description="The campaign's name.", max_length=10_000, examples=["spring"])]
+Round = Annotated[str, Path(description="The round: its id or its number.", max_length=200, examples=["1"])]
+Limit = Annotated[int, Query(ge=1, le=500, description="The most entries of a page.")]
+After = Annotated[str | None, Query(description="Where the page begins: `next` of the page before.", max_length=400)]
+Search = Annotated[str, Query(description="Only ids that begin with this.", max_length=1000)]
+
+
+class _CampaignName(Convertor[str]):
+    """A campaign's name in an address."""
+
+    regex = "[^/]+"
+
+    def convert(self, value: str) -> str:
+        """The name itself."""
+        return value.replace(SLASH, "/")
+
+    def to_string(self, value: str) -> str:
+        """The name as a part of an address."""
+        return quote(value, safe="")
+
+
+register_url_convertor("campaign", _CampaignName())
+
+
+def _desk(request: Request) -> Desk:
+    desk: Desk = request.app.state.desk
+    return desk
+
+
+async def _reader(request: Request) -> Principal:
+    return demand(request, "read")
+
+
+async def _admin(request: Request) -> Principal:
+    return demand(request, "admin")
+
+
+AtDesk = Annotated[Desk, Depends(_desk)]
+Reader = Annotated[Principal, Depends(_reader)]
+Admin = Annotated[Principal, Depends(_admin)]
+
+
+class At:
+    """A campaign for one caller: calls on it run in the line of work they belong to; ``mask`` shows its users."""
+
+    def __init__(self, desk: Desk, name: str, who: Principal, mask: Mask) -> None:
+        self.desk, self.name, self.who, self.mask = desk, name, who, mask
+
+    def choose(self, call: Callable[[Campaign], T]) -> Awaitable[T]:
+        """Run a call that chooses users or learns."""
+        return self.desk.run("choose", self.name, call)
+
+    def tell(self, call: Callable[[Campaign], T]) -> Awaitable[T]:
+        """Run a call that stores what came."""
+        return self.desk.run("tell", self.name, call)
+
+    def read(self, call: Callable[[Campaign], T]) -> Awaitable[T]:
+        """Run a call that only reads, and quickly."""
+        return self.desk.run("read", self.name, call)
+
+    def count(self, call: Callable[[Campaign], T]) -> Awaitable[T]:
+        """Run a call that goes through the whole log."""
+        return self.desk.run("count", self.name, call)
+
+
+def _campaign_for(role: Role) -> Any:
+    """A dependency of a route: the campaign in the address, for somebody with this role or a higher one."""
+
+    async def at(name: Name, request: Request) -> At:
+        who = demand(request, role)
+        return At(_desk(request), name, who, mask_for(request, who))
+
+    return Depends(at)
+
+
+ForReader = Annotated[At, _campaign_for("read")]
+ForOperator = Annotated[At, _campaign_for("operate")]
+ForAdmin = Annotated[At, _campaign_for("admin")]
+
+
+class Page(BaseModel, Generic[T]):
+    """A part of a list."""
+
+    items: list[T]
+    next: str | None = Field(description="Where the next page begins: give it as `after`. Null on the last page.")
+
+
+def page(
+    entries: Sequence[Any], limit: int, after: str | None, place: Callable[[Any], str] | None = None
+) -> tuple[list[Any], str | None]:
+    """A page of a list, and where the next one begins.
+
+    ``place`` names an entry, so that entries which come in front meanwhile shift nothing; a list that only grows at its
+    end needs none.
+    """
+    start = 0
+    if after is not None:
+        last = _opened(after)
+        if place is None:
+            start = int(last) if re.fullmatch("[0-9]{1,12}", last) else _strange()
+        else:
+            start = next((at for at, entry in enumerate(entries, 1) if place(entry) == last), 0) or _strange()
+    found, end = list(entries[start : start + limit]), start + limit
+    if end >= len(entries):
+        return found, None
+    following = str(end) if place is None else place(found[-1])
+    return found, base64.urlsafe_b64encode(following.encode()).decode()
+
+
+def _opened(after: str) -> str:
+    try:
+        return base64.urlsafe_b64decode(after.encode()).decode()
+    except (binascii.Error, ValueError):
+        _strange()
+
+
+def _strange() -> NoReturn:
+    raise Refusal(422, "after is not from a page of this list; begin again without it.")
+
+
+def product_named(campaign: Campaign, text: str | None) -> int | str | None:
+    """The id of a product in an address, where a number looks like its text."""
+    return None if text is None else by_text(campaign.products()).get(text, text)
+
+
+def user_named(campaign: Campaign, text: str, mask: Mask) -> int | str:
+    """The id of a user in an address, where a number looks like its text; to some, users have other names."""
+    ids = campaign.graph.ids
+    whole = ids.dtype.kind != "U" and re.fullmatch("0|-?[1-9][0-9]{0,17}", text)
+    known: int | str = int(text) if whole else text
+    if mask(known) != known:
+        known = next((user for user in ids.tolist() if mask(user) == text), known)
+        if mask(known) != text:
+            raise missing(_NOBODY)
+    try:
+        campaign.graph.rows([known])
+    except InputError:
+        raise missing(_NOBODY) from None
+    return known
