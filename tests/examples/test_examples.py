@@ -15,7 +15,7 @@ EXPECTED = {
     "02_late_responses": [
         "the same model? False",
         "the same model? True",
-        "contradiction: Contradiction(row=0",
+        "contradiction: Contradiction(row=1",
         "refused: ",
     ],
     "03_constraints": ["cooldown", "the group's quota is used up", "lift: ", "shadow: "],
