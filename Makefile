@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps
 PROJECT := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 
-.PHONY: demo test test-all test-portable screenshots lint bench docs licences lock clean
+.PHONY: demo test test-all test-portable coverage screenshots lint bench docs licences lock clean
 
 demo: $(VENV)/.base
 	$(BIN)/tensorucb demo --out out/demo $(ARGS)
@@ -26,6 +26,15 @@ test-all: $(VENV)/.dev
 test-portable: $(VENV)/.dev
 	@scripts/system-packages
 	$(BIN)/python scripts/test-portable $(ARGS)
+
+# Branch coverage of the default tests, by room; compiled kernels are left out.
+coverage: $(VENV)/.dev
+	@scripts/system-packages
+	$(BIN)/coverage run -m pytest -n auto --maxprocesses 8 --dist worksteal -m "not slow" $(ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered --sort=cover
+	@for room in learner oracle store campaign; do \
+		echo "$$room $$($(BIN)/coverage report --format=total --include="*/$$room/*") %"; done
 
 screenshots: $(VENV)/.dev
 	@scripts/system-packages

@@ -82,7 +82,7 @@ def test_sums_are_of_closed_and_of_open_rounds():
     progress = campaign.progress()
     *closed, last = progress.rounds
     assert (progress.closed.rounds, progress.open.rounds) == (5, 1)
-    assert progress.closed.responders == progress.closed.foretold == sum(entry.responders for entry in closed)
+    assert progress.closed.responders == progress.closed.compared == sum(entry.responders for entry in closed)
     assert progress.closed.expected == pytest.approx(sum(entry.expected.mean for entry in closed))
     assert progress.closed.contacts == sum(entry.contacted for entry in closed)
     assert (progress.open.responders, progress.open.expected) == (last.responders, last.expected.mean)

@@ -77,7 +77,7 @@ def test_status_fits_80_columns_with_responses_beside_expectation(played):
         sign = {True: "", None: "", False: "+" if entry.responders > reach.high else "-"}[entry.within]
         assert row.split()[-1] == f"{entry.responders}{sign}"
     sums = next(line for line in lines if "22 rounds" in line)
-    assert sums.split()[-2:] == [f"{progress.closed.expected:,.1f}", f"{progress.closed.foretold:,}"]
+    assert sums.split()[-2:] == [f"{progress.closed.expected:,.1f}", f"{progress.closed.compared:,}"]
     text = " ".join(lines)
     assert f"{progress.reached} different users responded" in text
     assert f"Spend: {progress.spend:,.10g}" in text

@@ -173,7 +173,7 @@ def test_compare_is_the_command_in_one_call(tmp_path):
             np.testing.assert_array_equal(one.spread, two.spread)
     assert compare(env, {"degree": HighDegree()}, **sizes).policies == ("TensorUCB", "degree", "product-blind oracle")
     table = str(found).splitlines()
-    assert table[0].split() == ["Policy", "T=4", "minus", "ours", "last", "20"]
+    assert table[0].split() == ["Policy", "T=4", "minus", "ours"]
     assert {line.split("  ")[0] for line in table[2:]} == set(found.policies)
     assert repr(found) == "Experiment(4 policies, 2 runs of 4 rounds)"
 

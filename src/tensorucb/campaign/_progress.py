@@ -30,22 +30,22 @@ class Totals:
         Users contacted, counted once per round.
     expected
         Sum of what was expected of the rounds that have an expectation; None if none has one.
-    foretold
+    compared
         Responders of these rounds, to be compared with ``expected``.
     responders
         Responders of all rounds, counted once per round.
 
     Examples
     --------
-    >>> sums = Totals(rounds=3, contacts=30, expected=12.5, foretold=11, responders=15)
-    >>> f"{sums.foretold} where {sums.expected} were expected"
+    >>> sums = Totals(rounds=3, contacts=30, expected=12.5, compared=11, responders=15)
+    >>> f"{sums.compared} where {sums.expected} were expected"
     '11 where 12.5 were expected'
     """
 
     rounds: int
     contacts: int
     expected: float | None
-    foretold: int
+    compared: int
     responders: int
 
 
@@ -137,7 +137,7 @@ class CampaignProgress:
     def __repr__(self) -> str:
         parts = [f"{self.closed.rounds} round{'' if self.closed.rounds == 1 else 's'} closed, {self.open.rounds} open"]
         if self.closed.expected is not None:
-            parts.append(f"{self.closed.foretold:,} responders where {self.closed.expected:,.1f} were expected")
+            parts.append(f"{self.closed.compared:,} responders where {self.closed.expected:,.1f} were expected")
         else:
             parts.append(f"{self.closed.responders:,} responders")
         if self.calibration is not None:
@@ -294,12 +294,12 @@ def calibration(held: Sequence[bool]) -> Calibration | None:
 
 def _totals(rounds: Sequence[RoundProgress], status: str) -> Totals:
     chosen = [entry for entry in rounds if entry.status == status and entry.kind != "history"]
-    foretold = [entry for entry in chosen if entry.expected is not None]
+    compared = [entry for entry in chosen if entry.expected is not None]
     return Totals(
         rounds=len(chosen),
         contacts=sum(entry.contacted for entry in chosen),
         expected=_sum(entry.expected.mean for entry in chosen if entry.expected is not None),
-        foretold=sum(entry.responders for entry in foretold),
+        compared=sum(entry.responders for entry in compared),
         responders=sum(entry.responders for entry in chosen),
     )
 

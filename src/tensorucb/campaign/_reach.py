@@ -47,7 +47,7 @@ class Reach:
     The policy's own expectation is corrected by what its forecasts for earlier rounds of this campaign were worth,
     counted in direct responders under both objectives. The interval holds the number that will be observed, not its
     expectation: it includes chance, the uncertainty of the correction, and how popular this product turns out to be.
-    So it is wide in the first rounds, and becomes narrow as far as the responses can be foretold.
+    So it is wide in the first rounds, and becomes narrow as far as the responses can be predicted.
 
     Attributes
     ----------

@@ -162,7 +162,7 @@ def _row(entry: RoundProgress) -> tuple[object, ...]:
 def _total_row(label: str, sums: Totals) -> tuple[object, ...]:
     """The sums of closed or open rounds; responders of those with an expectation, if there are any."""
     expected = "" if sums.expected is None else f"{sums.expected:,.1f}"
-    responders = sums.responders if sums.expected is None else sums.foretold
+    responders = sums.responders if sums.expected is None else sums.compared
     return "All", "", label, count(sums.rounds, "round"), sums.contacts, expected, f"{responders:,} "
 
 

@@ -167,7 +167,7 @@ class Experiment:
 
 
 def decision_table(experiment: Experiment, *, networks: int = 1) -> list[dict[str, Any]]:
-    """One row per policy, best first: average regret up to each checkpoint and over the last 20 rounds.
+    """One row per policy, best first: average regret up to each checkpoint, and over the last 20 of more rounds.
 
     All are means over runs, with 90 % intervals for the longest checkpoint of at most 100 rounds and for the last 20;
     ``minus_ours`` is the policy's regret at that checkpoint minus ours, run by run (products and coins of a run are the
@@ -199,14 +199,14 @@ def decision_table(experiment: Experiment, *, networks: int = 1) -> list[dict[st
         runs = experiment.of(policy)
         average = np.mean([r.average_regret for r in runs], axis=0)
         regret = np.mean([r.regret for r in runs], axis=0)
-        late = interval([float(r.regret[-_LAST:].mean()) for r in runs])
         row = {
             "policy": policy,
             **{f"T={t}": float(average[t - 1]) for t in checkpoints},
             **_ends(f"T={main}", interval(at_main[policy])),
-            "last20": float(late.mean),
-            **_ends("last20", late),
         }
+        if rounds > _LAST:
+            late = interval([float(r.regret[-_LAST:].mean()) for r in runs])
+            row |= {"last20": float(late.mean), **_ends("last20", late)}
         if OURS in at_main:
             apart = interval([a - b for a, b in zip(at_main[policy], at_main[OURS], strict=True)])
             row |= {f"T={main}_minus_ours": float(apart.mean), **_ends(f"T={main}_minus_ours", apart)}
@@ -225,7 +225,7 @@ def printed_table(rows: Sequence[Mapping[str, Any]], *, sign: str = "±") -> tup
     >>> from tensorucb.experiments import Experiment, RunResult, decision_table, printed_table
     >>> run = RunResult("Random", 0, product=[3, 1], spread=[7.0, 9.0], optimum=[9.0, 9.0], seconds=[[0.0] * 3] * 2)
     >>> printed_table(decision_table(Experiment((run,))))
-    (['Policy', 'T=2', 'last 20'], [['Random', '1.88', '1.88']])
+    (['Policy', 'T=2'], [['Random', '1.88']])
     """
     check_text("sign", sign)
 

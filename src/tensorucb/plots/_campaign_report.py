@@ -93,7 +93,7 @@ def _numbers(progress: CampaignProgress) -> list[tuple[str, str]]:
     closed, found = progress.closed, progress.calibration
     numbers = [(f"{progress.reached:,}", "different users have responded")]
     if closed.expected is not None:
-        numbers.insert(0, (f"{closed.foretold:,}", f"responses in closed rounds; {closed.expected:,.0f} were expected"))
+        numbers.insert(0, (f"{closed.compared:,}", f"responses in closed rounds; {closed.expected:,.0f} were expected"))
     if progress.spend is not None:
         numbers.append((f"{progress.spend:,.10g}", "spent on contacts"))
     if found is not None:

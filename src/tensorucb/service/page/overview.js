@@ -64,11 +64,11 @@ function whatNow(name, progress, session) {
 
 function keyNumbers(progress) {
   const found = [], closed = progress.closed, lift = progress.lift, held = progress.calibration;
-  if (closed.expected !== null) found.push([num(closed.foretold), `responses; ${num(closed.expected)} were expected`]);
+  if (closed.expected !== null) found.push([num(closed.compared), `responses; ${num(closed.expected)} were expected`]);
   found.push([num(progress.reached), "different users responded"], [num(progress.contacted), "different users contacted"]);
   if (progress.spend !== null) found.push([cost(progress.spend), "spent on contacts"]);
   if (held) found.push([`${held.held} of ${held.rounds}`, `intervals held; ${Math.round(100 * held.promised)}\u00a0% are promised`]);
-  if (lift) found.push([points(lift.difference), `points by contact; 90\u00a0%: ${points(lift.low)} to ${points(lift.high)}`]);
+  if (lift) found.push([points(lift.difference), `lift in percentage points (90\u00a0%: ${points(lift.low)} to ${points(lift.high)})`]);
   return found;
 }
 
