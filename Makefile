@@ -31,7 +31,7 @@ test-portable: $(VENV)/.dev
 coverage: $(VENV)/.dev
 	@scripts/system-packages
 	$(BIN)/coverage run -m pytest -n auto --maxprocesses 8 --dist worksteal -m "not slow" $(ARGS)
-	$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered --sort=cover
 	@for room in learner oracle store campaign; do \
 		echo "$$room $$($(BIN)/coverage report --format=total --include="*/$$room/*") %"; done

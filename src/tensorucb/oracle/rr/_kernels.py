@@ -28,6 +28,9 @@ import math
 
 import numba
 import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from tensorucb._kernels import GOLDEN, KERNEL, mix64, stream, unit
 
@@ -62,6 +65,22 @@ def peak_tables() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     reaches = np.full(256, np.iinfo(np.int64).max)
     reaches[pays] = np.maximum(16, _SKIP / (1.0 - _SKIP * tops[pays])).astype(np.int64)
     return tops, needs, inverses, reaches
+
+
+@intrinsic
+def _prefetch(_, array, index):  # type: ignore[no-untyped-def]
+    """Ask for a place of an array ahead of its use: walks wait for memory more than for anything else."""
+
+    def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        data = context.make_array(array)(context, builder, arguments[0]).data
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), cgutils.voidptr_t)
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
+        call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(call, [place, number(0), number(3), number(1)])  # to read, keep it near, data
+        return context.get_dummy_value()
+
+    return numba.void(array, numba.int64), emit
 
 
 @numba.njit(**KERNEL)
@@ -182,6 +201,8 @@ def sample_sets(network, tables, marks, cumulative, key, first, count, store, li
     def join(u, size, s):  # type: ignore[no-untyped-def]
         """Add ``u`` to the set, unless it is there."""
         was, ends = state[u], False
+        _prefetch(in_offsets, np.int64(u))
+        _prefetch(peak, np.int64(u))
         if was == _FREE:
             state[u] = _IN
             members[size] = u
@@ -204,6 +225,11 @@ def sample_sets(network, tables, marks, cumulative, key, first, count, store, li
             hopes = ~((r | _SIGNS) - need) & ~r & _SIGNS
             if e + 8 > stop:
                 hopes &= (np.uint64(1) << (np.uint64(stop - e) << _S3)) - np.uint64(1)
+            asked = hopes if scattered else _NONE
+            while asked != _NONE:
+                sign = asked & (~asked + np.uint64(1))
+                asked ^= sign
+                _prefetch(p, in_edges[e + np.int64(((sign >> _S7) * _PLACE) >> _S56)])
             while hopes != _NONE and not ends:
                 sign = hopes & (~hopes + np.uint64(1))
                 hopes ^= sign
@@ -269,6 +295,11 @@ def sample_sets(network, tables, marks, cumulative, key, first, count, store, li
         while cursor < size and cursor < start + horizon and not ends:
             v = members[cursor]
             cursor += 1
+            if cursor < size:
+                ahead = in_offsets[members[cursor]]
+                _prefetch(in_sources, ahead)
+                if scattered:
+                    _prefetch(in_edges, ahead)
             e, stop, c = in_offsets[v], in_offsets[v + 1], peak[v]
             if needs[c] == _NONE:
                 size, s, ends = toss_two(e, stop, size, s)

@@ -32,7 +32,8 @@ _NO_EDGES = np.empty(0, dtype=np.int64)
 _NO_EDGES.flags.writeable = False
 # Up to so many edges, probabilities are copied into in-edge order: the copy stays in the cache.
 _GATHERED = 1_000_000
-_CHUNKS_PER_THREAD = 4
+# A chunk that starts a thread should have so many nodes to expand, or edges to copy.
+_CHUNKS_PER_THREAD, _CHUNK_NODES, _CHUNK_EDGES = 4, 4096, 100_000
 _UNITS = 2**32
 
 
@@ -96,6 +97,7 @@ class Sampler:
         self._order = _NO_EDGES
         self._ordered = np.empty(graph.n_edges if graph.n_edges <= _GATHERED else 0, dtype=np.float32)
         self._cumulative = _NO_VALUES
+        self._pace = 16.0  # nodes expanded per set, in the last batch
         self.total = float(n)
 
     def load(self, p: F64, values: F64 | None = None) -> None:
@@ -116,7 +118,8 @@ class Sampler:
             return int(gather_probabilities(graph.in_offsets, graph.in_edges, p, first, last, ordered, bits, peak))
 
         self._p, self._order = ordered, _NO_EDGES
-        return not any(map_chunks(gather, _bounds(graph.n_nodes, self.threads), self.threads))
+        chunks = max(1, min(self.threads, graph.n_edges // _CHUNK_EDGES))
+        return not any(map_chunks(gather, _bounds(graph.n_nodes, chunks), self.threads))
 
     def _scan(self, p: F64) -> bool:
         """Note the largest probability into each node; false if one is invalid."""
@@ -166,8 +169,8 @@ class Sampler:
                 free.append(state)
             return number, *out, hits
 
-        chunks = 1 if self.threads == 1 or count < 64 else self.threads * _CHUNKS_PER_THREAD
-        bounds = [first + b for b in _bounds(count, chunks)]
+        chunks = min(int(count * self._pace / _CHUNK_NODES), _CHUNKS_PER_THREAD * self.threads)
+        bounds = [first + b for b in _bounds(count, max(1, chunks) if self.threads > 1 else 1)]
         batch = Batch(np.zeros(marked, dtype=np.int64))
         for number, members, lengths, done, work, hits in map_chunks(run, bounds, self.threads):
             # Each chunk was cut at the limit by itself; together they end at the same set for any chunking.
@@ -182,6 +185,7 @@ class Sampler:
             batch.work += work
             if done < number:
                 break
+        self._pace = batch.work / max(1, batch.done)
         return batch
 
 
