@@ -113,8 +113,8 @@ def test_ctrl_c_in_the_middle(tmp_path):
 
 
 def test_ctrl_c_at_a_question_removes_nobody(tmp_path):
-    # Python loses a signal that comes between the question and the reading of the answer: a person presses again.
-    ended = in_terminal("forget", "spring", "ann", keys=[("[y/N]", "\x03"), ("^C", "\x03")], cwd=tmp_path)
+    # Once is enough, even if it comes between the question and the reading of the answer.
+    ended = in_terminal("forget", "spring", "ann", keys=[("[y/N]", "\x03")], cwd=tmp_path)
     interrupted(ended, "Run the same command again")
     assert not (tmp_path / "campaigns.db").exists()
 

@@ -44,6 +44,25 @@ def _again_in(seconds: float) -> None:
 
 
 @contextmanager
+def asking() -> Iterator[None]:
+    """Around the reading of an answer: a Ctrl-C that comes just before it begins is noticed too.
+
+    Python handles a signal between two steps, and waiting for a line is one step. So the waiting is interrupted ten
+    times a second.
+    """
+    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
+    try:
+        yield
+    finally:
+        _again_in(0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
 def listening(*, last: bool) -> Iterator[None]:
     """Inside the block no Ctrl-C is lost; after it none counts, if it is the ``last`` thing that the process does."""
     global _pressed

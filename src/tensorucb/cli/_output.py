@@ -18,6 +18,8 @@ from collections.abc import Collection, Sequence
 from itertools import zip_longest
 from typing import Any, TextIO
 
+from tensorucb.cli._interrupt import asking
+
 _LONGEST_VALUE, _LONGEST_MESSAGE = 160, 1_000
 _PADDED = 80  # a pipe's columns are aligned up to this width; longer cells stand whole, out of line
 _NARROWEST = 9  # no text column of a terminal gets less
@@ -92,7 +94,8 @@ def ask_yes(question: str) -> bool:
     _write(one_line(question) + " [y/N]: ", err=True)
     if sys.stderr is not None:
         sys.stderr.flush()
-    return sys.stdin is not None and sys.stdin.readline().strip().lower() in ("y", "yes")
+    with asking():
+        return sys.stdin is not None and sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def on_terminal(stream: TextIO | None) -> bool:

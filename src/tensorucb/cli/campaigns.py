@@ -13,6 +13,7 @@ import typer
 from typer import Argument, Option
 
 from tensorucb.cli import _options as opt
+from tensorucb.cli._interrupt import asking
 from tensorucb.cli._options import STORAGE, campaign_at
 from tensorucb.cli._output import ask_yes, count, emit_json, emit_record, left_out, say, shown
 from tensorucb.errors import StateError, UnknownIdError
@@ -145,7 +146,8 @@ def delete(name: opt.Name, yes: opt.Yes = False, storage: opt.Storage = STORAGE,
         # Somebody at a terminal types the campaign's name; nobody else deletes by accident.
         if sys.stdin is None or not sys.stdin.isatty():
             raise StateError(f"nothing was deleted. Without a terminal, say --yes to delete {shown(name)} for ever.")
-        answer = typer.prompt("This cannot be undone. Type the campaign's name to delete it", err=True)
+        with asking():
+            answer = typer.prompt("This cannot be undone. Type the campaign's name to delete it", err=True)
         if answer != name:
             raise StateError(f"nothing was deleted: the campaign is called {shown(name)}, not {shown(answer)}.")
     delete_campaign(name, storage=storage)
