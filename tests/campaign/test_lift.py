@@ -10,7 +10,7 @@ import pytest
 
 from campaign.worlds import Clock, small_campaign
 from studies.lift import study
-from tensorucb.campaign._lift import Draw, compare_arms
+from tensorucb.campaign._lift import Draw, compare_arms, draw_of
 from tensorucb.data import generate_dataset, read_dataset
 from tensorucb.errors import StateError
 from tensorucb.graph import Graph
@@ -118,25 +118,26 @@ def small_draws(seed: int, sizes: tuple[int, ...] = (3, 9, 20, 4, 1), held: int 
     return draws
 
 
+def statistic(draws: list[Draw], held: list[np.ndarray], effect: float) -> float:
+    """What is left of the difference after an effect, in units of its deviation, had these users been held out."""
+    top = bottom = 0.0
+    for draw, out in zip(draws, held, strict=True):
+        m, a = draw.followers, draw.responders - effect * draw.followers * ~draw.held_out
+        left = a - a.sum() / m.sum() * m
+        h, n = out.sum(), out.size
+        top += left[~out].sum()
+        bottom += (h / n) ** 2 * (left[~out] ** 2).sum() + (1 - h / n) ** 2 * (left[out] ** 2).sum()
+    return top / np.sqrt(bottom)
+
+
 def rejected(draws: list[Draw], effect: float) -> tuple[float, float]:
     """Shares of all draws, written out, whose statistic is at least as large, and at most as large."""
-
-    def statistic(held: list[np.ndarray]) -> float:
-        top = bottom = 0.0
-        for draw, out in zip(draws, held, strict=True):
-            m, a = draw.followers, draw.responders - effect * draw.followers * ~draw.held_out
-            left = a - a.sum() / m.sum() * m
-            h, n = out.sum(), out.size
-            top += left[~out].sum()
-            bottom += (h / n) ** 2 * (left[~out] ** 2).sum() + (1 - h / n) ** 2 * (left[out] ** 2).sum()
-        return top / np.sqrt(bottom)
-
     every = []
     for draw in draws:
         n, h = draw.held_out.size, int(draw.held_out.sum())
         every.append([np.isin(np.arange(n), held) for held in itertools.combinations(range(n), h)])
-    ours = statistic([draw.held_out for draw in draws])
-    theirs = np.array([statistic(list(held)) for held in itertools.product(*every)])
+    ours = statistic(draws, [draw.held_out for draw in draws], effect)
+    theirs = np.array([statistic(draws, list(held), effect) for held in itertools.product(*every)])
     return (theirs >= ours - 1e-9).mean(), (theirs <= ours + 1e-9).mean()
 
 
@@ -151,6 +152,35 @@ def test_the_interval_holds_what_enumerating_all_draws_does_not_reject(seed):
             assert found.low <= effect <= found.high
         if min(above, below) < 0.03:
             assert not found.low < effect < found.high
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_ends_are_where_the_same_draws_begin_to_reject(seed):
+    """Rounds of several sizes and shares, and the same random hold-outs: the ends agree to a millionth."""
+    draws = small_draws(seed, held=2, rounds=2) + small_draws(seed + 9, sizes=(7, 5, 16, 2), held=1, rounds=2)
+    found = compare_arms(draws, np.random.default_rng(4))
+    rng, again = np.random.default_rng(4), []
+    for draw in draws:
+        keys, h = rng.random((1999, draw.held_out.size)), int(draw.held_out.sum())
+        again.append(np.argsort(np.argsort(keys, axis=1), axis=1) < h)
+
+    def kept(effect: float, sign: float) -> bool:
+        ours = sign * statistic(draws, [draw.held_out for draw in draws], effect)
+        theirs = [sign * statistic(draws, [held[i] for held in again], effect) for i in range(1999)]
+        return 1 + np.count_nonzero(np.array(theirs) >= ours - 1e-9 * (1.0 + abs(ours))) > 0.05 * 2000
+
+    assert -1.0 < found.low < found.difference < found.high < 1.0
+    for end, sign in ((found.low, 1.0), (found.high, -1.0)):
+        assert kept(end + sign * 1e-6, sign)
+        assert not kept(end - sign * 1e-6, sign)
+
+
+def test_a_chosen_user_is_nobody_s_follower():
+    graph = Graph.from_edges(["a", "a", "b", "c"], ["b", "x", "y", "z"], nodes=["a", "b", "c", "x", "y", "z"])
+    chosen, acted = np.array([0, 1, 2]), np.array([True] * 6)
+    found = draw_of(graph, chosen, chosen, np.array([1]), acted)
+    assert (found.followers.tolist(), found.responders.tolist()) == ([1.0, 1.0, 1.0], [1.0, 1.0, 1.0])
+    assert found.held_out.tolist() == [False, True, False]
 
 
 def test_rounds_are_weighted_and_the_rates_agree_with_the_difference():
