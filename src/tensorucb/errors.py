@@ -70,7 +70,7 @@ class UnknownIdError(InputError, KeyError):
     >>> import tensorucb as tu
     >>> tu.Graph.from_edges(["ann"], ["bob"]).rows(["cid"])
     Traceback (most recent call last):
-    tensorucb.errors.UnknownIdError: ids not in the graph: 'cid' (row 0).
+    tensorucb.errors.UnknownIdError: ids not in the graph: 'cid' (row 1).
     """
 
 

@@ -45,6 +45,21 @@ def test_probabilities_are_asked_for_only_when_credit_is_shared():
         credits("shared", GRAPH, edges, users, times, 0.0, None, never)
 
 
+def test_shares_of_small_probabilities_and_of_none():
+    """The smaller a probability, the smaller its share, however small; where all are 0, all share alike."""
+    edges = GRAPH.out_edges(np.arange(12))
+    target = int(np.bincount(GRAPH.targets).argmax())
+    mine = np.flatnonzero(GRAPH.targets[edges] == target)
+    p = np.zeros(GRAPH.n_edges)
+    acted = np.array([target]), np.array([5.0])
+    got = credits("shared", GRAPH, edges, *acted, 0.0, None, lambda: p)
+    np.testing.assert_allclose(got[mine], 1.0 / mine.size, rtol=1e-12)
+    p[edges[mine[:2]]] = 1e-3, 3e-3
+    got = credits("shared", GRAPH, edges, *acted, 0.0, None, lambda: p)
+    reached = 1.0 - (1.0 - 1e-3) * (1.0 - 3e-3)
+    np.testing.assert_allclose(got[mine], [1e-3 / reached, 3e-3 / reached, *[0.0] * (mine.size - 2)], rtol=1e-9)
+
+
 def test_unknown_rule_is_refused():
     from campaign.worlds import small_campaign
 

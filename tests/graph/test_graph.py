@@ -205,17 +205,17 @@ def test_kinds_of_attributes():
 
 def test_unknown_ids_and_edges_are_named():
     graph = small()
-    with pytest.raises(UnknownIdError, match=r"ids not in the graph: 'zoe' \(row 1\)\."):
+    with pytest.raises(UnknownIdError, match=r"ids not in the graph: 'zoe' \(row 2\)\."):
         graph.rows(["ann", "zoe"])
-    with pytest.raises(UnknownIdError, match=r"\('bob', 'ann'\) \(row 1\)"):
+    with pytest.raises(UnknownIdError, match=r"\('bob', 'ann'\) \(row 2\)"):
         graph.edge_rows(["ann", "bob"], ["bob", "ann"])
     with pytest.raises(UnknownIdError, match="ids are integers, but the ids of the graph are strings"):
         graph.rows([1])
     with pytest.raises(UnknownIdError, match="and 2 more"):
         graph.rows(list("abcdefg"))
-    with pytest.raises(UnknownIdError, match=r"8 \(row 0\), -99 \(row 1\)"):
+    with pytest.raises(UnknownIdError, match=r"8 \(row 1\), -99 \(row 2\)"):
         Graph.from_edges([1], [2]).rows([8, -99])
-    with pytest.raises(UnknownIdError, match=r"3 \(row 1\)"):
+    with pytest.raises(UnknownIdError, match=r"3 \(row 2\)"):
         Graph.from_edges([-(2**62)], [2**62]).rows([2**62, 3])
     assert graph.rows([]).tolist() == graph.out_edges([]).tolist() == graph.edge_rows([], []).tolist() == []
 

@@ -15,14 +15,14 @@ BAD_EDGES = {
     "two-dimensional": (np.ones((2, 2), int), [1, 2], ShapeError, r"sources must be one-dimensional; .*\(2, 2\)"),
     "nested lists": ([1, 2], [[1], [2]], ShapeError, "targets must be one-dimensional"),
     "scalar": (1, 2, InputError, "sources must be a column"),
-    "mixed in a column": ([1, "a"], [2, 3], InputError, r"1 of type int \(row 0\) and 'a' of type str \(row 1\)"),
+    "mixed in a column": ([1, "a"], [2, 3], InputError, r"1 of type int \(row 1\) and 'a' of type str \(row 2\)"),
     "mixed columns": ([1, 2], ["a", "b"], InputError, "sources are integers and targets strings"),
-    "NaN": ([1.0, NAN], [2, 3], InputError, "sources has 1 missing value, the first in row 1"),
-    "None": ([1, 2, 3], ["a", None, None], InputError, "targets has 2 missing values, the first in row 1"),
-    "null": (pl.Series([1, None]), [2, 3], InputError, "sources has 1 missing value, the first in row 1"),
-    "NaN among strings": (["a", NAN], ["b", "c"], InputError, "missing value, the first in row 1"),
-    "fraction": ([1.0, 2.5], [2, 3], InputError, r"must be whole numbers .* got 2.5 \(row 1\)"),
-    "infinite": ([1.0, INF], [2, 3], InputError, r"got inf \(row 1\)"),
+    "NaN": ([1.0, NAN], [2, 3], InputError, "sources has 1 missing value, the first in row 2"),
+    "None": ([1, 2, 3], ["a", None, None], InputError, "targets has 2 missing values, the first in row 2"),
+    "null": (pl.Series([1, None]), [2, 3], InputError, "sources has 1 missing value, the first in row 2"),
+    "NaN among strings": (["a", NAN], ["b", "c"], InputError, "missing value, the first in row 2"),
+    "fraction": ([1.0, 2.5], [2, 3], InputError, r"must be whole numbers .* got 2.5 \(row 2\)"),
+    "infinite": ([1.0, INF], [2, 3], InputError, r"got inf \(row 2\)"),
     "imprecise": ([1.0, 2.0**60], [2, 3], InputError, r"up to 2\^53"),
     "boolean": ([True, False], [1, 2], InputError, "whole numbers"),
     "duration": ([np.timedelta64(1, "s")], [np.timedelta64(2, "s")], InputError, "whole numbers"),
@@ -31,11 +31,11 @@ BAD_EDGES = {
     "polars times": (pl.Series([1], dtype=pl.Date), [2], InputError, "type Date"),
     "polars frame": (pl.DataFrame({"a": [1]}), [2], InputError, "Use Graph.from_frame"),
     "too large": ([2**70], [1], InputError, "64 bits"),
-    "too large, unsigned": (np.array([2**63], np.uint64), [1], InputError, r"9223372036854775808 \(row 0\)"),
+    "too large, unsigned": (np.array([2**63], np.uint64), [1], InputError, r"9223372036854775808 \(row 1\)"),
     "NUL": (["a\0"], ["b"], InputError, "character NUL"),
     "surrogate": (["\ud800"], ["b"], InputError, "not valid Unicode"),
-    "loops": ([1, 2, 2], [2, 2, 2], InputError, "2 self-loops, the first in row 1 .* 2 points .*self_loops='drop'"),
-    "one loop": (["a"], ["a"], InputError, "1 self-loop, the first in row 0"),
+    "loops": ([1, 2, 2], [2, 2, 2], InputError, "2 self-loops, the first in row 2: 2 points .*self_loops='drop'"),
+    "one loop": (["a"], ["a"], InputError, "1 self-loop, the first in row 1"),
 }
 
 
@@ -48,11 +48,11 @@ def test_bad_edges(sources, targets, error, message):
 BAD_ATTRIBUTES = {
     "length": ([1.0], ShapeError, r"'w' must hold one value per edge, of shape \(2,\); got shape \(1,\)"),
     "two-dimensional": ([[1.0], [2.0]], ShapeError, r"got shape \(2, 1\)"),
-    "NaN": ([1.0, NAN], InputError, "'w' has 1 missing value, the first in row 1"),
-    "None": ([None, None], InputError, "2 missing values, the first in row 0"),
-    "null": (pl.Series([1, None]), InputError, "1 missing value, the first in row 1"),
-    "NaT": (np.array(["2024-01-01", "NaT"], "M8[D]"), InputError, "missing value, the first in row 1"),
-    "infinite": ([INF, 1.0], InputError, r"must be finite; got inf \(row 0\)"),
+    "NaN": ([1.0, NAN], InputError, "'w' has 1 missing value, the first in row 2"),
+    "None": ([None, None], InputError, "2 missing values, the first in row 1"),
+    "null": (pl.Series([1, None]), InputError, "1 missing value, the first in row 2"),
+    "NaT": (np.array(["2024-01-01", "NaT"], "M8[D]"), InputError, "missing value, the first in row 2"),
+    "infinite": ([INF, 1.0], InputError, r"must be finite; got inf \(row 1\)"),
     "strings": (["a", "b"], InputError, "numbers, booleans or times; got values of type <U1"),
     "numbers in strings": (np.array(["1", "2"], object), InputError, "got values such as '1'"),
     "unsigned": (np.array([1, 2], np.uint64), InputError, "uint64"),
@@ -71,12 +71,12 @@ def test_attribute_names_are_strings():
 
 
 def test_repeats_that_disagree_name_their_rows():
-    with pytest.raises(InputError, match=r"edge 2 -> 3 comes in rows 1 and 3 .*'w': 0.5 and 0.75; 1 such"):
+    with pytest.raises(InputError, match=r"edge 2 -> 3 comes in rows 2 and 4 .*'w': 0.5 and 0.75; 1 such"):
         Graph.from_edges([1, 2, 1, 2], [2, 3, 2, 3], attributes={"w": [0.1, 0.5, 0.1, 0.75]})
 
 
 def test_rows_in_messages_are_the_callers_also_behind_dropped_loops():
-    with pytest.raises(InputError, match="rows 1 and 3 "):
+    with pytest.raises(InputError, match="rows 2 and 4 "):
         Graph.from_edges([9, 2, 9, 2], [9, 3, 9, 3], self_loops="drop", attributes={"w": [0, 1, 0, 2]})
 
 
@@ -87,9 +87,9 @@ def test_repeats_that_agree_are_merged():
 
 
 def test_bad_nodes():
-    with pytest.raises(UnknownIdError, match=r"targets not in nodes: 3 \(row 1\)\."):
+    with pytest.raises(UnknownIdError, match=r"targets not in nodes: 3 \(row 2\)\."):
         Graph.from_edges([1, 2], [2, 3], nodes=[1, 2])
-    with pytest.raises(InputError, match=r"nodes must be distinct; repeated: 'a' \(row 2\)"):
+    with pytest.raises(InputError, match=r"nodes must be distinct; repeated: 'a' \(row 3\)"):
         Graph.from_edges(["a"], ["b"], nodes=["a", "b", "a"])
     with pytest.raises(InputError, match="nodes is empty"):
         Graph.from_edges([1], [2], nodes=[])

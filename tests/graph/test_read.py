@@ -59,7 +59,7 @@ def test_types_of_ids(tmp_path):
     # One column of strings makes the other one strings too, exactly as written.
     late = write(tmp_path, "late.csv", "source,target\n" + "007,8\n" * 2000 + "7,x\n")
     assert Graph.read(late).ids.tolist() == ["007", "7", "8", "x"]
-    with pytest.raises(FileFormatError, match=r"column 'target' must hold integers; got 'x' \(row 2000\)"):
+    with pytest.raises(FileFormatError, match=r"column 'target' must hold integers; got 'x' \(row 2001\)"):
         Graph.read(late, id_type="int")
     pl.DataFrame({"source": ["1"], "target": ["2"]}).write_parquet(tmp_path / "e.parquet")
     assert Graph.read(tmp_path / "e.parquet", id_type="int").ids.tolist() == [1, 2]
@@ -70,8 +70,8 @@ def test_types_of_ids(tmp_path):
 
 BAD_TEXT = {
     "missing column": ("source,goal\n1,2\n", r"no column 'target'; the columns are \['source', 'goal'\]"),
-    "missing id": ("source,target\n1,2\n2,\n", "targets has 1 missing value, the first in row 1"),
-    "self-loop": ("source,target\n1,2\n2,2\n", "1 self-loop, the first in row 1"),
+    "missing id": ("source,target\n1,2\n2,\n", "targets has 1 missing value, the first in row 2"),
+    "self-loop": ("source,target\n1,2\n2,2\n", "1 self-loop, the first in row 2"),
     "only a header": ("source,target\n", "the edge list is empty"),
     "nothing": ("", "cannot read .*e.csv"),
     "ragged": ("source,target\n1,2\n1,2,3,4\n", "e.csv', line 3: 4 fields, but the header has 2"),
@@ -89,10 +89,10 @@ def test_bad_text(tmp_path, content, message):
 
 
 BAD_VALUES = {
-    "missing": ("1,2,\n", "'p' has 1 missing value, the first in row 0"),
-    "infinite": ("1,2,inf\n", r"'p' must be finite; got inf \(row 0\)"),
+    "missing": ("1,2,\n", "'p' has 1 missing value, the first in row 1"),
+    "infinite": ("1,2,inf\n", r"'p' must be finite; got inf \(row 1\)"),
     "text": ("1,2,high\n", "'p' must hold numbers"),
-    "contradiction": ("1,2,3\n1,2,4\n", "rows 0 and 1 with different values of 'p': 3 and 4"),
+    "contradiction": ("1,2,3\n1,2,4\n", "rows 1 and 2 with different values of 'p': 3 and 4"),
 }
 
 

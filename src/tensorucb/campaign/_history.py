@@ -55,6 +55,8 @@ class HistoryReport:
         Rows that name a user or an edge that is not in the network, left out with ``unknown="skip"``.
     other
         Rows of a log whose product is not in the catalogue.
+    used
+        Rows of a log from which the campaign was created: left out, since its features hold them already.
 
     Examples
     --------
@@ -71,6 +73,7 @@ class HistoryReport:
     known_rounds: int
     unknown: int = 0
     other: int = 0
+    used: int = 0
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ class _PastRound:
     span: tuple[float, float] | None = None
 
 
-_Past = tuple[list[_PastRound], int, int]
+_Past = tuple[list[_PastRound], int, int, int]
 """Past rounds, and how many rows name strangers or other products."""
 
 
@@ -157,7 +160,7 @@ def _from_edges(view: View, batch: Batch, found: Resolved, product: Any) -> _Pas
         check_sizes(view.ledger, catalogues, [vector.size for vector in context.vectors])
         rows = _distinct(view.network, found.take(np.array(members, dtype=np.int64), _NOBODY))
         past.append(_past_round(context, label, rows))
-    return past, found.unknown, 0
+    return past, found.unknown, 0, 0
 
 
 def _values(batch: Batch, name: str, rows: list[int]) -> list[tuple[int, Any]]:
@@ -191,14 +194,19 @@ def _from_log(view: View, batch: Batch, found: Resolved, product: Any, window: f
     else:
         codes, contexts = np.zeros(found.users.size, dtype=np.int64), {0: product}
         ids = [read_context(product, *catalogues).product]
-    kept = codes >= 0
+    kept = np.flatnonzero(codes >= 0)
+    other, used, marked = found.users.size - kept.size, used_log(view.session, view.number), 0
+    if used is not None and kept.size:
+        known = used.holds(network.keys[found.users[kept]], codes[kept], found.nodes.times[kept], ids)
+        marked, kept = int(known.sum()), kept[~known]
+        if not kept.size:
+            raise InputError(
+                f"the campaign was created from these {marked:,} purchases: its features hold them, and as history "
+                "they would count twice. Nothing was imported. Import purchases that are not in that log."
+            )
     users, items, times = found.users[kept], codes[kept], found.nodes.times[kept]
-    other = found.users.size - users.size
     if not users.size:
-        return [], found.unknown, other
-    used = used_log(view.session, view.number)
-    if used is not None:
-        _refuse_used(found.nodes.rows[kept][used.holds(network.keys[users], items, times, ids)], users.size)
+        return [], found.unknown, other, 0
     trials = activations(network.graph, users, items, times, window)
     order = np.argsort(trials.items, kind="stable")
     first, last = np.full(items.max() + 1, np.inf), np.full(items.max() + 1, -np.inf)
@@ -215,17 +223,7 @@ def _from_log(view: View, batch: Batch, found: Resolved, product: Any, window: f
         rows = EdgeResponses(*ends, outcomes, nothing, [None] * edges.size)
         if edges.size:
             past.append(_past_round(context, _LOG, rows, (float(first[place]), float(last[place]))))
-    return past, found.unknown, other
-
-
-def _refuse_used(rows: I64, total: int) -> None:
-    """Rows of the log at the creation are in the features of users and products; as history they count once more."""
-    if rows.size:
-        raise InputError(
-            f"{rows.size:,} of {total:,} purchases, the first in row {rows.min() + 1}, are in the log that the "
-            "campaign was created from, which it has used already: they would count twice. Nothing was imported. "
-            "Import only purchases that are not in that log."
-        )
+    return past, found.unknown, other, marked
 
 
 def _label(row: int, value: Any) -> int | str | None:
@@ -254,7 +252,7 @@ def _distinct(network: Network, found: Resolved) -> EdgeResponses:
 
 
 def _write(view: View, campaign: CampaignRecord, past: _Past, now: float) -> HistoryReport:
-    rounds, unknown, other = past
+    rounds, *left_out = past
     labelled: dict[str | None, list[RoundRecord]] = {}
     for record in view.ledger.rounds.values():
         labelled.setdefault(record.payload.get("label"), []).append(record)
@@ -269,7 +267,7 @@ def _write(view: View, campaign: CampaignRecord, past: _Past, now: float) -> His
             record = RoundRecord(at, identifier, "closed", now, None, now, seq, p.fingerprint, _payload(p))
             view.session.put_round(view.number, record)
             view.session.add_edge_responses(view.number, at, p.rows, seq)
-    return HistoryReport(len(new), responses, len(rounds) - len(new), unknown, other)
+    return HistoryReport(len(new), responses, len(rounds) - len(new), *left_out)
 
 
 def _known(view: View, past: _PastRound, labelled: Sequence[RoundRecord]) -> bool:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tensorucb.arrays import I64
 from tensorucb.campaign._network import Network
+from tensorucb.campaign._responses import SHOWN, Batch, Part
 from tensorucb.checks import (
     plain,
     shown,
 )
 from tensorucb.errors import UnknownIdError
-
-if TYPE_CHECKING:
-    pass
-from tensorucb.campaign._responses import SHOWN, Batch, Part
 
 
 @dataclass(frozen=True)

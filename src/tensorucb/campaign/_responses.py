@@ -280,7 +280,7 @@ def _ids(columns: dict[str, Column], name: str, rows: I64) -> Column:
         if len(kinds) == 1:
             raise
         values, at = zip(*kinds.values(), strict=True)
-        came = describe_rows(values, np.array(at))
+        came = describe_rows(values, np.array(at) - 1)
         raise InputError(f"{name} must be whole numbers or strings, not both; got {came}.") from None
 
 
@@ -299,7 +299,7 @@ def _outcomes(columns: dict[str, Column], rows: I64) -> F64:
     bad = np.flatnonzero((values != 0.0) & (values != 1.0))
     if bad.size:
         came = [as_list(column)[i] for i in bad[:SHOWN].tolist()]
-        raise InputError(f"outcome must be 0 or 1; got {describe_rows(came, rows[bad] + 1)}.")
+        raise InputError(f"outcome must be 0 or 1; got {describe_rows(came, rows[bad])}.")
     return values
 
 
@@ -321,7 +321,7 @@ def _times(columns: dict[str, Column], rows: I64, *, required: bool) -> F64:
         came = [as_list(column)[i] for i in bad[:SHOWN].tolist()]
         raise InputError(
             "time must be unix seconds, a datetime or an ISO text, in the years 1 to 9999; "
-            f"got {describe_rows(came, rows[bad] + 1)}."
+            f"got {describe_rows(came, rows[bad])}."
         )
     return times
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import BadParameter, Option
 
-from tensorucb.cli._options import SPAN, finite
+from tensorucb.cli._options import SPAN, between, finite
 from tensorucb.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ RoundFeedback = Annotated[
 MinActions = Annotated[
     int,
     Option(
-        min=0,
+        callback=between(0, 1_000_000_000),
         help="Leave out users with fewer actions, and then isolated ones; the paper used 50. 0: as the data comes.",
     ),
 ]

@@ -58,7 +58,7 @@ def finite(value: float | None) -> float | None:
     return value
 
 
-def _between(least: int, most: int) -> Callable[[int | None], int | None]:
+def between(least: int, most: int) -> Callable[[int | None], int | None]:
     """A check of whole numbers whose upper end is of no use in a command's help."""
 
     def check(value: int | None) -> int | None:
@@ -69,7 +69,7 @@ def _between(least: int, most: int) -> Callable[[int | None], int | None]:
     return check
 
 
-counted = _between(1, 1_000_000_000)  # the most is more than anybody can wait for
+counted = between(1, 1_000_000_000)  # the most is more than anybody can wait for
 
 
 def span(text: str) -> float:
@@ -126,7 +126,7 @@ def writable_file(context: Context, parameter: CallbackParam, path: Path | None)
 # -- options of several commands --
 
 Json = Annotated[bool, Option("--json", help="Print one JSON object.")]
-Seed = Annotated[int, Option(help="Sets everything random.", callback=_between(0, 2**63 - 1))]
+Seed = Annotated[int, Option(help="Sets everything random.", callback=between(0, 2**63 - 1))]
 OutDirectory = Annotated[Path, Option("--out", help="The directory to write to.", metavar="DIR", callback=_directory)]
 OutFile = Annotated[Path, Option("--out", help="The file to write.", metavar="FILE", callback=writable_file)]
 Results = Annotated[

@@ -91,6 +91,8 @@ def import_history(
     )
     if report.other:
         say(f"  {count(report.other, 'row')} left out: the product is not in the catalogue.")
+    if report.used:
+        say(f"  {count(report.used, 'row')} left out: the campaign was created from them.")
     if report.unknown:
         say(f"  {left_out(report.unknown)}")
 

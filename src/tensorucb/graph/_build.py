@@ -110,7 +110,7 @@ def _without_loops(s: I32, t: I32, ids: NDArray[Any], self_loops: SelfLoops) -> 
     if self_loops == "error":
         first = int(loops.argmax())
         raise InputError(
-            f"{count} self-loop{'s' if count > 1 else ''}, the first in row {first} (counting from 0): "
+            f"{count} self-loop{'s' if count > 1 else ''}, the first in row {first + 1}: "
             f"{shown(ids[s[first]].item())} points at itself. Pass self_loops='drop' to leave them out."
         )
     if count == s.size:
@@ -141,8 +141,8 @@ def _sort_and_merge(
             edge = f"{shown(ids[s[e]].item())} -> {shown(ids[t[e]].item())}"
             rows = order if kept is None else kept[order]
             raise InputError(
-                f"edge {edge} comes in rows {rows[e - 1]} and {rows[e]} with different values of {shown(name)}: "
-                f"{values[e - 1]} and {values[e]}; {differ.size} such repeats in all. "
+                f"edge {edge} comes in rows {rows[e - 1] + 1} and {rows[e] + 1} with different values of "
+                f"{shown(name)}: {values[e - 1]} and {values[e]}; {differ.size} such repeats in all. "
                 "Aggregate the rows of each edge first."
             )
     return s[fresh], t[fresh], {name: values[fresh] for name, values in columns.items()}

@@ -101,7 +101,7 @@ def networkx_columns(network: Any, attributes: Sequence[str]) -> dict[str, Any]:
     for name in _attribute_names(attributes):
         for row, (_, _, data) in enumerate(edges):
             if name not in data:
-                raise InputError(f"edge {row} (counting from 0) has no attribute {shown(name)}.")
+                raise InputError(f"edge {row + 1} has no attribute {shown(name)}.")
         values[name] = [data[name] for _, _, data in edges]
     sources, targets = [edge[0] for edge in edges], [edge[1] for edge in edges]
     return _columns(list(network.nodes), sources, targets, values, directed=network.is_directed())

@@ -78,7 +78,10 @@ class Graph:
             raise ShapeError(f"ids must be {n} whole numbers or strings; got {shown(self.ids)}.")
         object.__setattr__(self, "ids", frozen(ids.astype(np.int64, copy=False) if ids.dtype.kind in "iu" else ids))
         held = check_mapping("edge_attributes", self.edge_attributes, "a mapping of names to arrays")
-        held = {name: frozen(attribute_column(values, name, self.sources.size)) for name, values in held.items()}
+        columns = {name: attribute_column(values, name, self.sources.size) for name, values in held.items()}
+        # An array of the caller's may change later; one that nobody can write to, such as a mapped file, stays.
+        own = {name: x is not held[name] and x.base is None for name, x in columns.items()}
+        held = {name: frozen(x if own[name] or not x.flags.writeable else x.copy()) for name, x in columns.items()}
         object.__setattr__(self, "edge_attributes", held)
         if self.targets.shape != self.sources.shape:
             raise ShapeError(f"sources and targets must be of one length; got {self.n_edges} and {self.targets.size}.")

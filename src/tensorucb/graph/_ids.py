@@ -39,9 +39,9 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def describe_rows(values: Sequence[Any], rows: I64) -> str:
-    """The first offenders with their rows, for messages: ``7 (row 3), 9 (row 4) and 12 more``."""
+    """The first offenders with their rows, counted from 1, for messages: ``7 (row 3), 9 (row 4) and 12 more``."""
     pairs = zip(map(plain, values), rows[:_SHOWN].tolist(), strict=False)
-    return ", ".join(f"{shown(value, 40)} (row {row})" for value, row in pairs) + (
+    return ", ".join(f"{shown(value, 40)} (row {row + 1})" for value, row in pairs) + (
         f" and {rows.size - _SHOWN} more" if rows.size > _SHOWN else ""
     )
 
@@ -51,8 +51,8 @@ def refuse_missing(name: str, missing: ArrayLike) -> None:
     rows = np.flatnonzero(missing)
     if rows.size:
         raise InputError(
-            f"{name} has {rows.size} missing value{'s' if rows.size > 1 else ''}, the first in row {rows[0]} "
-            "(counting from 0). Remove or fill these rows."
+            f"{name} has {rows.size} missing value{'s' if rows.size > 1 else ''}, the first in row {rows[0] + 1}. "
+            "Remove or fill these rows."
         )
 
 
@@ -111,7 +111,7 @@ def _from_polars(series: Any, name: str) -> Column:
 
 def _from_integers(array: NDArray[Any], name: str) -> I64:
     if array.dtype.kind == "u" and array.size and int(array.max()) > np.iinfo(np.int64).max:
-        raise InputError(f"{name} must fit in 64 bits with a sign; got {array.max()} (row {array.argmax()}).")
+        raise InputError(f"{name} must fit in 64 bits with a sign; got {array.max()} (row {array.argmax() + 1}).")
     return array.astype(np.int64, copy=False)
 
 
@@ -153,7 +153,7 @@ def _from_objects(values: list[Any], name: str) -> Column:
         raise InputError(f"{name} must fit in 64 bits with a sign; a number does not.") from None
     first: dict[type, str] = {}
     for row, value in enumerate(values):
-        first.setdefault(type(value), f"{shown(value, 40)} of type {type(value).__name__} (row {row})")
+        first.setdefault(type(value), f"{shown(value, 40)} of type {type(value).__name__} (row {row + 1})")
     came = " and ".join(list(first.values())[:3])
     if bytes in types:
         raise InputError(f"{name} must be whole numbers or strings; got {came}. Decode bytes first.")
@@ -164,11 +164,13 @@ def _sound_strings(strings: pl.Series, name: str) -> pl.Series:
     """Refuse what could not be stored, or would be changed by an array of strings."""
     lengths = strings.str.len_chars()
     if len(strings) and lengths.min() == 0:
-        raise InputError(f"{name} holds an empty text (row {lengths.arg_min()}). Give every id at least one character.")
+        row = (lengths.arg_min() or 0) + 1
+        raise InputError(f"{name} holds an empty text (row {row}). Give every id at least one character.")
     if len(strings) and lengths.max() > LONGEST_TEXT:  # type: ignore[operator]
         row = lengths.arg_max() or 0
         raise InputError(
-            f"{name} holds a text of {lengths[row]:,} characters (row {row}); ids may have {LONGEST_TEXT}. Shorten it."
+            f"{name} holds a text of {lengths[row]:,} characters (row {row + 1}); ids may have {LONGEST_TEXT}. "
+            "Shorten it."
         )
     if strings.str.contains("\0", literal=True).any():
         raise InputError(f"{name} holds the character NUL, which arrays of strings cannot keep. Rename such ids.")

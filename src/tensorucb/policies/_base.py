@@ -339,8 +339,11 @@ class BasePolicy:
         return self
 
     def __repr__(self) -> str:
-        defaults = inspect.signature(type(self)).parameters
-        said = [f"{name}={value!r}" for name, value in self.settings().items() if value != defaults[name].default]
+        said = []
+        for name, parameter in inspect.signature(type(self)).parameters.items():
+            value = getattr(self, name, parameter.default)
+            if repr(value) != repr(parameter.default):  # arrays have no single answer to !=
+                said.append(f"{name}={value!r}")
         return f"{type(self).__name__}({', '.join(said)})"
 
     def __sklearn_clone__(self) -> Self:

@@ -58,6 +58,7 @@ def create_app(settings: ServiceSettings, engine: Engine | None = None) -> FastA
         docs_url=None,
         redoc_url=None,
         openapi_url="/api/openapi.json",
+        redirect_slashes=False,
         lifespan=_life,
         generate_unique_id_function=_route_name,
     )

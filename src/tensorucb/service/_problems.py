@@ -64,7 +64,7 @@ _WORDS = {
     r"ids not in the graph": "ids not in the network",
     r"the ids of the graph": "the ids of the network",
     r"Convert them( first)?": "Send them so",
-    r"--settings of (\w+)": r"policy_settings of \1",
+    r"settings of (\w+) must": r"policy_settings of \1 must",
     r"None": "null",
     r"True": "true",
     r"False": "false",
