@@ -147,7 +147,7 @@ def test_results_are_printed_and_progress_is_plain_lines_without_a_terminal(fold
     assert without_progress(done.stderr.decode()) == ""
     assert all(line.isprintable() for line in done.stderr.decode().splitlines())
     lines = (folder / "table.tex").read_text().splitlines()
-    assert lines[1] == r"\begin{tabular}{lrr}"
+    assert lines[1] == r"\begin{tabular}{lr}"
     assert {line.split(" & ")[0] for line in lines[5:-2]} == {"LinUCB", "Random"}
     assert json.loads((folder / "out" / "manifest.json").read_text())["environment"]["k"] == 3
 
