@@ -151,6 +151,9 @@ def check_times(name: str, values: Any) -> NDArray[np.int64] | NDArray[np.float6
     times = unix_times(array)
     bad = np.flatnonzero(~(np.abs(times.astype(np.float64)) <= LARGEST))
     if bad.size:
-        came = shown(array.ravel()[bad[0]])
-        raise InputError(f"{name} must be finite seconds or datetimes; got {came} at [{bad[0]}]. Drop or fill it.")
+        came = shown(plain(array.ravel()[bad[0]]))
+        raise InputError(
+            f"{name} must be unix seconds or datetimes; got {came} in row {bad[0] + 1}. "
+            "If these are milliseconds, divide by 1,000; otherwise drop or fill it."
+        )
     return times

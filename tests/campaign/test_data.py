@@ -195,7 +195,7 @@ def test_progress_is_told(shop_folder):
         (
             {"edges.csv": "a,b\n1,2\n"},
             {},
-            r"edges.csv has no column source, no column target; its columns are \['a', 'b'\]",
+            r"edges.csv has no column source, no column target; its columns are a, b",
         ),
         (
             {"edges.csv": EDGES, "actions.csv": "user,sku,time\nu1,a,1\n"},

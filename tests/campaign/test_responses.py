@@ -359,3 +359,13 @@ def test_wrong_names_of_columns_say_what_came(columns, match):
     campaign, ask = opened()
     with pytest.raises(InputError, match=match):
         campaign.tell(ask.id, [{"buyer": "person-001", "at": 1001.0}], columns=columns)
+
+
+def test_rows_of_another_product_are_refused():
+    """A log of all purchases must not count for the one round that was named."""
+    campaign = small_campaign()
+    ask, users = campaign.ask("tea", 2), campaign.graph.ids[:4].tolist()
+    rows = {"user": users, "time": [campaign.clock() + 1.0] * 4, "product": ["tea", "hat", None, "hat"]}
+    with pytest.raises(InputError, match=r"2 of 4 rows are of another product than round 1.*'tea'.*row 2, 'hat'"):
+        campaign.tell(ask.id, rows)
+    assert campaign.tell(ask.id, {**rows, "product": ["tea"] * 4}).accepted == 4

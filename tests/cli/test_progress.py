@@ -80,7 +80,7 @@ def test_status_fits_80_columns_with_responses_beside_expectation(played):
     assert sums.split()[-2:] == [f"{progress.closed.expected:,.1f}", f"{progress.closed.compared:,}"]
     text = " ".join(lines)
     assert f"{progress.reached} different users responded" in text
-    assert f"Spend: {progress.spend:,.10g}" in text
+    assert f"Spend: {progress.spend:,.6g}" in text
     assert f"{100 * progress.lift.low:+.2f} to {100 * progress.lift.high:+.2f}" in text
     assert f"the interval held in {progress.calibration.held} of 22 closed rounds" in text
     assert "Model: up to date" in text

@@ -140,6 +140,8 @@ class CampaignProgress:
             parts.append(f"{self.closed.compared:,} responders where {self.closed.expected:,.1f} were expected")
         else:
             parts.append(f"{self.closed.responders:,} responders")
+        if self.open.responders:
+            parts.append(f"{self.open.responders:,} responders in open rounds so far")
         if self.calibration is not None:
             parts.append(f"interval held in {self.calibration.held} of {self.calibration.rounds}")
         return f"CampaignProgress({self.name!r}, {', '.join(parts)})"

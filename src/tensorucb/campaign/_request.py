@@ -215,6 +215,8 @@ def read_request(
     rows: dict[str, Any] = {name: None if ids is None else network.graph.rows(ids) for name, ids in users.items()}
     if rows["users"] is not None:
         plain["k"] = _length(rows["users"], wanted, others)
+    elif rows["shadow"] is not None and plain["k"] is None and plain["budget"] is None:
+        plain["k"] = rows["shadow"].size  # what we would have chosen is as many
     request = Request(
         context=context,
         strategies=offered,

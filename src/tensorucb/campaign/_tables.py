@@ -161,7 +161,10 @@ def read_rows(path: Path, table: str, columns: Mapping[str, str], *, text_ids: b
 def costs_of(file: str, column: pl.Series) -> F64:
     """A column of costs; an empty cell costs as much as the average one."""
     if not column.dtype.is_numeric():
-        raise FileFormatError(f"{file}: column {column.name} must hold costs as numbers; it holds {column.dtype}.")
+        raise FileFormatError(
+            f"{file}: column {column.name} must hold costs as numbers; it holds text such as "
+            f"{shown(next(iter(column.drop_nulls().to_list()), ''))}."
+        )
     known = column.drop_nulls()
     filled = column.cast(float).fill_null(float(known.cast(float).mean() or 0.0) if len(known) else 0.0)  # type: ignore[arg-type]
     return check_array(f"{file}: column {column.name}", filled.to_numpy(), (len(column),), low=0.0)

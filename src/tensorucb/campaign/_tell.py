@@ -15,9 +15,9 @@ from tensorucb.arrays import I64
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._resolve import Resolved, resolve
-from tensorucb.campaign._responses import UNKNOWN, Part, read_responses
+from tensorucb.campaign._responses import UNKNOWN, Batch, Part, read_responses, text_places, written
 from tensorucb.campaign._told import Told, in_window
-from tensorucb.checks import check_choice
+from tensorucb.checks import check_choice, shown
 from tensorucb.errors import InputError, StateError
 from tensorucb.store._protocol import EdgeResponses, NodeEvents, RoundRecord
 
@@ -129,6 +129,7 @@ def tell(handle: Handle, round_id: str | int, responses: Any, unknown: str, colu
         with handle.read() as view:
             batch = read_responses(responses, strings=view.network.strings, columns=columns)
             # All that needs no lock is done before others have to wait.
+            _check_product(view.round(round_id), batch)
             found = resolve(view.network, batch, unknown)
             check_contacted(view.network, view.round(round_id), found)
         now = handle.clock()
@@ -151,6 +152,21 @@ def tell(handle: Handle, round_id: str | int, responses: Any, unknown: str, colu
         counts = report.accepted, report.duplicates
         _log.info("campaign %r: round %d told, %d new, %d known", handle.record.name, record.number, *counts)
         return replace(report, unknown=found.unknown)
+
+
+def _check_product(record: RoundRecord, batch: Batch) -> None:
+    """Refuse rows that say that they are about another product than the round."""
+    own = record.payload["product"]["id"]
+    if own is None or "product" not in batch.extra or not batch.length:
+        return
+    products = written("product", batch.extra["product"])
+    others = np.flatnonzero((text_places(products, [str(own)]) < 0) & products.is_not_null().to_numpy())
+    if others.size:
+        raise InputError(
+            f"{others.size:,} of {batch.length:,} rows are of another product than round {record.number}, which is "
+            f"about {shown(own)}; the first is row {others[0] + 1}, {shown(products[int(others[0])])}. Nothing was "
+            "stored. Tell them without naming a round: each row then finds the rounds of its product."
+        )
 
 
 def check_contacted(network: Network, record: RoundRecord, found: Resolved) -> None:

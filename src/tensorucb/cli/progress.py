@@ -92,8 +92,12 @@ def _one(storage: str, name: str, json: bool) -> None:
     say(f"Reach: {progress.contacted:,} different users contacted, {progress.reached:,} different users responded.")
     if progress.spend is not None:
         responders = progress.closed.responders + progress.open.responders
-        each = f" ({progress.spend / responders:,.3g} per responder)" if responders and progress.spend else ""
-        say(f"Spend: {progress.spend:,.10g}{each}.")
+        each = (
+            f" ({progress.spend / responders:,.3g} per responder, counted once per round)"
+            if responders and progress.spend
+            else ""
+        )
+        say(f"Spend: {progress.spend:,.6g}{each}.")
     if progress.lift is not None:
         say(f"Lift: {_lift_line(progress.lift)}")
     elif any(entry.held_out for entry in progress.rounds):

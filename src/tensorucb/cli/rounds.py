@@ -208,7 +208,10 @@ def _print(result: Ask, explanation: Any) -> None:
         rows.append((place, shown(seed.user), *gets, f"{seed.gain:.2f}", f"{seed.score:.2f}", best))
     left = ("", "User") if result.strategies is None else ("", "User", "Strategy")
     words = (*left, "Strongest followers")
-    caption = "Adds: responses expected beyond those of the users above. Alone: if nobody else were contacted."
+    caption = (
+        "Adds: this user's part of the expected responses, beyond the users above; chosen users themselves do not "
+        "count. Alone: if nobody else were contacted."
+    )
     if result.held_out:
         caption += " Held out: do not contact them; they show what happens without contact."
     title = f"Round {result.id} (number {result.number})"

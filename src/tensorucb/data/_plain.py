@@ -43,11 +43,13 @@ def find_columns(
     }
     found = {meaning: next((name for name in tried[meaning] if name in header), None) for meaning in wanted}
     missing = [" or ".join(tried[meaning]) for meaning in wanted if found[meaning] is None]
+    if missing and not header:
+        raise FileFormatError(f"{file} is empty: there is not even a line with the names of columns.")
     if missing:
         lost = next(meaning for meaning in wanted if found[meaning] is None)
         raise FileFormatError(
             f"{file} has no column {', no column '.join(missing)}; its columns are "
-            f"{shown(list(header), 200) if header else 'none'}. Name the columns so, or say in columns= which one is "
+            f"{shown(', '.join(header), 200)[1:-1]}. Name the columns so, or say in columns= which one is "
             f"the {lost}."
         )
     doubled = [name for name in found.values() if list(header).count(str(name)) > 1]

@@ -139,7 +139,7 @@ export function reasonTable(label, seeds, strategies, held = new Set(), extra = 
     followers(seed.followers || []),
   ]);
   return h("div", {}, paged(label, columns, rows, [first, first + 1]).place,
-    h("p", { class: "hint" }, "Adds: expected responses beyond those of the users above. Alone: if nobody else were contacted. Followers with the probability of a response."));
+    h("p", { class: "hint" }, "Adds: this user’s part of the expected responses, beyond the users above; chosen users themselves do not count. Alone: if nobody else were contacted. Followers with the probability of a response."));
 }
 
 const followers = (found) => (found.length
