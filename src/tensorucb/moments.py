@@ -153,7 +153,7 @@ def check_times(name: str, values: Any) -> NDArray[np.int64] | NDArray[np.float6
     if bad.size:
         came = shown(plain(array.ravel()[bad[0]]))
         raise InputError(
-            f"{name} must be unix seconds or datetimes; got {came} in row {bad[0] + 1}. "
+            f"{name} must be finite unix seconds or datetimes; got {came} in row {bad[0] + 1}. "
             "If these are milliseconds, divide by 1,000; otherwise drop or fill it."
         )
     return times

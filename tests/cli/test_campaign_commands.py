@@ -84,6 +84,7 @@ def test_a_whole_campaign_through_files_and_json(folder):
         "responses": history.height,
         "known_rounds": 0,
         "unknown": 0,
+        "used": 0,
         "other": 0,
     }
     assert run_json("import-history", "spring", "h.ndjson")["known_rounds"] == 1

@@ -188,7 +188,7 @@ def test_plain_parquet_and_nulls(tmp_path: Path) -> None:
     ("files", "words"),
     [
         ({}, "no data set"),
-        ({"edges.csv": b""}, "has no column source, no column target"),
+        ({"edges.csv": b""}, "is empty: there is not even a line with the names of columns"),
         ({"edges.csv": b"1,2\n3,4\n"}, "has no column source, no column target"),
         ({"edges.csv": b"source,target\n"}, "holds no rows"),
         ({"edges.csv": b"source,target\n1,1\n"}, "no usable link"),
