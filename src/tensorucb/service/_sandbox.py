@@ -95,8 +95,10 @@ class Player:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join()
-        self.campaign.disconnect()
+        # On its first run the choice compiles for a while; a Ctrl-C does not wait for that, and the process ends it.
+        self._thread.join(timeout=2.0)
+        if not self._thread.is_alive():
+            self.campaign.disconnect()
 
     def _clock(self) -> float:
         return time.time() if self._now is None else self._now
@@ -151,7 +153,7 @@ def serve_sandbox(port: int, seed: int, started: Callable[[str], object]) -> Non
 
     ``started`` is called with the address once clients can connect; port 0 is any free one.
     """
-    with tempfile.TemporaryDirectory(prefix="tensorucb-sandbox-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tensorucb-sandbox-", ignore_cleanup_errors=True) as folder:
         storage = f"sqlite:///{folder}/{NAME}.db"
         with Player(storage, seed=seed):
             run(ServiceSettings(storage, port=port), started=started)
