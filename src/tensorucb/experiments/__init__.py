@@ -11,7 +11,7 @@ from tensorucb.experiments._contestants import (
     references,
     strategy_contestants,
 )
-from tensorucb.experiments._dataset import environment_from_dataset
+from tensorucb.experiments._dataset import ReplayedLog, environment_from_dataset, replay_from_dataset
 from tensorucb.experiments._environment import Environment, Optimum, WorldSettings
 from tensorucb.experiments._explain import SeedReason, explain_seeds
 from tensorucb.experiments._files import (
@@ -51,6 +51,7 @@ __all__ = [
     "Interval",
     "Optimum",
     "PaperResults",
+    "ReplayedLog",
     "RunResult",
     "SeedReason",
     "StrategyPolicy",
@@ -77,6 +78,7 @@ __all__ = [
     "read_settings",
     "references",
     "regret_bound",
+    "replay_from_dataset",
     "run_experiment",
     "run_policy",
     "run_targets",

@@ -1,7 +1,8 @@
-"""An environment from a network with an action log, by the protocol of the paper's experiments.
+"""Worlds from a network with an action log, by the protocol of the paper's experiments.
 
 Every fifth item is held out: the users' past (activity, taste, influence) is counted on those alone, and rounds draw
-from the other four fifths. The truth is a topic-aware cascade model fitted to the whole log.
+from the other four fifths. Who responds is decided by a topic-aware cascade model fitted to the whole log
+(`environment_from_dataset`), or by the log itself (`replay_from_dataset`).
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from tensorucb.arrays import F64, I64
+from tensorucb.checks import check_count
 from tensorucb.data import Dataset, checksum
 from tensorucb.errors import InputError
 from tensorucb.experiments._environment import Environment, WorldSettings
@@ -22,7 +25,6 @@ from tensorucb.truth import TopicAwareIC, fit_topic_aware_ic
 from tensorucb.work import Engine
 
 _HOLD_OUT_EVERY = 5
-_STEPS = 4
 
 
 def environment_from_dataset(
@@ -60,58 +62,183 @@ def environment_from_dataset(
     >>> environment_from_dataset(generate_dataset("sandbox", scale=0.3), n_topics=3).products.shape[1]
     3
     """
-    graph, log = dataset.graph, dataset.log
-    if log.n_items <= _HOLD_OUT_EVERY:
-        raise InputError(
-            f"{dataset.name!r} has {log.n_items} items; experiments need a log with more than {_HOLD_OUT_EVERY}."
-        )
-    held_out = np.arange(0, log.n_items, _HOLD_OUT_EVERY)
-    identity: dict[str, Any] = {"data": checksum(dataset)}
-    steps = iter(range(1, _STEPS + 1))
-
-    def keep(name: str, key: dict[str, Any], compute: Callable[[OnProgress], NDArray[Any]]) -> NDArray[Any]:
-        step = next(steps)
-
-        def told(done: int, total: int, what: str) -> None:
-            if report is not None:
-                report(done, total, f"preparing, step {step} of {_STEPS}: {what}")
-
-        told(0, 1, name.replace("-", " "))
-        return compute(told) if cache is None else cached(cache, name, {**identity, **key}, lambda: compute(told))
-
-    topics = {"topics": n_topics, "topics_from": topics_from}
-    learned_from = None if topics_from == "all" else held_out
-    mixtures = keep(
-        "product-topics",
-        topics,
-        lambda told: topic_mixtures(log, n_topics, held_out=learned_from, n_nodes=graph.n_nodes, rng=0, report=told),
-    )
-    coordinates = keep("user-coordinates", {"dim": dim}, lambda told: laplacian_eigenmap(graph, dim))
-    # The rest as one array in the cache: features, then three blocks by topic.
-    table = keep(
-        "user-features",
-        {**topics, "kinds": ["degree"]},
-        lambda told: np.hstack(list(user_profile(graph, log, held_out, mixtures, kinds=["degree"]).parts().values())),
-    )
-    split = table.shape[1] - 3 * n_topics
-    taste, credit, exposure = np.split(table[:, split:], 3, axis=1)
-    # Linear baselines have no intercept of their own; the constant gives them one.
-    features_and_constant = np.hstack([table[:, :split], np.ones((graph.n_nodes, 1))])
-    users = UserProfile(features_and_constant, taste, credit, exposure, coordinates)
+    described = _Described(dataset, dim, n_topics, topics_from, cache, report, steps=4)
+    graph, log, mixtures = dataset.graph, dataset.log, described.products
     actions = (graph, log.users, log.items, log.times, mixtures)
     fitted: Any = {"window": dataset.window, "prior": list(truth_prior)}
-    edge_topics = keep(
+    edge_topics = described.keep(
         "truth",
-        {**topics, **fitted},
+        {**described.topics, **fitted},
         lambda told: fit_topic_aware_ic(*actions, **fitted, report=told, engine=engine).model.edge_topics,
     )
     truth = TopicAwareIC(edge_topics)
     return Environment(
         graph,
-        users,
+        described.users,
         mixtures,
         lambda product: truth.probabilities(mixtures[product]),
         settings=settings,
-        product_rows=np.setdiff1d(np.arange(log.n_items), held_out),
+        product_rows=described.items,
         name=dataset.name,
     )
+
+
+class ReplayedLog(Environment):
+    """A world in which the log itself answers: a round is on one of its items.
+
+    A follower of a contacted user responds if, and only if, it acted on the item in the log, whoever was contacted; so
+    a follower of several of them responds to all of them or to none. Reach is the number of distinct responders; a
+    contacted user is none. Every item comes once before one comes again, since its answers would be known by then.
+
+    The best possible choice, :meth:`~Environment.optimum`, is greedy maximum coverage of those who acted: at least
+    1 − 1/e of the contacted users and responders that any choice has.
+
+    Parameters
+    ----------
+    dataset
+        The network and the log.
+    users, products, settings, product_rows, name
+        As in `Environment`; products are the items of the log. Only the direct objective and one-hop feedback: a log
+        does not tell whom the responders would have persuaded.
+
+    Examples
+    --------
+    >>> from tensorucb.data import generate_dataset
+    >>> world = replay_from_dataset(generate_dataset("sandbox", scale=0.3), n_topics=3)
+    >>> world.evaluate(1, world.optimum(1).rows) >= world.evaluate(1, range(10))
+    True
+    """
+
+    def __init__(self, dataset: Dataset, users: ArrayLike | None, products: ArrayLike, **options: Any) -> None:
+        graph, log = dataset.graph, dataset.log
+
+        def acted(item: int) -> F64:
+            actor = np.zeros(graph.n_nodes)
+            actor[log.users[log.item_offsets[item] : log.item_offsets[item + 1]]] = 1.0
+            return actor[graph.targets]
+
+        super().__init__(graph, users, products, acted, **options)
+        if (self.settings.objective, self.settings.feedback) != ("direct", "one_hop"):
+            raise InputError(
+                "a replayed log has the direct objective and one-hop feedback, since it does not tell whom responders "
+                f"would have persuaded; got {self.settings.objective} and {self.settings.feedback}."
+            )
+
+    def draw_products(self, rounds: int, rng: np.random.Generator) -> I64:
+        """Every item once, in random order, and then again in another."""
+        times = -(-rounds // self.product_rows.size)
+        return np.concatenate([rng.permutation(self.product_rows) for _ in range(times)])[:rounds]
+
+    def evaluate(self, product: int, rows: ArrayLike, strategies: ArrayLike | None = None) -> float:
+        """The number of distinct responders, contacted users left out."""
+        return super().evaluate(product, rows, strategies) - np.size(rows)
+
+
+def replay_from_dataset(
+    dataset: Dataset,
+    *,
+    settings: WorldSettings | None = None,
+    dim: int = 10,
+    n_topics: int = 10,
+    topics_from: Literal["all", "held_out"] = "held_out",
+    min_actors: int = 1,
+    cache: str | Path | None = None,
+    report: OnProgress | None = None,
+) -> ReplayedLog:
+    """The world of a data set in which the log itself answers; features come from held-out items.
+
+    Parameters
+    ----------
+    dim, n_topics, topics_from, cache, report
+        As in `environment_from_dataset`. Topics are learned from held-out items; the mixture of an item is inferred
+        from those who acted on it, as nothing else is known of it.
+    min_actors
+        Rounds draw from items with at least so many actors.
+
+    Examples
+    --------
+    >>> from tensorucb.data import generate_dataset
+    >>> import tensorucb as tu
+    >>> world = replay_from_dataset(generate_dataset("sandbox", scale=0.3), n_topics=3)
+    >>> tu.experiments.run_policy(world, tu.policies.HighDegree(), rounds=5).spread.shape
+    (5,)
+    """
+    least = check_count("min_actors", min_actors, 0)
+    described = _Described(dataset, dim, n_topics, topics_from, cache, report, steps=3)
+    actors = np.diff(dataset.log.item_offsets)
+    items = described.items[actors[described.items] >= least]
+    if items.size == 0:
+        raise InputError(
+            f"no item of {dataset.name!r} that rounds may draw from has min_actors = {least} actors or more; "
+            f"the most popular one has {actors[described.items].max()}. Lower it."
+        )
+    return ReplayedLog(
+        dataset,
+        described.users,
+        described.products,
+        settings=settings,
+        product_rows=items,
+        name=f"{dataset.name}, replayed",
+    )
+
+
+class _Described:
+    """Users and items of a data set as features, and the items that rounds draw from."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        dim: int,
+        n_topics: int,
+        topics_from: Literal["all", "held_out"],
+        cache: str | Path | None,
+        report: OnProgress | None,
+        *,
+        steps: int,
+    ) -> None:
+        graph, log = dataset.graph, dataset.log
+        if log.n_items <= _HOLD_OUT_EVERY:
+            raise InputError(
+                f"{dataset.name!r} has {log.n_items} items; experiments need a log with more than {_HOLD_OUT_EVERY}."
+            )
+        self._cache, self._report, self._step, self._steps = cache, report, 0, steps
+        self._identity = {"data": checksum(dataset)}
+        held_out = np.arange(0, log.n_items, _HOLD_OUT_EVERY)
+        self.items: I64 = np.setdiff1d(np.arange(log.n_items), held_out)
+        self.topics = {"topics": n_topics, "topics_from": topics_from}
+        learned_from = None if topics_from == "all" else held_out
+        self.products: F64 = self.keep(
+            "product-topics",
+            self.topics,
+            lambda told: topic_mixtures(
+                log, n_topics, held_out=learned_from, n_nodes=graph.n_nodes, rng=0, report=told
+            ),
+        )
+        coordinates = self.keep("user-coordinates", {"dim": dim}, lambda told: laplacian_eigenmap(graph, dim))
+        # The rest as one array in the cache: features, then three blocks by topic.
+        table = self.keep(
+            "user-features",
+            {**self.topics, "kinds": ["degree"]},
+            lambda told: np.hstack(
+                list(user_profile(graph, log, held_out, self.products, kinds=["degree"]).parts().values())
+            ),
+        )
+        split = table.shape[1] - 3 * n_topics
+        taste, credit, exposure = np.split(table[:, split:], 3, axis=1)
+        # Linear baselines have no intercept of their own; the constant gives them one.
+        features_and_constant = np.hstack([table[:, :split], np.ones((graph.n_nodes, 1))])
+        self.users = UserProfile(features_and_constant, taste, credit, exposure, coordinates)
+
+    def keep(self, name: str, key: dict[str, Any], compute: Callable[[OnProgress], NDArray[Any]]) -> NDArray[Any]:
+        """What ``compute`` gives, or what it gave the last time if there is a cache; progress is reported."""
+        self._step += 1
+        stage = f"preparing, step {self._step} of {self._steps}"
+
+        def told(done: int, total: int, what: str) -> None:
+            if self._report is not None:
+                self._report(done, total, f"{stage}: {what}")
+
+        told(0, 1, name.replace("-", " "))
+        if self._cache is None:
+            return compute(told)
+        return cached(self._cache, name, {**self._identity, **key}, lambda: compute(told))

@@ -222,6 +222,10 @@ class Environment:
         found = select_pairs(self.graph, probabilities, k, objective="direct")
         return found.rows, found.strategies
 
+    def draw_products(self, rounds: int, rng: np.random.Generator) -> I64:
+        """The products of so many rounds; more rounds begin with those of fewer."""
+        return self.product_rows[rng.integers(0, self.product_rows.size, size=rounds)]
+
     def evaluate(self, product: int, rows: ArrayLike, strategies: ArrayLike | None = None) -> float:
         """What the seeds reach, f(S), under the truth: exact for the direct objective, on frozen worlds for cascades.
 

@@ -100,8 +100,7 @@ def product_sequence(environment: Environment, rounds: int, *, run: int, seed: i
     """
     check_environment(environment)
     rounds, run, seed = check_rounds("rounds", rounds), check_seed("run", run), check_seed("seed", seed)
-    draws = np.random.default_rng([seed, _PRODUCTS, run]).integers(0, environment.product_rows.size, size=rounds)
-    return environment.product_rows[draws]
+    return environment.draw_products(rounds, np.random.default_rng([seed, _PRODUCTS, run]))
 
 
 def policy_arguments(policy: Policy) -> dict[str, Any]:

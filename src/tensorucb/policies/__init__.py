@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tensorucb.policies.check import check_policy as check_policy
     from tensorucb.policies.coin import COIN as COIN
     from tensorucb.policies.cucb import CUCB as CUCB
+    from tensorucb.policies.degree_cover import DegreeCover as DegreeCover
     from tensorucb.policies.dilinucb import DILinUCB as DILinUCB
     from tensorucb.policies.dilinucb_original import DILinUCBOriginal as DILinUCBOriginal
     from tensorucb.policies.drift import DriftAlarm as DriftAlarm

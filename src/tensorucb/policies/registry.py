@@ -28,6 +28,7 @@ REGISTRY: dict[str, tuple[str, str, dict[str, Any]]] = {
     "COIN+": ("coin", "COIN", {"variant": "plus"}),
     "CUCB": ("cucb", "CUCB", {}),
     "Thompson": ("thompson", "Thompson", {}),
+    "DegreeCover": ("degree_cover", "DegreeCover", {}),
     "HighDegree": ("high_degree", "HighDegree", {}),
     "Random": ("random", "Random", {}),
 }
