@@ -22,7 +22,6 @@ from tensorucb.campaign._told import Told, learned
 from tensorucb.errors import FileFormatError, InputError, StateError
 from tensorucb.policies import Policy, PolicyState
 from tensorucb.policies._base import check_policy_object
-from tensorucb.policies.beliefs import expected_probabilities
 from tensorucb.store._protocol import RoundRecord
 
 if TYPE_CHECKING:
@@ -173,7 +172,7 @@ class Fold:
 
         def believed() -> F64:
             products, places = contexts_of(record.payload), strategies_of(network, record.payload)
-            means = np.stack([expected_probabilities(self.policy, product) for product in products])
+            means = np.stack([self.policy.prediction(product).expected() for product in products])
             return of_sources(network.graph, means, places)
 
         return learned(network, record, told, believed)

@@ -14,7 +14,6 @@ from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph, check_seeds
 from tensorucb.policies import Policy
 from tensorucb.policies._base import check_policy_object
-from tensorucb.policies.beliefs import expected_probabilities
 
 _STRONGEST = 3
 
@@ -69,7 +68,7 @@ def explain_seeds(graph: Graph, policy: Policy, product: ArrayLike, rows: ArrayL
     check_graph(graph)
     check_policy_object("policy", policy)
     seeds = check_seeds(graph, "rows", rows)
-    believed, bold = expected_probabilities(policy, product), np.asarray(policy.score(product))
+    believed, bold = policy.prediction(product).expected(), np.asarray(policy.score(product))
     if believed.size != graph.n_edges:
         raise ShapeError(f"the policy is bound to a graph of {believed.size} edges; this one has {graph.n_edges}.")
     untouched = np.ones(graph.n_nodes)

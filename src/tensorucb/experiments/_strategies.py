@@ -14,7 +14,7 @@ from tensorucb.checks import check_choice, check_count, check_flag
 from tensorucb.diffusion import direct_spread
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
-from tensorucb.policies import Grid, Oracle, Policy, PolicyState, Product
+from tensorucb.policies import Grid, Oracle, Policy, PolicyState, Prediction, Product
 from tensorucb.policies._base import check_policy_object
 from tensorucb.rng import RngLike, as_generator
 
@@ -127,6 +127,10 @@ class StrategyPolicy:
         return self._copies[strategy]
 
     # -- without a strategy: the policy itself --
+
+    def prediction(self, product: Product) -> Prediction:
+        """The policy's own."""
+        return self.policy.prediction(product)
 
     def score(self, product: Product) -> F64:
         """The policy's own scores."""

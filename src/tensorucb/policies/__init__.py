@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tensorucb._lazy import lazy_names
-from tensorucb.policies._base import BasePolicy, Grid, Oracle, Policy, PolicyState, Product
+from tensorucb.policies._base import Grid, Oracle, Policy, PolicyState, Product, UCBPolicy
+from tensorucb.policies.prediction import Prediction
 from tensorucb.policies.registry import class_files
 
 # For editors and type checkers; a name that is missing here works, and is Any to them.
 if TYPE_CHECKING:
     from tensorucb.policies._tensor import FixedPointWarning as FixedPointWarning
-    from tensorucb.policies.beliefs import Beliefs as Beliefs
-    from tensorucb.policies.beliefs import expected_probabilities as expected_probabilities
     from tensorucb.policies.check import check_policy as check_policy
     from tensorucb.policies.coin import COIN as COIN
     from tensorucb.policies.cucb import CUCB as CUCB
@@ -37,16 +36,14 @@ if TYPE_CHECKING:
 # Public name -> the file it lives in; loaded on first use, since some bring compiled kernels with them.
 _FILES: dict[str, str] = {
     **{name: f".{file}" for name, file in class_files().items()},
-    "Beliefs": ".beliefs",
     "DriftAlarm": ".drift",
     "DriftState": ".drift",
     "FixedPointWarning": "._tensor",
     "ForgetOnDrift": ".drift",
     "OnlineTensorUCB": ".online_tensor_ucb",
     "check_policy": ".check",
-    "expected_probabilities": ".beliefs",
 }
 
-__all__ = ["BasePolicy", "Grid", "Oracle", "Policy", "PolicyState", "Product", *_FILES]
+__all__ = ["Grid", "Oracle", "Policy", "PolicyState", "Prediction", "Product", "UCBPolicy", *_FILES]
 
 __getattr__, __dir__ = lazy_names(__name__, _FILES)

@@ -1,4 +1,4 @@
-"""The policy protocol, and `BasePolicy`: what all policies of this package share.
+"""The policy protocol, and `UCBPolicy`: what all policies of this package share.
 
 A policy is a pure function of its settings, its seed and what it was told by `update`. Random draws come from
 ``(key, rounds told, purpose)``, so asking twice gives the same answer, and a policy that was saved and
@@ -23,7 +23,9 @@ from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.memory import binding, check_memory
+from tensorucb.policies._dose import no_doses, redundancy_of, with_doses
 from tensorucb.policies._inputs import as_modes, as_observations, as_user_features, feature_columns
+from tensorucb.policies.prediction import Prediction
 from tensorucb.rng import RngLike, as_generator, stream_key
 
 # A product's features; or one vector each for the product and whatever else describes a round: strategy, season …
@@ -48,8 +50,9 @@ class PolicyState:
     >>> from tensorucb.policies import CUCB
     >>> policy = CUCB()
     >>> policy.bind(Graph.from_edges([0, 0], [1, 2]), None, rng=0)
+    >>> policy.update([1.0], [0], [1.0])
     >>> sorted(policy.state().arrays)
-    ['successes', 'trials']
+    ['dose_doses', 'dose_pairs', 'successes', 'trials']
     """
 
     settings: Mapping[str, Any]
@@ -84,9 +87,15 @@ class Oracle(Protocol):
     """
 
     def __call__(
-        self, probabilities: F64, k: int, *, candidates: I64 | None = None, must_include: I64 | None = None
+        self,
+        probabilities: F64,
+        k: int,
+        *,
+        candidates: I64 | None = None,
+        must_include: I64 | None = None,
+        redundancy: float | None = None,
     ) -> I64:
-        """The chosen rows, in the order of choice."""
+        """The chosen rows, in the order of choice; ``redundancy`` as in `Prediction`, by default the oracle's own."""
         ...
 
 
@@ -105,6 +114,9 @@ class Policy(Protocol):
 
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
         """Start again on this graph, with (n, d) user features (or None) and a seed."""
+
+    def prediction(self, product: Product) -> Prediction:
+        """What is believed of every edge for this product, exploration left out."""
 
     def score(self, product: Product) -> F64:
         """The believed probability of every edge for this product, exploration included, in [0, 1]."""
@@ -136,34 +148,43 @@ def check_policy_object(name: str, policy: Any) -> Policy:
 
 
 def unwritten(policy: Any) -> str:
-    """The methods that a class derived from `BasePolicy` still has to write, or nothing."""
+    """The methods that a class derived from `UCBPolicy` still has to write, or nothing."""
     kind = type(policy)
-    if not isinstance(policy, BasePolicy):
+    if not isinstance(policy, UCBPolicy):
         return ""
-    needed = {"_score": ("score", "(modes)"), "_learn": ("update", "(modes, edges, outcomes)")}
-    return " and ".join(
-        f"{inner}{arguments}"
-        for inner, (outer, arguments) in needed.items()
-        if all(getattr(kind, name) is getattr(BasePolicy, name) for name in (inner, outer))
-    )
+    needed = {"predict": "(state, modes)", "learn": "(state, modes, edges, outcomes)"}
+    missing = [name for name in needed if getattr(kind, name) is getattr(UCBPolicy, name)]
+    return " and ".join(f"{name}{needed[name]}" for name in missing)
 
 
-class BasePolicy:
-    """Binding, validation, state and restore; a subclass adds ``_initial``, ``_score`` and ``_learn``.
+class UCBPolicy:
+    """A model of the edges, and everything around it: binding, exploration, beliefs, choice, state and restore.
 
-    A subclass stores each constructor argument under its own name (as JSON values) and keeps what it learns
-    in ``self._arrays``, which ``_initial`` creates and ``_learn`` changes in place.
+    A subclass writes the model as three functions of a *state*, a dict of arrays:
+
+    - ``start(dims)``: the state before the first round; ``dims`` are the sizes of the context's vectors;
+    - ``learn(state, modes, edges, outcomes)``: the state after one more round. It may change the arrays in place;
+    - ``predict(state, modes)``: a `Prediction` for the context ``modes``.
+
+    They read the settings, which the constructor stores under its arguments' names (as JSON values), ``self.graph`` and
+    ``self.users``, and change nothing else. A context goes its way as in the paper's Algorithm 1: prediction, upper
+    confidence bound, oracle, feedback, posterior.
 
     Attributes
     ----------
     name
         How tables and files call the policy.
+    exploration, exploration_kind
+        c, the number of deviations added to a mean; and ``"ucb"``, ``"thompson"`` (a normal number times the
+        deviations, drawn again for each round told and each product) or ``"greedy"``.
     needs_users, uses_product
-        Whether `bind` demands user features, and whether `score` may depend on the product.
+        Whether `bind` demands user features, and whether predictions may depend on the product.
     pure
         Whether `score` and `choose` leave the state as it is.
     shares_parameters
         Whether what is learned of some edges moves the scores of others; True lets `check_policy` demand it.
+    knows_redundancy
+        Whether predictions say how far a second contact brings nothing new. If not, it is estimated from residuals.
     tunable
         Constructor arguments that experiments may tune, and the candidates of each, in increasing order if they are
         numbers; the first argument plays the role of the paper's c. If the best of three numbers or more is the first
@@ -172,23 +193,28 @@ class BasePolicy:
     Examples
     --------
     >>> import numpy as np
-    >>> from tensorucb.policies import BasePolicy, check_policy
-    >>> class Always(BasePolicy):
-    ...     name = "Always"
-    ...     def _initial(self, dims):
-    ...         return {}
-    ...     def _score(self, modes):
-    ...         return np.full(self.graph.n_edges, 0.5)
-    ...     def _learn(self, modes, edges, outcomes):
-    ...         pass
-    >>> check_policy(Always)
+    >>> from tensorucb.policies import Prediction, UCBPolicy, check_policy
+    >>> class Counts(UCBPolicy):
+    ...     name = "Counts"
+    ...     def start(self, dims):
+    ...         return {"trials": np.zeros(self.graph.n_edges), "responses": np.zeros(self.graph.n_edges)}
+    ...     def learn(self, state, modes, edges, outcomes):
+    ...         np.add.at(state["trials"], edges, 1.0)
+    ...         np.add.at(state["responses"], edges, outcomes)
+    ...         return state
+    ...     def predict(self, state, modes):
+    ...         return Prediction(self.graph, mean=(state["responses"] + 1.0) / (state["trials"] + 20.0))
+    >>> check_policy(Counts)
     """
 
     name: str = "policy"
+    exploration: float = 0.0
+    exploration_kind: str = "ucb"
     needs_users: ClassVar[bool] = False
     uses_product: bool = False
     pure: ClassVar[bool] = True
     shares_parameters: bool = False
+    knows_redundancy: ClassVar[bool] = False
     tunable: ClassVar[Grid] = {"exploration": EXPLORATIONS}
 
     _graph: Graph | None = None
@@ -197,34 +223,46 @@ class BasePolicy:
     _key: int = 0
     _rounds: int = 0
     _dims: tuple[int, ...] | None = None
-    _arrays: Arrays
+    _state: Any = None  # None before the first update
+    _blank: tuple[tuple[int, ...], Any] | None = None  # the start, once somebody asked for it
+    _doses: Arrays
 
-    # -- what a subclass writes --
+    # -- the model, which a subclass writes --
 
-    def _initial(self, dims: tuple[int, ...] | None) -> Arrays:
-        """The arrays at the start; ``dims``: the product's dimensions, None before the first update."""
+    def start(self, dims: tuple[int, ...]) -> Any:
+        """The state before the first round, for contexts whose vectors have these sizes."""
         return {}
 
-    def _score(self, modes: Vectors) -> F64:
+    def learn(self, state: Any, modes: Vectors, edges: I64, outcomes: F64) -> Any:
+        """The state after one more round; the one given is used up."""
         raise NotImplementedError
 
-    def _choose(self, modes: Vectors, k: int, oracle: Oracle) -> I64:
-        return oracle(self._score(modes), k)
-
-    def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
+    def predict(self, state: Any, modes: Vectors) -> Prediction:
+        """What the state says of every edge in this context."""
         raise NotImplementedError
 
-    def _arrays_for(self, modes: Vectors) -> Arrays:
-        """What is known now; before the first update, the start for products like this one."""
-        return self._arrays or self._initial(tuple(mode.size for mode in modes))
+    def to_arrays(self, state: Any) -> Arrays:
+        """A state as arrays."""
+        return dict(state)
 
-    def _saved(self) -> Arrays:
-        """What was learned, as arrays."""
-        return self._arrays
+    def from_arrays(self, dims: tuple[int, ...], arrays: Mapping[str, NDArray[Any]]) -> Any:
+        """The state of `to_arrays`, checked: by default arrays must have the names, shapes and types of the start."""
+        return self._matching(self.start(dims), arrays)
 
-    def _load(self, dims: tuple[int, ...] | None, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over what `_saved` gave, checked, or raise and change nothing."""
-        self._arrays = self._matching(self._initial(dims), arrays)
+    # -- exploration and choice --
+
+    def optimistic(self, prediction: Prediction, modes: Vectors) -> F64:
+        """The probability of every edge that seeds are chosen by."""
+        if self.exploration_kind == "greedy" or prediction.deviation is None:
+            return prediction.probabilities()
+        draw = None
+        if self.exploration_kind == "thompson":
+            draw = self._generator("thompson", modes).normal(size=prediction.deviation.size)
+        return prediction.probabilities(self.exploration, draw)
+
+    def pick(self, prediction: Prediction, modes: Vectors, k: int, oracle: Oracle) -> I64:
+        """The rows of ``k`` seeds; by default the oracle's."""
+        return oracle(self.optimistic(prediction, modes), k, redundancy=prediction.redundancy)
 
     # -- the protocol --
 
@@ -237,33 +275,58 @@ class BasePolicy:
         self._users = as_user_features(graph, users, needed=self.needs_users, name=self.name)
         self._graph, self._key = graph, int(stream_key(as_generator(rng)))
         self._rounds, self._dims = 0, None
-        self._arrays = self._initial(None)
+        self._state, self._blank, self._doses = None, None, no_doses()
+
+    def prediction(self, product: Product) -> Prediction:
+        """What is believed of every edge for this product, exploration left out."""
+        return self._predicted(self._modes(product))
 
     def score(self, product: Product) -> F64:
         """The believed probability of every edge for this product, exploration included, in [0, 1]."""
-        return self._score(self._modes(product))
+        modes = self._modes(product)
+        return self.optimistic(self._predicted(modes), modes)
 
     def choose(self, product: Product, k: int, oracle: Oracle) -> I64:
         """The rows of ``k`` seeds; by default the oracle's for `score`."""
         modes = self._modes(product)
         count = check_count("k", k, 1, self.graph.n_nodes)
         check_callable("oracle", oracle, "an oracle, such as tensorucb.SeedOracle(graph)")
-        return np.asarray(self._choose(modes, count, oracle), dtype=np.int64)
+        return np.asarray(self.pick(self._predicted(modes), modes, count, oracle), dtype=np.int64)
 
     def update(self, product: Product, edges: ArrayLike, outcomes: ArrayLike) -> None:
         """Learn one round: edge numbers in the order observed, and outcomes in [0, 1]."""
         modes = self._modes(product)
         rows, values = as_observations(self.graph.n_edges, edges, outcomes)
-        if self._dims is None:
-            self._dims = tuple(mode.size for mode in modes)
-            self._arrays = self._initial(self._dims)
         if rows.size:
-            self._learn(modes, rows, values)
+            doses = self._doses
+            if not self.knows_redundancy:
+                expected = self._predicted(modes).rounds(rows)[1].mean(axis=0)
+                doses = with_doses(doses, self.graph.targets[rows], expected, values)
+            self._state = self.learn(self._known(modes), modes, rows, values)
+            self._doses = doses
+        self._dims = tuple(mode.size for mode in modes)
+        self._blank = None
         self._rounds += 1
+
+    def _known(self, modes: Vectors) -> Any:
+        """What is known now; before the first update, the start for contexts like this one."""
+        if self._state is not None:
+            return self._state
+        dims = tuple(mode.size for mode in modes)
+        if self._blank is None or self._blank[0] != dims:
+            self._blank = dims, self.start(dims)
+        return self._blank[1]
+
+    def _predicted(self, modes: Vectors) -> Prediction:
+        prediction = self.predict(self._known(modes), modes)
+        return prediction if self.knows_redundancy else prediction.with_redundancy(redundancy_of(self._doses)[1])
 
     def state(self) -> PolicyState:
         """A copy of everything learned."""
-        return PolicyState(self._header(), {name: array.copy() for name, array in self._saved().items()})
+        arrays = {} if self._state is None else self.to_arrays(self._state)
+        if not self.knows_redundancy:
+            arrays = arrays | {f"dose_{name}": array for name, array in self._doses.items()}
+        return PolicyState(self._header(), {name: np.array(array) for name, array in arrays.items()})
 
     def _header(self) -> dict[str, Any]:
         """What a state says about the policy beside its arrays."""
@@ -293,8 +356,12 @@ class BasePolicy:
         for name, array in arrays.items():
             if np.asarray(array).dtype.kind == "f" and not np.isfinite(array).all():
                 raise InputError(f"array {name!r} of {self.name}'s state holds NaN or infinity. Take an earlier state.")
-        self._load(dims, arrays)
-        self._key, self._rounds, self._dims = key, rounds, dims
+        doses = {} if self.knows_redundancy else {f"dose_{name}": array for name, array in no_doses().items()}
+        learned = {name: array for name, array in arrays.items() if name not in doses}
+        known = self._matching(doses, {name: array for name, array in arrays.items() if name in doses})
+        self._state = None if dims is None or not learned else self.from_arrays(dims, learned)
+        self._doses = {name.removeprefix("dose_"): array for name, array in known.items()}
+        self._key, self._rounds, self._dims, self._blank = key, rounds, dims, None
 
     # -- helpers --
 

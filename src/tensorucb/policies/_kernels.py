@@ -2,13 +2,12 @@
 
 Glossary
     i, j     source and target of an edge e
-    c        the factor of the bonus
 
 Tensor models (one number per rank, unless said otherwise)
     A, B     φᵀw̄ of the source's mode times the modes 3..D, and of the target's mode
     P        |c₃|·√(xᵀΣx) of the source's mode + |a|·(roots of modes 3..D): what |B| is multiplied with in the bonus
     Q, T     |A|, and √(xᵀΣx) of the target's mode
-    offset   one number per node: its intercept, with its share of the bonus
+    offset   one number per node: its intercept;  root its standard deviation
 
 Linear models and factors
     P        (n, d, d) inverse of a node's precision matrix;  w (n, d) its coefficients P b
@@ -26,19 +25,9 @@ import numba
 import numpy as np
 
 from tensorucb._kernels import KERNEL
-from tensorucb.arrays import F64, I32
+from tensorucb.arrays import F32, F64, I32, I64
 
 # -- tensor models --
-
-
-@numba.njit(inline="always", **KERNEL)
-def _project(value: float, sigmoid: bool) -> float:
-    if not sigmoid:
-        return min(max(value, 0.0), 1.0)
-    if value >= 0.0:
-        return 1.0 / (1.0 + math.exp(-value))
-    small = math.exp(value)
-    return small / (1.0 + small)
 
 
 @numba.njit(**KERNEL)
@@ -61,30 +50,33 @@ def quadratic_forms(X: F64, coefficients: F64, start: int, stop: int, first: F64
 
 
 @numba.njit(**KERNEL)
-def tensor_scores(
-    sources: I32, targets: I32, start: int, stop: int, source: Any, target: Any, c: float, sigmoid: bool, out: F64
+def tensor_moments(
+    sources: I32, targets: I32, start: int, stop: int, source: Any, target: Any, mean: F64, deviation: F64
 ) -> None:
-    """proj(A_i·B_j + c·(P_i·|B_j| + Q_i·T_j) + offsets): the paper's sum of roots over modes and ranks.
+    """A_i·B_j and P_i·|B_j| + Q_i·T_j, the paper's sum of roots over modes and ranks; intercepts add to both.
 
-    ``source`` is ``(A, P, Q, offset)`` and ``target`` ``(B, T, offset)``.
+    ``source`` is ``(A, P, Q, offset, root)`` and ``target`` ``(B, T, offset, root)``.
     """
-    A, P, Q, offset_i = source
-    B, T, offset_j = target
-    R = A.shape[1]
+    A, P, Q, offset_i, root_i = source
+    B, T, offset_j, root_j = target
     for e in range(start, stop):
         i, j = sources[e], targets[e]
-        u, x, y = 0.0, 0.0, 0.0
-        if c == 0.0:
-            for r in range(R):
-                u += A[i, r] * B[j, r]
-        else:
-            for r in range(R):
-                b = B[j, r]
-                u += A[i, r] * b
-                x += P[i, r] * abs(b)
-                y += Q[i, r] * T[j, r]
-            u += c * (x + y)
-        out[e] = _project(u + offset_i[i] + offset_j[j], sigmoid)
+        u, x = offset_i[i] + offset_j[j], root_i[i] + root_j[j]
+        for r in range(A.shape[1]):
+            b = B[j, r]
+            u += A[i, r] * b
+            x += P[i, r] * abs(b) + Q[i, r] * T[j, r]
+        mean[e] = u
+        deviation[e] = x
+
+
+@numba.njit(**KERNEL)
+def probabilities_of_odds(offsets: I64, targets: I32, start: int, stop: int, odds: F64, factor: F32, p: F64) -> None:
+    """Probability of every out-edge of sources start .. stop: o / (1 + o) with o = odds of the source × factor."""
+    for i in range(start, stop):
+        for k in range(offsets[i], offsets[i + 1]):
+            o = odds[i] * factor[targets[k]]
+            p[k] = o / (1.0 + o)
 
 
 # -- linear models and factors --
@@ -157,18 +149,18 @@ def edge_dots(sources, targets, left, right, out):  # type: ignore[no-untyped-de
 
 
 @numba.njit(**KERNEL)
-def add_node_bounds(order, owners, others, vectors, P, c, out):  # type: ignore[no-untyped-def]
-    """``out[e] += c·√(xᵀ P x)``, P of the edge's owner and x of its other end; ``order`` groups edges by owner."""
+def add_node_bounds(order, owners, others, vectors, P, out):  # type: ignore[no-untyped-def]
+    """``out[e] += √(xᵀ P x)``, P of the edge's owner and x of its other end; ``order`` groups edges by owner."""
     g = np.empty(vectors.shape[1])
     for t in range(order.size):
         e = order[t]
         s = _gain(P[owners[e]], vectors[others[e]], g)
-        out[e] += c * math.sqrt(max(s, 0.0))
+        out[e] += math.sqrt(max(s, 0.0))
 
 
 @numba.njit(**KERNEL)
-def add_product_bounds(sources, targets, left, right, P, c, out):  # type: ignore[no-untyped-def]
-    """``out[e] += c·√(xᵀ P x)`` with ``x = left[i] ⊙ right[j]`` and one P for all edges."""
+def add_product_bounds(sources, targets, left, right, P, out):  # type: ignore[no-untyped-def]
+    """``out[e] += √(xᵀ P x)`` with ``x = left[i] ⊙ right[j]`` and one P for all edges."""
     d = left.shape[1]
     g, x = np.empty(d), np.empty(d)
     for e in range(sources.size):
@@ -176,7 +168,7 @@ def add_product_bounds(sources, targets, left, right, P, c, out):  # type: ignor
         for a in range(d):
             x[a] = left[i, a] * right[j, a]
         s = _gain(P, x, g)
-        out[e] += c * math.sqrt(max(s, 0.0))
+        out[e] += math.sqrt(max(s, 0.0))
 
 
 @numba.njit(**KERNEL)

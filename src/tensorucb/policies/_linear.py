@@ -16,12 +16,12 @@ from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_flag, check_number
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
-from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Grid
+from tensorucb.policies._base import EXPLORATIONS, Grid, UCBPolicy
 from tensorucb.rng import RngLike
 from tensorucb.threads import single_threaded_blas
 
 
-class FeaturePolicy(BasePolicy):
+class FeaturePolicy(UCBPolicy):
     """Binding for policies that learn from user features, with columns that depend on the product where there are any.
 
     An (n, d) array is used as it is. Of a `UserProfile` with a past, the policy uses `UserProfile.totals`, and adds
@@ -68,7 +68,7 @@ class FeaturePolicy(BasePolicy):
         return np.hstack([nodes[self.graph.sources[edges]], nodes[self.graph.targets[edges]], shared])
 
     def _moments(self, modes: Vectors, theta: F64, P: F64) -> tuple[F64, F64]:
-        """``x·θ`` and ``xᵀPx`` of every edge, from parts per node and one dot product per edge."""
+        """``x·θ`` and ``√(xᵀPx)`` of every edge, from parts per node and one dot product per edge."""
         from tensorucb.policies._kernels import edge_dots
 
         graph, nodes, context = self.graph, self._nodes(modes), self._context(modes)
@@ -88,7 +88,7 @@ class FeaturePolicy(BasePolicy):
         variance = np.empty(graph.n_edges)
         edge_dots(graph.sources, graph.targets, crossed, nodes, variance)
         variance += by_source[graph.sources] + by_target[graph.targets] + common
-        return mean + context @ theta[shared], np.maximum(variance, 0.0)
+        return mean + context @ theta[shared], np.sqrt(np.maximum(variance, 0.0))
 
 
 def covariance_of(precision: F64) -> F64:
@@ -121,7 +121,7 @@ class LinearPolicy(FeaturePolicy):
         self.prior_variance = check_number("prior_variance", prior_variance, strict=True)
         self.matched = check_flag("matched", matched)
 
-    def _blank(self, dim: int) -> Arrays:
+    def _ridge(self, dim: int) -> Arrays:
         return {"precision": np.eye(dim) / self.prior_variance, "moment": np.zeros(dim)}
 
     def _posterior(self, arrays: Arrays) -> tuple[F64, F64]:
@@ -130,8 +130,10 @@ class LinearPolicy(FeaturePolicy):
             covariance = covariance_of(arrays["precision"])
             return covariance @ arrays["moment"] / self.noise_variance, covariance
 
-    def _add(self, rows: F64, outcomes: F64) -> None:
-        """Learn outcomes of edges with these rows x."""
+    def _added(self, state: Arrays, rows: F64, outcomes: F64) -> Arrays:
+        """The state after outcomes of edges with these rows x."""
         with single_threaded_blas():
-            self._arrays["precision"] += rows.T @ rows / self.noise_variance
-            self._arrays["moment"] += rows.T @ outcomes
+            return {
+                "precision": state["precision"] + rows.T @ rows / self.noise_variance,
+                "moment": state["moment"] + rows.T @ outcomes,
+            }

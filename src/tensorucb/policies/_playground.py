@@ -19,7 +19,13 @@ class TopK:
         self.graph, self.candidates = graph, candidates
 
     def __call__(
-        self, probabilities: F64, k: int, *, candidates: I64 | None = None, must_include: I64 | None = None
+        self,
+        probabilities: F64,
+        k: int,
+        *,
+        candidates: I64 | None = None,
+        must_include: I64 | None = None,
+        redundancy: float | None = None,
     ) -> I64:
         """The chosen rows, those that must be included first."""
         allowed = self.candidates if candidates is None else candidates

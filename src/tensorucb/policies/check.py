@@ -14,12 +14,13 @@ from tensorucb.errors import TensorUCBError
 from tensorucb.files import pack_state, unpack_state
 from tensorucb.policies._base import Policy, PolicyState
 from tensorucb.policies._playground import Playground, TopK, make_playground
-from tensorucb.policies.beliefs import expected_probabilities
+from tensorucb.policies.prediction import Prediction
 
 _Answers = list[tuple[F64, I64]]
 # The methods of a policy, and the arguments that they are called with.
 ARGUMENTS = {
     "bind": ["graph", "users", "rng"],
+    "prediction": ["product"],
     "score": ["product"],
     "choose": ["product", "k", "oracle"],
     "update": ["product", "edges", "outcomes"],
@@ -71,7 +72,7 @@ def check_policy(factory: Callable[[], Policy], *, rounds: int = 6, k: int = 3, 
     exam.continues_after_a_file()
     exam.knows_only_what_it_was_told()
     exam.reads_without_writing()
-    exam.believes_what_it_scores()
+    exam.says_what_it_believes()
     exam.takes_batches_of_rounds()
     exam.scores_every_edge_again()
     exam.answers_to_the_product()
@@ -226,21 +227,17 @@ class _Exam:
         same = _same_state(before, policy.state())
         self.require(not self.pure or same, "score or choose changed the state; say pure = False.")
 
-    def believes_what_it_scores(self) -> None:
-        """Where a policy has ``beliefs``, a campaign takes them for what its other methods give."""
-        policy = self.bound()
-        beliefs = getattr(policy, "beliefs", None)
-        if not callable(beliefs):
-            return
+    def says_what_it_believes(self) -> None:
+        """A prediction holds one probability per edge, exploration left out."""
+        policy, edges = self.bound(), self.world.graph.n_edges
         for t in range(self.rounds):
-            product = self.world.product(t)
-            both, (scores, seeds) = beliefs(product), self.ask(policy, t)
-            mean = expected_probabilities(policy, product)
-            self.require(np.array_equal(both.optimistic, scores), "beliefs().optimistic must equal score().")
-            self.require(np.array_equal(both.mean, mean), "beliefs().mean must equal expected_probabilities().")
-            same = np.array_equal(TopK(self.world.graph)(both.optimistic, self.world.k), seeds)
-            self.require(same, "a policy with beliefs() must choose through the oracle by its scores.")
-            policy.update(product, *self.world.feedback(t, seeds))
+            prediction = policy.prediction(self.world.product(t))
+            self.require(isinstance(prediction, Prediction), f"prediction must give a Prediction; got {prediction!r}.")
+            expected = prediction.expected()
+            sound = expected.shape == (edges,) and bool(((expected >= 0.0) & (expected <= 1.0)).all())
+            self.require(sound, "what is expected must be one probability per edge.")
+            self.require(0.0 <= prediction.redundancy <= 1.0, "the redundancy must lie in [0, 1].")
+            policy.update(self.world.product(t), *self.world.feedback(t, self.chosen(policy, self.world.product(t))))
 
     def takes_batches_of_rounds(self) -> None:
         """Many rounds asked before the first is told, then all told in a row; twice, the second time with knowledge."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_choice, check_number
-from tensorucb.policies._base import BasePolicy, Grid, Oracle
+from tensorucb.policies._base import Grid, Oracle, UCBPolicy
+from tensorucb.policies.prediction import Prediction
 
 # Variant -> name in tables, and the factor of D(t) in the authors' code.
 _VARIANTS = {"coin": ("COIN", 0.1), "hd": ("COIN-HD", 0.01), "plus": ("COIN+", 0.01)}
 _POWER = 0.4
 
 
-class COIN(BasePolicy):
+class COIN(UCBPolicy):
     """Success rates ``n/N`` per (product cell, edge), and exploration until every edge has been tried often enough.
 
     The cell is the product's dominant entry (its main topic), so there are as many cells as product features. What
@@ -54,43 +54,40 @@ class COIN(BasePolicy):
         self.name, factor = _VARIANTS[variant]
         self.exploration = factor if exploration is None else check_number("exploration", exploration)
 
-    def _initial(self, dims: tuple[int, ...] | None) -> Arrays:
-        if dims is None:
-            return {}
+    def start(self, dims: tuple[int, ...]) -> Arrays:
+        """``n`` and ``N`` of each cell and edge."""
         shape = (dims[0], self.graph.n_edges)
         return {"successes": np.zeros(shape), "trials": np.zeros(shape, dtype=np.int32)}
 
-    def _counts(self, modes: Vectors) -> tuple[F64, NDArray[np.int32]]:
-        """``n`` and ``N`` of the product's cell."""
-        arrays, cell = self._arrays_for(modes), int(np.argmax(modes[0]))
-        return arrays["successes"][cell], arrays["trials"][cell]
+    def learn(self, state: Arrays, modes: Vectors, edges: I64, outcomes: F64) -> Arrays:
+        """Both counts of the product's cell grow."""
+        cell = int(np.argmax(modes[0]))
+        np.add.at(state["trials"][cell], edges, 1)
+        np.add.at(state["successes"][cell], edges, outcomes)
+        return state
 
-    def _score(self, modes: Vectors) -> F64:
-        successes, trials = self._counts(modes)
-        return successes / np.maximum(trials, 1)
+    def predict(self, state: Arrays, modes: Vectors) -> Prediction:
+        """The rate of each edge in the product's cell, 0 where untried."""
+        cell = int(np.argmax(modes[0]))
+        return Prediction(self.graph, state["successes"][cell] / np.maximum(state["trials"][cell], 1))
 
-    def _under_explored(self, modes: Vectors) -> I64:
-        """Rows of users with an out-edge tried fewer than D(t) times."""
-        control = self.exploration * (self._rounds + 1) ** _POWER
-        short = self._counts(modes)[1] < control
-        return np.flatnonzero(np.bincount(self.graph.sources[short], minlength=self.graph.n_nodes))
-
-    def _choose(self, modes: Vectors, k: int, oracle: Oracle) -> I64:
+    def pick(self, prediction: Prediction, modes: Vectors, k: int, oracle: Oracle) -> I64:
+        """Under-explored users first."""
         allowed = self._allowed(oracle, k)
         under = np.intersect1d(self._under_explored(modes), allowed)
-        if under.size >= k:
-            return self._explore(modes, k, oracle, under)
-        others = np.setdiff1d(allowed, under)
-        return np.concatenate([under, oracle(self._score(modes), k - under.size, candidates=others)])
-
-    def _explore(self, modes: Vectors, k: int, oracle: Oracle, under: I64) -> I64:
+        p, redundancy = prediction.probabilities(), prediction.redundancy
+        if under.size < k:
+            others = np.setdiff1d(allowed, under)
+            best = oracle(p, k - under.size, candidates=others, redundancy=redundancy)
+            return np.concatenate([under, best])
         if self.variant == "plus":
-            return oracle(self._score(modes), k, candidates=under)
+            return oracle(p, k, candidates=under, redundancy=redundancy)
         if self.variant == "hd":
             return under[np.argsort(-self.graph.out_degree[under], kind="stable")[:k]]
         return np.asarray(self._generator("explore", modes).choice(under, size=k, replace=False))
 
-    def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
-        successes, trials = self._counts(modes)
-        np.add.at(trials, edges, 1)
-        np.add.at(successes, edges, outcomes)
+    def _under_explored(self, modes: Vectors) -> I64:
+        """Rows of users with an out-edge tried fewer than D(t) times."""
+        control = self.exploration * (self._rounds + 1) ** _POWER
+        short = self._known(modes)["trials"][int(np.argmax(modes[0]))] < control
+        return np.flatnonzero(np.bincount(self.graph.sources[short], minlength=self.graph.n_nodes))

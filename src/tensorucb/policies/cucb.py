@@ -8,10 +8,14 @@ import numpy as np
 
 from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_number
-from tensorucb.policies._base import BasePolicy
+from tensorucb.policies._base import UCBPolicy
+from tensorucb.policies.prediction import Prediction
+
+# More deviations than any rate needs to become 1.
+_CERTAIN = 1e9
 
 
-class CUCB(BasePolicy):
+class CUCB(UCBPolicy):
     """``p = min(1, n/N + c√(3 ln t / 2N))`` per edge, 1 where untried; t counts rounds from 1.
 
     Published: c = 1. Added: c, which is tuned. It has no prior: an untried edge counts as certain.
@@ -37,18 +41,19 @@ class CUCB(BasePolicy):
     def __init__(self, *, exploration: float = 1.0) -> None:
         self.exploration = check_number("exploration", exploration)
 
-    def _initial(self, dims: tuple[int, ...] | None) -> Arrays:
+    def start(self, dims: tuple[int, ...]) -> Arrays:
+        """Successes and trials of each edge."""
         edges = self.graph.n_edges
         return {"successes": np.zeros(edges), "trials": np.zeros(edges, dtype=np.int64)}
 
-    def _score(self, modes: Vectors) -> F64:
-        tried = np.flatnonzero(self._arrays["trials"])
-        trials = self._arrays["trials"][tried]
-        width = np.sqrt(1.5 * math.log(self._rounds + 1) / trials)
-        scores = np.ones(self.graph.n_edges)
-        scores[tried] = np.minimum(1.0, self._arrays["successes"][tried] / trials + self.exploration * width)
-        return scores
+    def learn(self, state: Arrays, modes: Vectors, edges: I64, outcomes: F64) -> Arrays:
+        """Both counts grow."""
+        np.add.at(state["trials"], edges, 1)
+        np.add.at(state["successes"], edges, outcomes)
+        return state
 
-    def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
-        np.add.at(self._arrays["trials"], edges, 1)
-        np.add.at(self._arrays["successes"], edges, outcomes)
+    def predict(self, state: Arrays, modes: Vectors) -> Prediction:
+        """The rate of each edge, 0 where untried, and the width of its bound."""
+        trials = np.maximum(state["trials"], 1)
+        width = np.sqrt(1.5 * math.log(self._rounds + 1) / trials)
+        return Prediction(self.graph, state["successes"] / trials, np.where(state["trials"] > 0, width, _CERTAIN))

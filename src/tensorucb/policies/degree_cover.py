@@ -8,6 +8,7 @@ from tensorucb.arrays import I64, Vectors
 from tensorucb.oracle import SeedOracle
 from tensorucb.policies._base import Oracle
 from tensorucb.policies._pooled import PooledRatePolicy
+from tensorucb.policies.prediction import Prediction
 
 
 class DegreeCover(PooledRatePolicy):
@@ -27,7 +28,8 @@ class DegreeCover(PooledRatePolicy):
 
     name = "DegreeCover"
 
-    def _choose(self, modes: Vectors, k: int, oracle: Oracle) -> I64:
+    def pick(self, prediction: Prediction, modes: Vectors, k: int, oracle: Oracle) -> I64:
+        """By distinct followers."""
         # If every edge fires, the users activated by the seeds themselves are their distinct followers.
         cover = SeedOracle(self.graph, objective="direct", candidates=self._allowed(oracle, k), rng=self._key)
         return cover(np.ones(self.graph.n_edges), k)

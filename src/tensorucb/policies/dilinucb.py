@@ -6,6 +6,7 @@ import numpy as np
 
 from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.policies._linear import LinearPolicy
+from tensorucb.policies.prediction import Prediction
 
 
 class DILinUCB(LinearPolicy):
@@ -32,26 +33,30 @@ class DILinUCB(LinearPolicy):
 
     name = "DILinUCB"
 
-    def _initial(self, dims: tuple[int, ...] | None) -> Arrays:
+    def start(self, dims: tuple[int, ...]) -> Arrays:
+        """θ and the inverse of M of each source."""
         nodes, dim = self.graph.n_nodes, self.users.shape[1] + self._n_matched
         inverse = np.broadcast_to(np.eye(dim) * self.prior_variance, (nodes, dim, dim))
         return {"theta": np.zeros((nodes, dim)), "inverse": inverse.copy()}
 
-    def _score(self, modes: Vectors) -> F64:
-        from tensorucb.policies._kernels import add_node_bounds, edge_dots
-
-        graph, nodes = self.graph, self._nodes(modes)
-        scores = np.empty(graph.n_edges)
-        edge_dots(graph.sources, graph.targets, self._arrays["theta"], nodes, scores)
-        # Edge numbers are sorted by source, so that each source's matrix is read once.
-        by_source = np.arange(graph.n_edges, dtype=np.int64)
-        inverse = self._arrays["inverse"]
-        add_node_bounds(by_source, graph.sources, graph.targets, nodes, inverse, self.exploration, scores)
-        return np.clip(scores, 0.0, 1.0, out=scores)
-
-    def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
+    def learn(self, state: Arrays, modes: Vectors, edges: I64, outcomes: F64) -> Arrays:
+        """The regression of each source, edge by edge."""
         from tensorucb.policies._kernels import learn_by_source
 
         graph, precision, nodes = self.graph, 1.0 / self.noise_variance, self._nodes(modes)
-        inverse, theta = self._arrays["inverse"], self._arrays["theta"]
-        learn_by_source(graph.sources, graph.targets, edges, outcomes, nodes, precision, inverse, theta)
+        learn_by_source(
+            graph.sources, graph.targets, edges, outcomes, nodes, precision, state["inverse"], state["theta"]
+        )
+        return state
+
+    def predict(self, state: Arrays, modes: Vectors) -> Prediction:
+        """``x_j·θ_i`` and ``√(x_jᵀM_i⁻¹x_j)``."""
+        from tensorucb.policies._kernels import add_node_bounds, edge_dots
+
+        graph, nodes = self.graph, self._nodes(modes)
+        mean, deviation = np.empty(graph.n_edges), np.zeros(graph.n_edges)
+        edge_dots(graph.sources, graph.targets, state["theta"], nodes, mean)
+        # Edge numbers are sorted by source, so that each source's matrix is read once.
+        by_source = np.arange(graph.n_edges, dtype=np.int64)
+        add_node_bounds(by_source, graph.sources, graph.targets, nodes, state["inverse"], deviation)
+        return Prediction(graph, mean, deviation)

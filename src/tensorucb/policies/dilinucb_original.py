@@ -8,12 +8,13 @@ from numpy.typing import ArrayLike
 from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_count, check_number
 from tensorucb.graph import Graph
-from tensorucb.policies._base import BasePolicy, Oracle
+from tensorucb.policies._base import Oracle, UCBPolicy
+from tensorucb.policies.prediction import Prediction
 from tensorucb.rng import RngLike
 from tensorucb.threads import single_threaded_blas
 
 
-class DILinUCBOriginal(BasePolicy):
+class DILinUCBOriginal(UCBPolicy):
     """A linear model per source of the users it reaches, and seeds that maximise ``f(S) = Σ_v max_{u∈S} q_uv``.
 
     ``q_uv = clip(x_v·θ_u + c√(x_vᵀ M_u⁻¹ x_v))`` with ``q_uu = 1``. A source whose out-edges were observed gives one
@@ -80,50 +81,53 @@ class DILinUCBOriginal(BasePolicy):
             sampler = np.random.default_rng([graph.n_nodes, self.max_targets])
             self._targets = np.sort(sampler.choice(graph.n_nodes, self.max_targets, replace=False))
 
-    def _initial(self, dims: tuple[int, ...] | None) -> Arrays:
+    def start(self, dims: tuple[int, ...]) -> Arrays:
+        """N and b of each source."""
         return {"counts": np.zeros(self.graph.n_nodes, dtype=np.int64), "reached": np.zeros(self.users.shape)}
 
     def _variances(self, counts: I64) -> F64:
         """``(sources, d)`` variances in the eigenbasis of sources observed so many times."""
         return np.asarray(1.0 / (1.0 / self.prior_variance + counts[:, None] * (self._spectrum / self.noise_variance)))
 
-    def _posterior(self, rows: I64 | slice) -> tuple[F64, F64]:
+    def _posterior(self, state: Arrays, rows: I64 | slice) -> tuple[F64, F64]:
         """Coefficients and variances of these sources in the eigenbasis, both (rows, d)."""
-        variances = self._variances(self._arrays["counts"][rows])
-        return self._arrays["reached"][rows] @ self._basis * variances / self.noise_variance, variances
+        variances = self._variances(state["counts"][rows])
+        return state["reached"][rows] @ self._basis * variances / self.noise_variance, variances
 
-    def _score(self, modes: Vectors) -> F64:
+    def predict(self, state: Arrays, modes: Vectors) -> Prediction:
+        """``x_v·θ_u`` and ``√(x_vᵀM_u⁻¹x_v)`` of every edge."""
         from tensorucb.policies._kernels import edge_dots
 
         graph = self.graph
-        scores, variance = np.empty(graph.n_edges), np.empty(graph.n_edges)
+        mean, variance = np.empty(graph.n_edges), np.empty(graph.n_edges)
         with single_threaded_blas():
-            theta, variances = self._posterior(slice(None))
-        edge_dots(graph.sources, graph.targets, theta, self._rotated, scores)
+            theta, variances = self._posterior(state, slice(None))
+        edge_dots(graph.sources, graph.targets, theta, self._rotated, mean)
         edge_dots(graph.sources, graph.targets, variances, self._rotated**2, variance)
-        scores += self.exploration * np.sqrt(np.maximum(variance, 0.0))
-        return np.clip(scores, 0.0, 1.0, out=scores)
+        return Prediction(graph, mean, np.sqrt(np.maximum(variance, 0.0)))
 
-    def _choose(self, modes: Vectors, k: int, oracle: Oracle) -> I64:
+    def pick(self, prediction: Prediction, modes: Vectors, k: int, oracle: Oracle) -> I64:
+        """By reachability; the oracle is asked only who may be chosen."""
         from tensorucb.policies._kernels import greedy_maximum
 
+        state = self._known(modes)
         with single_threaded_blas():
-            candidates = self._shortlist(self._allowed(oracle, k), max(k, self.candidates))
-            return np.asarray(candidates[greedy_maximum(self._reachability(candidates), k)])
+            candidates = self._shortlist(state, self._allowed(oracle, k), max(k, self.candidates))
+            return np.asarray(candidates[greedy_maximum(self._reachability(state, candidates), k)])
 
-    def _shortlist(self, allowed: I64, size: int) -> I64:
+    def _shortlist(self, state: Arrays, allowed: I64, size: int) -> I64:
         """The ``size`` allowed users of largest optimistic reach, without the clip."""
-        theta, _ = self._posterior(allowed)
-        counts, which = np.unique(self._arrays["counts"][allowed], return_inverse=True)
+        theta, _ = self._posterior(state, allowed)
+        counts, which = np.unique(state["counts"][allowed], return_inverse=True)
         # Sources observed equally often share their variances, so that a bonus is computed once for all of them.
         bonus = np.array([np.sqrt(self._rotated**2 @ row).sum() for row in self._variances(counts)])
         reach = theta @ self._rotated.sum(axis=0) + self.exploration * bonus[which]
         degree = self.graph.out_degree[allowed]
         return allowed[np.lexsort((allowed, -degree, -reach, degree == 0))[:size]]
 
-    def _reachability(self, candidates: I64) -> F64:
+    def _reachability(self, state: Arrays, candidates: I64) -> F64:
         """``q_uv`` of the candidates and the targets."""
-        theta, variances = self._posterior(candidates)
+        theta, variances = self._posterior(state, candidates)
         targets = self._rotated[self._targets]
         reach: F64 = variances @ (targets**2).T
         np.sqrt(reach, out=reach)
@@ -135,7 +139,8 @@ class DILinUCBOriginal(BasePolicy):
         reach[inside, position[inside]] = 1.0
         return reach
 
-    def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
+    def learn(self, state: Arrays, modes: Vectors, edges: I64, outcomes: F64) -> Arrays:
+        """One outcome of every user for each source observed."""
         from tensorucb.policies._kernels import reached_sums
 
         graph, n = self.graph, self.graph.n_nodes
@@ -149,5 +154,6 @@ class DILinUCBOriginal(BasePolicy):
         sums = np.zeros((starts.size, self.users.shape[1]))
         heads = graph.targets[live].astype(np.int64)
         reached_sums(starts, offsets, heads, row_of, n, self.users, sums)
-        self._arrays["counts"][starts] += 1
-        self._arrays["reached"][starts] += sums
+        state["counts"][starts] += 1
+        state["reached"][starts] += sums
+        return state

@@ -8,12 +8,13 @@ import numpy as np
 
 from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_choice, check_number, check_share
-from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Grid, Product
+from tensorucb.policies._base import EXPLORATIONS, Grid, UCBPolicy
+from tensorucb.policies.prediction import Prediction
 
 _KINDS = ("ucb", "thompson")
 
 
-class GammaCounts(BasePolicy):
+class GammaCounts(UCBPolicy):
     """A Gamma–Poisson rate of responses per out-edge for each source; blind to products, targets and features.
 
     ``λ_i ~ Gamma(A_i, B_i)`` with ``A_i = a + Σy`` and ``B_i = b + N`` over the source's out-edges observed so far, and
@@ -63,24 +64,26 @@ class GammaCounts(BasePolicy):
         self.base_rate = check_share("base_rate", base_rate, zero=False, one=False)
         self.prior_trials = check_number("prior_trials", prior_trials, strict=True)
 
-    def _initial(self, dims: tuple[int, ...] | None) -> Arrays:
+    def start(self, dims: tuple[int, ...]) -> Arrays:
+        """A and B of each source."""
         n = self.graph.n_nodes
         return {"shape": np.full(n, self.base_rate * self.prior_trials), "trials": np.full(n, self.prior_trials)}
 
-    def mean(self, product: Product) -> F64:
-        """The believed probability of every edge, without exploration."""
-        self._modes(product)
-        return self._of_edges(self._arrays["shape"] / self._arrays["trials"])
+    def learn(self, state: Arrays, modes: Vectors, edges: I64, outcomes: F64) -> Arrays:
+        """Responses add to A, trials to B."""
+        np.add.at(state["shape"], self.graph.sources[edges], outcomes)
+        np.add.at(state["trials"], self.graph.sources[edges], 1.0)
+        return state
 
-    def _of_edges(self, rates: F64) -> F64:
+    def predict(self, state: Arrays, modes: Vectors) -> Prediction:
+        """The rate of the edge's source."""
+        shape, trials, sources = state["shape"], state["trials"], self.graph.sources
+        return Prediction(self.graph, (shape / trials)[sources], (np.sqrt(shape) / trials)[sources])
+
+    def optimistic(self, prediction: Prediction, modes: Vectors) -> F64:
+        """The mean plus c deviations, or a draw for each source."""
+        if self.exploration_kind == "ucb" or self.exploration == 0.0:
+            return prediction.probabilities(self.exploration)
+        state, c = self._known(modes), self.exploration
+        rates = self._generator("score").gamma(state["shape"] / c) * c / state["trials"]
         return np.asarray(np.minimum(rates, 1.0)[self.graph.sources])
-
-    def _score(self, modes: Vectors) -> F64:
-        shape, trials, c = self._arrays["shape"], self._arrays["trials"], self.exploration
-        if self.exploration_kind == "thompson" and c > 0.0:
-            return self._of_edges(self._generator("score").gamma(shape / c) * c / trials)
-        return self._of_edges((shape + c * np.sqrt(shape)) / trials)
-
-    def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
-        np.add.at(self._arrays["shape"], self.graph.sources[edges], outcomes)
-        np.add.at(self._arrays["trials"], self.graph.sources[edges], 1.0)

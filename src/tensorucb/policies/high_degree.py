@@ -7,6 +7,7 @@ import numpy as np
 from tensorucb.arrays import I64, Vectors
 from tensorucb.policies._base import Oracle
 from tensorucb.policies._pooled import PooledRatePolicy
+from tensorucb.policies.prediction import Prediction
 
 
 class HighDegree(PooledRatePolicy):
@@ -24,6 +25,7 @@ class HighDegree(PooledRatePolicy):
 
     name = "HighDegree"
 
-    def _choose(self, modes: Vectors, k: int, oracle: Oracle) -> I64:
+    def pick(self, prediction: Prediction, modes: Vectors, k: int, oracle: Oracle) -> I64:
+        """By degree."""
         rows = self._allowed(oracle, k)
         return rows[np.argsort(-self.graph.out_degree[rows], kind="stable")[:k]]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import zlib
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
 from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_choice, check_count, check_number, check_share
-from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Grid
+from tensorucb.policies._base import EXPLORATIONS, Grid, UCBPolicy
+from tensorucb.policies.prediction import Prediction
 
 
-class IMFB(BasePolicy):
+class IMFB(UCBPolicy):
     """Each user has an influence vector θ_i and a susceptibility vector β_j, both learned, no features used.
 
     For every observed edge in order: ``A_i += β_j β_jᵀ, b_i += y β_j, θ_i = A_i⁻¹ b_i``, then
@@ -68,28 +71,35 @@ class IMFB(BasePolicy):
         self.init = check_choice("init", init, ("random", "zero"))
         self.base_rate = check_share("base_rate", base_rate, zero=False, one=False)
 
-    def _initial(self, dims: tuple[int, ...] | None) -> Arrays:
+    def start(self, dims: tuple[int, ...]) -> Arrays:
+        """θ, β and the inverses of A and C."""
         n, widest = self.graph.n_nodes, 2.0 * (self.base_rate / self.dim) ** 0.5 * (self.init == "random")
-        theta, beta = self._generator("start").uniform(0.0, widest, size=(2, n, self.dim))
+        generator = np.random.default_rng([self._key, zlib.crc32(b"start")])
+        theta, beta = generator.uniform(0.0, widest, size=(2, n, self.dim))
         inverse = np.broadcast_to(np.eye(self.dim) / self.ridge, (n, self.dim, self.dim))
         return {"theta": theta, "beta": beta, "A_inverse": inverse.copy(), "C_inverse": inverse.copy()}
 
-    def _score(self, modes: Vectors) -> F64:
-        from tensorucb.policies._kernels import add_node_bounds, edge_dots
-
-        graph, arrays = self.graph, self._arrays
-        sources, targets = graph.sources, graph.targets
-        theta, beta, alpha = arrays["theta"], arrays["beta"], self.exploration
-        scores = np.empty(graph.n_edges)
-        edge_dots(sources, targets, theta, beta, scores)
-        by_source = np.arange(graph.n_edges, dtype=np.int64)
-        add_node_bounds(by_source, sources, targets, beta, arrays["A_inverse"], alpha, scores)
-        add_node_bounds(graph.in_edges, targets, sources, theta, arrays["C_inverse"], alpha, scores)
-        scores += self.warmup * self.decay ** (self._rounds + 1)
-        return np.clip(scores, 0.0, 1.0, out=scores)
-
-    def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
+    def learn(self, state: Arrays, modes: Vectors, edges: I64, outcomes: F64) -> Arrays:
+        """Both factors, edge by edge."""
         from tensorucb.policies._kernels import learn_factors
 
-        factors = (self._arrays[name] for name in ("A_inverse", "theta", "C_inverse", "beta"))
+        factors = (state[name] for name in ("A_inverse", "theta", "C_inverse", "beta"))
         learn_factors(self.graph.sources, self.graph.targets, edges, outcomes, *factors)
+        return state
+
+    def predict(self, state: Arrays, modes: Vectors) -> Prediction:
+        """θ_i·β_j, and the sum of both norms."""
+        from tensorucb.policies._kernels import add_node_bounds, edge_dots
+
+        graph, theta, beta = self.graph, state["theta"], state["beta"]
+        mean, deviation = np.empty(graph.n_edges), np.zeros(graph.n_edges)
+        edge_dots(graph.sources, graph.targets, theta, beta, mean)
+        by_source = np.arange(graph.n_edges, dtype=np.int64)
+        add_node_bounds(by_source, graph.sources, graph.targets, beta, state["A_inverse"], deviation)
+        add_node_bounds(graph.in_edges, graph.targets, graph.sources, theta, state["C_inverse"], deviation)
+        return Prediction(graph, mean, deviation)
+
+    def optimistic(self, prediction: Prediction, modes: Vectors) -> F64:
+        """With the bonus that all edges share in the first rounds."""
+        warm = prediction.mean + self.warmup * self.decay ** (self._rounds + 1)
+        return replace(prediction, mean=warm).probabilities(self.exploration)

@@ -6,6 +6,7 @@ import numpy as np
 
 from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.policies._linear import LinearPolicy
+from tensorucb.policies.prediction import Prediction
 
 
 class IMLinUCB(LinearPolicy):
@@ -31,8 +32,14 @@ class IMLinUCB(LinearPolicy):
 
     name = "IMLinUCB"
 
-    def _initial(self, dims: tuple[int, ...] | None) -> Arrays:
-        return self._blank(self.users.shape[1] + 2 * self._n_matched)
+    def start(self, dims: tuple[int, ...]) -> Arrays:
+        """M and b."""
+        return self._ridge(self.users.shape[1] + 2 * self._n_matched)
+
+    def learn(self, state: Arrays, modes: Vectors, edges: I64, outcomes: F64) -> Arrays:
+        """One ridge regression."""
+        left, right = self._ends(modes)
+        return self._added(state, left[self.graph.sources[edges]] * right[self.graph.targets[edges]], outcomes)
 
     def _ends(self, modes: Vectors) -> tuple[F64, F64]:
         """What source and target multiply to x: ``(x_i, m_i, 1)`` and ``(x_j, 1, m_j)``."""
@@ -40,16 +47,13 @@ class IMLinUCB(LinearPolicy):
         ones = np.ones_like(matched)
         return np.hstack([self.users, matched, ones]), np.hstack([self.users, ones, matched])
 
-    def _score(self, modes: Vectors) -> F64:
+    def predict(self, state: Arrays, modes: Vectors) -> Prediction:
+        """``x·θ`` and ``√(xᵀM⁻¹x)``."""
         from tensorucb.policies._kernels import add_product_bounds, edge_dots
 
         graph, (left, right) = self.graph, self._ends(modes)
-        theta, covariance = self._posterior(self._arrays)
-        scores = np.empty(graph.n_edges)
-        edge_dots(graph.sources, graph.targets, left * theta, right, scores)
-        add_product_bounds(graph.sources, graph.targets, left, right, covariance, self.exploration, scores)
-        return np.clip(scores, 0.0, 1.0, out=scores)
-
-    def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
-        left, right = self._ends(modes)
-        self._add(left[self.graph.sources[edges]] * right[self.graph.targets[edges]], outcomes)
+        theta, covariance = self._posterior(state)
+        mean, deviation = np.empty(graph.n_edges), np.zeros(graph.n_edges)
+        edge_dots(graph.sources, graph.targets, left * theta, right, mean)
+        add_product_bounds(graph.sources, graph.targets, left, right, covariance, deviation)
+        return Prediction(graph, mean, deviation)

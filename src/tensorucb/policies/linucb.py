@@ -7,6 +7,7 @@ import numpy as np
 from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_flag
 from tensorucb.policies._linear import LinearPolicy
+from tensorucb.policies.prediction import Prediction
 
 
 class LinUCB(LinearPolicy):
@@ -55,13 +56,14 @@ class LinUCB(LinearPolicy):
         )
         self.constant = check_flag("constant", constant)
 
-    def _initial(self, dims: tuple[int, ...] | None) -> Arrays:
-        return {} if dims is None else self._blank(self._n_effects(dims))
+    def start(self, dims: tuple[int, ...]) -> Arrays:
+        """M and b."""
+        return self._ridge(self._n_effects(dims))
 
-    def _score(self, modes: Vectors) -> F64:
-        scores, variance = self._moments(modes, *self._posterior(self._arrays_for(modes)))
-        scores += self.exploration * np.sqrt(variance)
-        return np.clip(scores, 0.0, 1.0, out=scores)
+    def learn(self, state: Arrays, modes: Vectors, edges: I64, outcomes: F64) -> Arrays:
+        """One ridge regression."""
+        return self._added(state, self._effects(modes, edges), outcomes)
 
-    def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
-        self._add(self._effects(modes, edges), outcomes)
+    def predict(self, state: Arrays, modes: Vectors) -> Prediction:
+        """``x·θ`` and ``√(xᵀM⁻¹x)``."""
+        return Prediction(self.graph, *self._moments(modes, *self._posterior(state)))

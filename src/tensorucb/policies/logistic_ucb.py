@@ -14,6 +14,7 @@ from tensorucb.checks import check_count, check_flag, check_number
 from tensorucb.errors import InputError
 from tensorucb.policies._base import EXPLORATIONS, Grid
 from tensorucb.policies._linear import FeaturePolicy, covariance_of
+from tensorucb.policies.prediction import Prediction
 from tensorucb.threads import single_threaded_blas
 
 # The base rate is soon known from the data, so its prior is wide.
@@ -77,10 +78,8 @@ class LogisticUCB(FeaturePolicy):
         self.max_rows = check_count("max_rows", max_rows, 1)
         self.matched = check_flag("matched", matched)
 
-    def _initial(self, dims: tuple[int, ...] | None) -> Arrays:
+    def start(self, dims: tuple[int, ...]) -> Arrays:
         """θ and its precision; μ and Λ, what is known apart from the log; and the log."""
-        if dims is None:
-            return {}
         mean = np.zeros(self._n_effects(dims))
         mean[-1] = self.base_logit
         precision = np.diag(np.append(np.full(mean.size - 1, 1.0 / self.prior_variance), 1.0 / _CONSTANT_VARIANCE))
@@ -96,68 +95,68 @@ class LogisticUCB(FeaturePolicy):
             "product_of": np.empty(0, dtype=np.int64),
         }
 
-    def _score(self, modes: Vectors) -> F64:
-        arrays = self._arrays_for(modes)
-        with single_threaded_blas():
-            covariance = covariance_of(arrays["precision"])
-        logits, variance = self._moments(modes, arrays["theta"], covariance)
-        return np.asarray(expit(logits + self.exploration * np.sqrt(variance)))
-
-    def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
-        arrays = self._arrays
+    def learn(self, state: Arrays, modes: Vectors, edges: I64, outcomes: F64) -> Arrays:
+        """One Newton fit with the last posterior as the prior; all of the log again if it has grown by 15 %."""
         with single_threaded_blas():
             rows = self._effects(modes, edges)
-            arrays["theta"], arrays["precision"] = posterior_mode(rows, outcomes, arrays["theta"], arrays["precision"])
-            self._keep(modes, edges, outcomes)
-            if arrays["edges"].size >= _GROWTH * arrays["fitted_rows"][0]:
-                self._refit()
+            theta, precision = posterior_mode(rows, outcomes, state["theta"], state["precision"])
+            state = self._with_round({**state, "theta": theta, "precision": precision}, modes, edges, outcomes)
+            due = state["edges"].size >= _GROWTH * state["fitted_rows"][0]
+            return self._refitted(state, tuple(mode.size for mode in modes)) if due else state
 
-    def _keep(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
-        """Add a round to the log; a product is stored once."""
-        arrays, product = self._arrays, np.concatenate(modes)
-        known = np.flatnonzero((arrays["products"] == product).all(axis=1))
-        if known.size == 0:
-            known = np.array([len(arrays["products"])])
-            arrays["products"] = np.vstack([arrays["products"], product])
-        arrays["edges"] = np.append(arrays["edges"], edges)
-        arrays["outcomes"] = np.append(arrays["outcomes"], outcomes)
-        arrays["product_of"] = np.append(arrays["product_of"], np.full(edges.size, known[0]))
+    def predict(self, state: Arrays, modes: Vectors) -> Prediction:
+        """``x·θ`` and ``√(xᵀPx)``."""
+        with single_threaded_blas():
+            covariance = covariance_of(state["precision"])
+        return Prediction(self.graph, *self._moments(modes, state["theta"], covariance), link="logit")
 
-    def _refit(self) -> None:
-        """Fit all rows of the log again; of too many, the older half becomes part of the prior."""
-        arrays, cuts = self._arrays, np.cumsum(self._dims or ())[:-1]
-        rows = np.empty((arrays["edges"].size, arrays["theta"].size))
-        for number, product in enumerate(arrays["products"]):
-            here = np.flatnonzero(arrays["product_of"] == number)
-            rows[here] = self._effects(tuple(np.split(product, cuts)), arrays["edges"][here])
-        mean, precision = arrays["prior_mean"], arrays["prior_precision"]
-        theta, arrays["precision"] = posterior_mode(rows, arrays["outcomes"], mean, precision, arrays["theta"])
-        arrays["theta"] = theta
+    def _with_round(self, state: Arrays, modes: Vectors, edges: I64, outcomes: F64) -> Arrays:
+        """The log with one more round; a product is stored once."""
+        product = np.concatenate(modes)
+        stored = np.flatnonzero((state["products"] == product).all(axis=1))
+        products = state["products"] if stored.size else np.vstack([state["products"], product])
+        number = stored[0] if stored.size else len(products) - 1
+        return {
+            **state,
+            "edges": np.append(state["edges"], edges),
+            "outcomes": np.append(state["outcomes"], outcomes),
+            "products": products,
+            "product_of": np.append(state["product_of"], np.full(edges.size, number)),
+        }
+
+    def _refitted(self, state: Arrays, dims: tuple[int, ...]) -> Arrays:
+        """All rows of the log fitted again; of too many, the older half becomes part of the prior."""
+        rows = np.empty((state["edges"].size, state["theta"].size))
+        for number, product in enumerate(state["products"]):
+            here = np.flatnonzero(state["product_of"] == number)
+            rows[here] = self._effects(tuple(np.split(product, np.cumsum(dims)[:-1])), state["edges"][here])
+        mean, prior = state["prior_mean"], state["prior_precision"]
+        theta, precision = posterior_mode(rows, state["outcomes"], mean, prior, state["theta"])
+        state = {**state, "theta": theta, "precision": precision}
         if len(rows) > self.max_rows:
             old = slice(0, len(rows) - self.max_rows // 2)
-            slope, curvature = derivatives(rows[old], arrays["outcomes"][old], theta, mean, precision)
+            slope, curvature = derivatives(rows[old], state["outcomes"][old], theta, mean, prior)
             # One Newton step from θ: the maximum of the old rows' quadratic approximation.
-            arrays["prior_mean"] = theta + covariance_of(curvature) @ slope
-            arrays["prior_precision"] = curvature
+            state["prior_mean"] = theta + covariance_of(curvature) @ slope
+            state["prior_precision"] = curvature
             for name in ("edges", "outcomes", "product_of"):
-                arrays[name] = arrays[name][old.stop :].copy()
-            used, arrays["product_of"] = np.unique(arrays["product_of"], return_inverse=True)
-            arrays["products"] = arrays["products"][used]
-        arrays["fitted_rows"][0] = arrays["edges"].size
+                state[name] = state[name][old.stop :].copy()
+            used, state["product_of"] = np.unique(state["product_of"], return_inverse=True)
+            state["products"] = state["products"][used]
+        return {**state, "fitted_rows": np.array([state["edges"].size], dtype=np.int64)}
 
-    def _load(self, dims: tuple[int, ...] | None, arrays: Mapping[str, NDArray[Any]]) -> None:
-        expected = self._initial(dims)
-        # The log may have any length.
+    def from_arrays(self, dims: tuple[int, ...], arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+        """The state, whose log may have any length."""
+        expected = self.start(dims)
         rows, products = (len(np.atleast_1d(arrays.get(name, ()))) for name in ("edges", "products"))
-        for name in expected.keys() & {"edges", "outcomes", "product_of"}:
+        for name in ("edges", "outcomes", "product_of"):
             expected[name] = np.resize(expected[name], rows)
-        if expected:
-            expected["products"] = np.resize(expected["products"], (products, expected["products"].shape[1]))
-        found = self._matching(expected, arrays)
-        for name, limit in (("edges", self.graph.n_edges), ("product_of", products)) if found else ():
-            if found[name].size and not 0 <= found[name].min() <= found[name].max() < limit:
+        expected["products"] = np.resize(expected["products"], (products, expected["products"].shape[1]))
+        state = self._matching(expected, arrays)
+        for name, limit in (("edges", self.graph.n_edges), ("product_of", products)):
+            if state[name].size and not 0 <= state[name].min() <= state[name].max() < limit:
                 raise InputError(f"the state of {self.name} is malformed: {name} must lie in 0..{limit - 1}.")
-        self._arrays = found
+        return state
 
 
 def derivatives(rows: F64, outcomes: F64, theta: F64, mean: F64, precision: F64) -> tuple[F64, F64]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tensorucb import learner
@@ -10,6 +12,7 @@ from tensorucb.checks import check_choice, check_count, check_number
 from tensorucb.learner import TensorSettings, TensorState
 from tensorucb.policies._base import EXPLORATION_KINDS
 from tensorucb.policies._tensor import TensorPolicy
+from tensorucb.policies.prediction import Prediction
 
 _FLAT_SCALE = 0.1
 
@@ -91,8 +94,11 @@ class OnlineTensorUCB(TensorPolicy):
             w[0, -1] = self.base_logit if mode == 2 else 1.0
         return learner.init(model, means)
 
-    def _score(self, modes: Vectors) -> F64:
-        draw = None
-        if self.exploration_kind == "thompson":
-            draw = learner.sample(*self._knowledge(modes), self._generator("thompson", modes))
-        return self._edge_scores(modes, self.exploration if self.exploration_kind == "ucb" else 0.0, draw)
+    def optimistic(self, prediction: Prediction, modes: Vectors) -> F64:
+        """With the bonus, or by one W drawn from the posterior."""
+        if self.exploration_kind != "thompson":
+            return super().optimistic(prediction, modes)
+        model, state = self._model(tuple(mode.size for mode in modes)), self._known(modes)
+        draw = learner.sample(model, state, self._generator("thompson", modes))
+        drawn = replace(state, means=draw.means, intercept_means=draw.intercepts)
+        return self.predict(drawn, modes).probabilities()

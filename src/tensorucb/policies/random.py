@@ -7,6 +7,7 @@ import numpy as np
 from tensorucb.arrays import I64, Vectors
 from tensorucb.policies._base import Oracle
 from tensorucb.policies._pooled import PooledRatePolicy
+from tensorucb.policies.prediction import Prediction
 
 
 class Random(PooledRatePolicy):
@@ -27,6 +28,7 @@ class Random(PooledRatePolicy):
 
     name = "Random"
 
-    def _choose(self, modes: Vectors, k: int, oracle: Oracle) -> I64:
+    def pick(self, prediction: Prediction, modes: Vectors, k: int, oracle: Oracle) -> I64:
+        """By chance."""
         rows = self._allowed(oracle, k)
         return np.asarray(self._generator("choose", modes).choice(rows, size=k, replace=False), dtype=np.int64)

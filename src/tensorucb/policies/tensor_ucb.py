@@ -2,49 +2,70 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_choice, check_count, check_number
+from tensorucb.errors import InputError
 from tensorucb.features import UserProfile, degree_features
 from tensorucb.graph import Graph
 from tensorucb.learner import response
-from tensorucb.policies._base import EXPLORATION_KINDS, BasePolicy, Product
-from tensorucb.policies.beliefs import Beliefs
+from tensorucb.policies._base import EXPLORATION_KINDS, UCBPolicy
 from tensorucb.policies.paper_tensor_ucb import PaperTensorUCB
+from tensorucb.policies.prediction import Prediction
 from tensorucb.rng import RngLike
 from tensorucb.threads import single_threaded_blas
 
-# exp of more would leave the range of numbers; the probability is 1 long before.
-_LARGEST_BONUS = 30.0
+_TOO_LARGE = (
+    "the features of a product (or strategy) are more than ten times as long as is usual in this campaign; they count "
+    "as if they were ten times as long. Features of similar size for all products are learned best."
+)
 
 
-class TensorUCB(BasePolicy):
+@dataclass(frozen=True)
+class _State:
+    """The rounds told, and what the first ``fitted_rounds`` of them say."""
+
+    rounds: int
+    log: response.Log
+    fitted: response.Fitted | None
+    fitted_rounds: int
+
+
+class TensorUCB(UCBPolicy):
     """Our default policy: a hierarchical logistic model of who responds to which user, in which context.
 
-    ``logit p_ij(x) = β·c(x) + α·s_i(x) + xᵀM s_i + d_i·(1, x) + γ·t_j + b_j + g·m_j(x)``: how the context x (product,
-    strategy, …) changes the base rate; what a source's features predict, also in this context; each source's own effect
-    and own response beyond that; the target's features, its own readiness and its past taste. ``docs/model.md``
-    explains the whole model, and how it is learned, on one page.
+    ``logit p_tij(x) = θ·x_i + d_i·(1, x) + u_t + γ·(t_j, taste_j(x)) + b_j + log(1 + r(1 − q)(m_tj − 1))``: what the
+    context x (product, strategy, …) and a source's features predict, and each source's own effect and response beyond
+    that; what is particular to the round; the target's features, taste and own readiness; and what it changes that
+    the target follows m contacted users. ``docs/model.md`` explains the whole model, and how it is learned, on one page.
+
+    It has no tensor rank: of the paper it keeps the context of several feature vectors, the posterior, the confidence
+    bound, the oracle and Algorithm 1. The paper's low-rank tensor is `TensorUCB.paper`.
 
     Seeds are chosen by the total response of a source to the context, so exploration is about sources: the deviation of
-    a source's logit, times ``exploration``, is added to the logits of its out-edges.
+    a source's logit, times ``exploration``, is added to the logits of its out-edges. The oracle is told how far a second
+    contact of the same follower brings nothing new.
+
+    What is known is a function of the rounds told, whatever their order. All of them are fitted again when their number
+    has grown by a tenth; between two fits the rounds are only kept.
 
     Users are an (n, d) array, or a `UserProfile` with the past by topic, whose k must be the size of the context's
     first vector: past influence and taste for the product then count from the first round on. Degrees are added. A
     profile's coordinates in the network are left out.
 
-    `TensorUCB.paper` returns the paper's own model, `PaperTensorUCB`.
-
     Parameters
     ----------
     rank
         Largest number of weights of an interaction between two modes of the context; a larger interaction is learned
-        in a basis of the first ``rank`` contexts told.
+        in a basis of ``rank`` contexts.
     exploration
         c, the number of standard deviations added.
     exploration_kind
@@ -53,8 +74,8 @@ class TensorUCB(BasePolicy):
     base_logit
         Logit of every edge at the start; −3 is a probability of 4.7 %.
     max_rows
-        Observed edges kept for refits. Older ones are absorbed into Gaussian priors, so that time and memory per round
-        stay bounded.
+        Observed edges kept for fits. Of more, half of the zeros of the oldest rounds are dropped and the rest count
+        twice, so that time and memory per round stay bounded.
 
     Examples
     --------
@@ -74,8 +95,7 @@ class TensorUCB(BasePolicy):
     needs_users = True
     uses_product = True
     shares_parameters = True
-
-    _state: response.ResponseState | None = None
+    knows_redundancy: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -105,59 +125,56 @@ class TensorUCB(BasePolicy):
         profile = users if isinstance(users, UserProfile) else UserProfile(self.users)
         columns = np.hstack([degree_features(graph), profile.features])
         self._nodes = response.node_features(columns, profile.taste, profile.credit, profile.exposure)
-        self._profile, self._state = (None if profile.k is None else profile), None
+        self._profile = None if profile.k is None else profile
+        self._settings = response.ResponseSettings(rank=self.rank, base_logit=self.base_logit, max_rows=self.max_rows)
 
-    def mean(self, product: Product) -> F64:
-        """The believed probability of every edge, without exploration."""
-        return self._probabilities(self._modes(product), mean=True, optimistic=False)[0]
+    def start(self, dims: tuple[int, ...]) -> _State:
+        """No round."""
+        return _State(0, (), None, 0)
 
-    def beliefs(self, product: Product) -> Beliefs:
-        """The believed probability of every edge without and with exploration, from one pass over the edges."""
-        found = self._probabilities(self._modes(product), mean=True, optimistic=True)
-        return Beliefs(found[0], found[-1])
+    def learn(self, state: _State, modes: Vectors, edges: I64, outcomes: F64) -> _State:
+        """One more round in the log, and a fit if there are enough new ones."""
+        record = response.told(self.graph, np.concatenate(modes), edges, outcomes)
+        log = response.with_round(state.log, record, self.max_rows)
+        rounds = state.rounds + 1
+        thinned = log[: len(state.log)] != state.log
+        if rounds < math.ceil(self._settings.growth * state.fitted_rounds) and not thinned:
+            return _State(rounds, log, state.fitted, state.fitted_rounds)
+        return _State(rounds, log, self._fit(tuple(mode.size for mode in modes), log), rounds)
 
-    # -- the model --
-
-    def _model(self) -> response.ResponseSettings:
-        return response.ResponseSettings(rank=self.rank, base_logit=self.base_logit, max_rows=self.max_rows)
-
-    def _knowledge(self, modes: Vectors) -> response.ResponseState:
-        """What is known now; before the first round, the start for contexts like this one."""
-        return response.start(self._model(), self._nodes, modes) if self._state is None else self._state
-
-    def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
-        state = self._knowledge(modes)
-        sources, targets = self.graph.sources[edges].astype(np.int64), self.graph.targets[edges]
-        record = response.make_told(state.context.scaled(modes), sources, targets, outcomes)
+    def predict(self, state: _State, modes: Vectors) -> Prediction:
+        """The logit of each source and of each target, and the deviation of the source's."""
+        vectors = np.concatenate(modes)
+        dims = tuple(mode.size for mode in modes)
+        fitted = state.fitted or response.unfitted(self._settings, self._nodes, dims, vectors)
+        if fitted.context.too_large(vectors[None]):
+            warnings.warn(_TOO_LARGE, UserWarning, stacklevel=4)
+        own = fitted.context.scaled(vectors[None])[0]
         with single_threaded_blas():
-            self._state = response.learn(self._model(), self._nodes, state, record)
+            mean, deviation, target = response.node_logits(self._nodes, fitted, own)
+        level = response.level_deviation(fitted, own)
+        return Prediction(self.graph, mean, deviation, target, "logit", level, fitted.overlap)
 
-    def _score(self, modes: Vectors) -> F64:
-        return self._probabilities(modes, mean=False, optimistic=True)[0]
-
-    def _probabilities(self, modes: Vectors, *, mean: bool, optimistic: bool) -> list[F64]:
-        """The probabilities without and with the bonus of each source, of these what is wanted; one without a bonus."""
-        state, graph = self._knowledge(modes), self.graph
-        explore = optimistic and self.exploration_kind != "greedy" and self.exploration > 0.0
+    def _fit(self, dims: tuple[int, ...], log: response.Log) -> response.Fitted:
         with single_threaded_blas():
-            own = state.context.scaled(modes)
-            sources, targets, deviations = response.score(self._nodes, state, own, deviations=explore)
-        wanted = [sources] if mean or not explore else []
-        if deviations is not None:
-            bonus = self.exploration * deviations
-            if self.exploration_kind == "thompson":
-                bonus = bonus * self._generator("thompson", modes).normal(size=bonus.size)
-            wanted.append(sources + np.clip(bonus, -_LARGEST_BONUS, _LARGEST_BONUS))
-        return response.edge_probabilities(graph.out_offsets, graph.targets, wanted, targets)
+            return response.fit(self._settings, self._nodes, dims, log)
 
-    # -- state --
+    def to_arrays(self, state: _State) -> Arrays:
+        """The log alone: what it says is found again by a fit."""
+        counts = {"counters": np.array([state.rounds, state.fitted_rounds], dtype=np.int64)}
+        return counts | response.log_to_arrays(state.log, state.log[0].vectors.size)
 
-    def _saved(self) -> Arrays:
-        return {} if self._state is None else response.state_to_arrays(self._state)
-
-    def _load(self, dims: tuple[int, ...] | None, arrays: Mapping[str, NDArray[Any]]) -> None:
-        if dims is None or not arrays:
-            self._state = None
-            return
-        fresh = response.start(self._model(), self._nodes, tuple(np.zeros(size) for size in dims))
-        self._state = response.state_from_arrays(fresh, arrays)
+    def from_arrays(self, dims: tuple[int, ...], arrays: Mapping[str, NDArray[Any]]) -> _State:
+        """The log, and a fit to the rounds that were fitted."""
+        expected = {"counters": np.zeros(2, dtype=np.int64)} | response.log_to_arrays((), sum(dims))
+        for name in expected.keys() & arrays.keys() - {"counters"}:
+            # Any number of rounds and of rows.
+            shape = (*np.shape(arrays[name])[:1], *expected[name].shape[1:])
+            expected[name] = np.empty(shape, dtype=expected[name].dtype)
+        found = self._matching(expected, arrays)
+        log = response.log_from_arrays(found, self.graph, sum(dims))
+        rounds, fitted_rounds = found["counters"].tolist()
+        kept = len(log) - (rounds - fitted_rounds)
+        if not 0 < kept <= len(log):
+            raise InputError(f"the state of {self.name} is malformed: {len(log)} rounds do not fit its counters.")
+        return _State(rounds, log, self._fit(dims, log[:kept]), fitted_rounds)

@@ -8,10 +8,11 @@ import numpy as np
 
 from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_flag, check_number, check_share
-from tensorucb.policies._base import EXPLORATIONS, BasePolicy, Grid
+from tensorucb.policies._base import EXPLORATIONS, Grid, UCBPolicy
+from tensorucb.policies.prediction import Prediction
 
 
-class Thompson(BasePolicy):
+class Thompson(UCBPolicy):
     """``p_e ~ Beta((a + Σy)/c, (b + Σ(1 − y))/c)``, again after every update.
 
     Published: Beta(1, 1), a prior mean of ½, from which rare responses take many trials per edge to recover. Added: a
@@ -54,23 +55,32 @@ class Thompson(BasePolicy):
         self.prior_trials = check_number("prior_trials", prior_trials, strict=True)
         self.by_cell = self.uses_product = check_flag("by_cell", by_cell)
 
-    def _initial(self, dims: tuple[int, ...] | None) -> Arrays:
-        if dims is None:
-            return {}
+    def start(self, dims: tuple[int, ...]) -> Arrays:
+        """Successes and failures of each edge, in each cell."""
         shape = (dims[0] if self.by_cell else 1, self.graph.n_edges)
         return {"successes": np.zeros(shape), "failures": np.zeros(shape)}
 
+    def learn(self, state: Arrays, modes: Vectors, edges: I64, outcomes: F64) -> Arrays:
+        """Both counts of the product's cell grow."""
+        cell = self._cell(modes)
+        np.add.at(state["successes"][cell], edges, outcomes)
+        np.add.at(state["failures"][cell], edges, 1.0 - outcomes)
+        return state
+
+    def predict(self, state: Arrays, modes: Vectors) -> Prediction:
+        """The posterior's mean."""
+        a, b = self._posterior(state, modes)
+        return Prediction(self.graph, a / (a + b))
+
+    def optimistic(self, prediction: Prediction, modes: Vectors) -> F64:
+        """A draw for each edge."""
+        a, b = self._posterior(self._known(modes), modes)
+        return self._generator("score").beta(a / self.exploration, b / self.exploration, size=self.graph.n_edges)
+
+    def _posterior(self, state: Arrays, modes: Vectors) -> tuple[F64, F64]:
+        cell = self._cell(modes)
+        a = self.base_rate * self.prior_trials + state["successes"][cell]
+        return a, (1.0 - self.base_rate) * self.prior_trials + state["failures"][cell]
+
     def _cell(self, modes: Vectors) -> int:
         return int(np.argmax(modes[0])) if self.by_cell else 0
-
-    def _score(self, modes: Vectors) -> F64:
-        arrays, cell = self._arrays_for(modes), self._cell(modes)
-        successes, failures = arrays["successes"][cell], arrays["failures"][cell]
-        a = (self.base_rate * self.prior_trials + successes) / self.exploration
-        b = ((1.0 - self.base_rate) * self.prior_trials + failures) / self.exploration
-        return self._generator("score").beta(a, b, size=self.graph.n_edges)
-
-    def _learn(self, modes: Vectors, edges: I64, outcomes: F64) -> None:
-        cell = self._cell(modes)
-        np.add.at(self._arrays["successes"][cell], edges, outcomes)
-        np.add.at(self._arrays["failures"][cell], edges, 1.0 - outcomes)

@@ -11,7 +11,6 @@ from tensorucb.arrays import F64
 from tensorucb.campaign import Campaign
 from tensorucb.campaign._catalogue import contexts, read_context
 from tensorucb.campaign._handle import Handle, View
-from tensorucb.policies.beliefs import expected_probabilities
 
 MOST_PRODUCTS, MOST_STRATEGIES = 12, 8
 MOST_USERS = 16
@@ -65,7 +64,7 @@ def expected_of(handle: Handle, view: View, product: Id | None, strategies: tupl
     if strategies and features is not None:
         features = features[[catalogues[1].index(strategy) for strategy in strategies]]
     rows = contexts(vectors, features if strategies else None)
-    return np.stack([expected_probabilities(handle.model.policy, context) for context in rows])
+    return np.stack([handle.model.policy.prediction(context).expected() for context in rows])
 
 
 def _products(view: View) -> Sequence[Id | None]:

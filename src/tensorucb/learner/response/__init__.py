@@ -2,39 +2,33 @@
 
 ``docs/model.md`` explains it on one page; the files follow that page in name and order:
 
-``_context``     what a round is about: the features of its product, strategy, season … and their interactions
-``_nodes``       what is known about users beforehand
-``_state``       every constant of the model, its priors, and everything that is learned
-``_log``         the rounds that are kept
-``_likelihood``  how probable these rounds are at a point of the parameters
-``_learn``       what happens after each round: a refit with learned prior variances, or a quick step
-``_score``       the probability of every edge, and how uncertain each source is
+``_context``  what a round is about: the features of its product, strategy, season … and their interactions
+``_nodes``    what is known about users beforehand
+``_log``      the rounds that the model is fitted to
+``_design``   these rounds as rows, pulls and cells
+``_fit``      every constant, the priors, and the parameters as a function of the log
+``_predict``  what the parameters say of a context
 
 Pure functions on frozen dataclasses.
 """
 
-from tensorucb.learner.response._learn import learn
-from tensorucb.learner.response._log import make_told
-from tensorucb.learner.response._nodes import node_features
-from tensorucb.learner.response._score import NodeScores, edge_probabilities, score
-from tensorucb.learner.response._state import (
-    ResponseSettings,
-    ResponseState,
-    start,
-    state_from_arrays,
-    state_to_arrays,
-)
+from tensorucb.learner.response._fit import Fitted, ResponseSettings, fit, unfitted
+from tensorucb.learner.response._log import Log, log_from_arrays, log_to_arrays, told, with_round
+from tensorucb.learner.response._nodes import NodeFeatures, node_features
+from tensorucb.learner.response._predict import level_deviation, node_logits
 
 __all__ = [
-    "NodeScores",
+    "Fitted",
+    "Log",
+    "NodeFeatures",
     "ResponseSettings",
-    "ResponseState",
-    "edge_probabilities",
-    "learn",
-    "make_told",
+    "fit",
+    "level_deviation",
+    "log_from_arrays",
+    "log_to_arrays",
     "node_features",
-    "score",
-    "start",
-    "state_from_arrays",
-    "state_to_arrays",
+    "node_logits",
+    "told",
+    "unfitted",
+    "with_round",
 ]

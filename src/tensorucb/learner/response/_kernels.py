@@ -1,14 +1,14 @@
-"""One pass over the logged rows, and one over the edges.
+"""One pass over the rows of the log, and the sources' own effects.
 
 Glossary
-    q        a pull: one source in one context;  rows ptr[q] .. ptr[q+1] are what it showed
-    j, y, n  a row's target (a number among those observed), its outcomes summed, and how many there were
-    m        a row's m_j(x), the target's past taste for the context; g its weight
-    a, b     the part of the logit that belongs to the pull (or source), and to the target
+    q, c     a pull: one source in one round; a cell: one target in one round. Rows ptr[q] .. ptr[q+1] are what the
+             pull showed, and each belongs to a cell
+    y, n     a row's outcome, and how many outcomes it stands for
+    a, h     the part of the logit that belongs to the pull (or source), and to the cell (or target)
+    omega    the weight of a cell's rows
     x, z     what multiplies θ and d_i in a pull's logit: rows of X and Z
     V, K, H  covariance of d_i given θ; how d_i follows θ; K = Σ H_q x_qᵀ over the source's pulls
-    odds     exp(a) of every source; factor is exp(b) of every target
-    u, p, w  logit, probability and curvature n·p(1 − p);  e the residual y − n·p
+    u, p, w  logit, probability and curvature n·ω·p(1 − p);  e the residual y − p
 """
 
 from __future__ import annotations
@@ -19,57 +19,49 @@ import numba
 import numpy as np
 
 from tensorucb._kernels import KERNEL
-from tensorucb.arrays import F32, F64, I32, I64
+from tensorucb.arrays import F64, I32, I64
 
 
 @numba.njit(**KERNEL)
 def accumulate(
-    ptr: I64, target: I32, y: F64, n: F64, m: F64, a: F64, b: F64, g: float,
-    pull_w: F64, pull_e: F64, target_w: F64, target_e: F64,
-) -> tuple[float, float, float]:  # fmt: skip
-    """Log-likelihood, curvature and slope in g; adds curvatures and residuals by pull and by target in place.
+    ptr: I64, cell: I32, y: F64, n: F64, omega: F64, a: F64, h: F64, start: int, stop: int, pulls: F64, cells: F64
+) -> float:  # fmt: skip
+    """The log-likelihood of pulls start .. stop; sums over their rows are added in place.
 
-    Logarithms cost more than all the rest, so the factors 1 + z of rows seen once are multiplied first.
+    ``pulls`` gets curvature and slope of each pull, ``cells`` those of each cell, and without any weight Σe, Σ√v, Σe²
+    and Σv of its rows, v = p(1 − p). Logarithms cost more than all the rest, so the factors 1 + z of rows of weight 1
+    are multiplied first.
     """
-    total, curvature, slope, product = 0.0, 0.0, 0.0, 1.0
-    for q in range(a.size):
+    total, product = 0.0, 1.0
+    for q in range(start, stop):
         sum_w, sum_e = 0.0, 0.0
         for k in range(ptr[q], ptr[q + 1]):
-            j = target[k]
-            u = a[q] + b[j] + g * m[k]
+            c = cell[k]
+            u = a[q] + h[c]
             z = math.exp(-abs(u))
             r = 1.0 / (1.0 + z)
-            e, w = y[k] - n[k] * (r if u > 0.0 else z * r), n[k] * (z * r * r)
-            total += y[k] * u - n[k] * max(u, 0.0)
-            if n[k] == 1.0:
+            e = y[k] - (r if u > 0.0 else z * r)
+            v = z * r * r
+            weight = n[k] * omega[c]
+            total += weight * (y[k] * u - max(u, 0.0))
+            if weight == 1.0:
                 product *= 1.0 + z
+                if product > 1e300:
+                    total -= math.log(product)
+                    product = 1.0
             else:
-                total -= n[k] * math.log1p(z)
-            if product > 1e300:
-                total -= math.log(product)
-                product = 1.0
-            sum_w += w
-            sum_e += e
-            target_w[j] += w
-            target_e[j] += e
-            curvature += w * m[k] * m[k]
-            slope += e * m[k]
-        pull_w[q] += sum_w
-        pull_e[q] += sum_e
-    return total - math.log(product), curvature, slope
-
-
-@numba.njit(**KERNEL)
-def row_tastes(pull_round: I64, ptr: I64, target: I32, taste: F64, mix: F64, out: F64) -> None:
-    """m_j(x) of every row: the target's taste by topic times the context's mixture."""
-    for q in range(pull_round.size):
-        t = pull_round[q]
-        for k in range(ptr[q], ptr[q + 1]):
-            j = target[k]
-            total = 0.0
-            for c in range(mix.shape[1]):
-                total += taste[j, c] * mix[t, c]
-            out[k] = total
+                total -= weight * math.log1p(z)
+            sum_w += weight * v
+            sum_e += weight * e
+            cells[c, 0] += weight * v
+            cells[c, 1] += weight * e
+            cells[c, 2] += e
+            cells[c, 3] += math.sqrt(v)
+            cells[c, 4] += e * e
+            cells[c, 5] += v
+        pulls[q, 0] = sum_w
+        pulls[q, 1] = sum_e
+    return total - math.log(product)
 
 
 @numba.njit(**KERNEL)
@@ -152,27 +144,3 @@ def add_rows(place: I64, weight: F64, X: F64, out: F64) -> None:
     for q in range(place.size):
         for d in range(X.shape[1]):
             out[place[q], d] += weight[q] * X[q, d]
-
-
-@numba.njit(**KERNEL)
-def probabilities_of_odds(offsets: I64, targets: I32, start: int, stop: int, odds: F64, factor: F32, p: F64) -> None:
-    """Probability of every out-edge of sources start .. stop: o / (1 + o) with o = odds of the source × factor."""
-    for i in range(start, stop):
-        for k in range(offsets[i], offsets[i + 1]):
-            o = odds[i] * factor[targets[k]]
-            p[k] = o / (1.0 + o)
-
-
-@numba.njit(**KERNEL)
-def probabilities_of_two_odds(
-    offsets: I64, targets: I32, start: int, stop: int, odds: tuple[F64, F64], factor: F32, p: tuple[F64, F64]
-) -> None:
-    """The same for two odds of every source; what waits for memory is the target's factor, which is read once."""
-    (first, second), (p_first, p_second) = odds, p
-    for i in range(start, stop):
-        for k in range(offsets[i], offsets[i + 1]):
-            f = factor[targets[k]]
-            o = first[i] * f
-            p_first[k] = o / (1.0 + o)
-            o = second[i] * f
-            p_second[k] = o / (1.0 + o)

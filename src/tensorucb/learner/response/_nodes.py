@@ -31,7 +31,7 @@ class NodeFeatures:
     as_source: F64  # (n, d_s): features, past influence, then zeros in the columns that depend on the product
     as_target: F64  # (n, d_t): features and past influence
     influence: PastInfluence | None
-    taste: F64 | None  # (n, k): m_j(x) = taste_j · mixture, past actions beyond what the user's activity predicts
+    taste: F64 | None  # (n, k): past actions beyond what the user's activity predicts, standardised; taste(x) = row · mixture
     axes: F64  # (d_t, d_t): principal axes of the features, the widest first
 
     @property
@@ -73,6 +73,14 @@ class NodeFeatures:
         return X
 
 
+    def tastes(self, mix: F64, rows: I64 | slice = slice(None)) -> F64:
+        """``(n, 1)`` taste of some targets, each for its own mixture (n, k) or all for one (k,); no column without."""
+        if self.taste is None:
+            return np.zeros((len(self.as_target[rows]), 0))
+        past = self.taste[rows]
+        return np.asarray(past @ mix if mix.ndim == 1 else np.einsum("qk,qk->q", past, mix))[:, None]
+
+
 def node_features(users: F64, actions: F64 | None, credit: F64 | None, exposure: F64 | None) -> NodeFeatures:
     """Standardise ``(n, d)`` user features; turn counts of past actions and past influence into logarithms.
 
@@ -83,6 +91,7 @@ def node_features(users: F64, actions: F64 | None, credit: F64 | None, exposure:
     if actions is not None:
         columns.append(np.log1p(actions.sum(axis=1, keepdims=True)))
         taste = taste_beyond_activity(actions)
+        taste = (taste - taste.mean()) / (float(taste.std()) or 1.0)
     if credit is not None and exposure is not None:
         expected = expected_credit(credit, exposure)
         influence = PastInfluence(credit, expected, log_ratio(credit.sum(axis=1), expected.sum(axis=1)))

@@ -1,0 +1,79 @@
+"""How the outcomes of one user in one round depend on each other, estimated from what a policy expected of them.
+
+A follower of m contacted users has m outcomes in a round, its *dose* is m. Two numbers say what that means:
+
+    r   how far these outcomes are one and the same: 0 for a coin per contact, 1 for one answer told to all
+    q   whether a second contact adds nothing (1), or as much as the first (0):
+        logit p(m) = logit p(1) + log(1 + r(1 − q)(m − 1))
+
+`TensorUCB` learns both with everything else. For a policy with another model, its residuals are enough: r is the sum of
+their products over that of their deviations, q the best fit to how responses grow with the dose. Both are taken after a
+shift of all logits of the round, since a popular product raises all outcomes without making them the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tensorucb.arrays import F64, I32, Arrays
+
+# Counts are kept by dose and by expected logit.
+_DOSES, _LOWEST, _HIGHEST, _WIDTH = 20, -8.0, 4.0, 0.5
+_LOGITS = np.arange(_LOWEST, _HIGHEST, _WIDTH) + _WIDTH / 2
+_CANDIDATES = np.linspace(-1.0, 1.0, 41)  # of q
+_MEAN, _VARIANCE = 0.5, 0.25  # of its prior
+_STEPS = 8
+
+
+def no_doses() -> Arrays:
+    """What is known before the first round."""
+    return {"pairs": np.zeros(2), "doses": np.zeros((2, _DOSES, _LOGITS.size))}
+
+
+def with_doses(known: Arrays, targets: I32, expected: F64, outcomes: F64) -> Arrays:
+    """What is known after one more round: its targets, their expected probabilities, and the outcomes."""
+    _, cell, sizes = np.unique(targets, return_inverse=True, return_counts=True)
+    logits = np.log(np.clip(expected, 1e-6, 1.0 - 1e-6))
+    logits -= np.log1p(-np.exp(logits))
+    logits += _shift(logits, outcomes)
+    p = 1.0 / (1.0 + np.exp(-logits))
+    residuals, deviations = outcomes - p, np.sqrt(p * (1.0 - p))
+    pairs = [np.sum(np.bincount(cell, x) ** 2) - np.sum(x * x) for x in (residuals, deviations)]
+    place = np.clip((logits - _LOWEST) / _WIDTH, 0, _LOGITS.size - 1).astype(np.int64)
+    dose = np.minimum(sizes[cell], _DOSES) - 1
+    counts = np.zeros_like(known["doses"])
+    # A user's outcomes together count as much as they tell.
+    weight = 1.0 / (1.0 + redundancy_of(known)[0] * (sizes[cell] - 1.0))
+    np.add.at(counts, (0, dose, place), weight)
+    np.add.at(counts, (1, dose, place), weight * outcomes)
+    return {"pairs": known["pairs"] + pairs, "doses": known["doses"] + counts}
+
+
+def _shift(logits: F64, outcomes: F64) -> float:
+    """The shift of all logits of a round at which as many responses are expected as came, one on each side added."""
+    shift, wanted = 0.0, outcomes.sum()
+    for _ in range(_STEPS):
+        p = 1.0 / (1.0 + np.exp(-logits - shift))
+        # Half a response more and half a failure more keep it finite.
+        slope = wanted - p.sum() - shift
+        shift = float(np.clip(shift + slope / (np.sum(p * (1.0 - p)) + 1.0), -8.0, 8.0))
+    return shift
+
+
+def redundancy_of(known: Arrays) -> tuple[float, float]:
+    """r and ρ = r·q."""
+    products, deviations = known["pairs"].tolist()
+    r = float(np.clip(products / (deviations + 1.0), 0.0, 1.0))
+    if r == 0.0:
+        return 0.0, 0.0
+    trials, responses = known["doses"]
+    dose = np.log1p(r * (1.0 - _CANDIDATES)[:, None] * np.arange(_DOSES))[:, :, None] + _LOGITS
+    level = np.zeros(_CANDIDATES.size)
+    for _ in range(_STEPS):
+        p = 1.0 / (1.0 + np.exp(-dose - level[:, None, None]))
+        slope = (responses - trials * p).sum(axis=(1, 2)) - level
+        level += slope / ((trials * p * (1.0 - p)).sum(axis=(1, 2)) + 1.0)
+    logits = dose + level[:, None, None]
+    fit = (responses * logits - trials * np.logaddexp(0.0, logits)).sum(axis=(1, 2))
+    fit -= 0.5 * level**2 + 0.5 * (_CANDIDATES - _MEAN) ** 2 / _VARIANCE
+    return r, r * max(float(_CANDIDATES[np.argmax(fit)]), 0.0)

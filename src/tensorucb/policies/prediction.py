@@ -1,0 +1,124 @@
+"""`Prediction`: what a policy believes of every edge in one context. Every number shown or chosen by comes from here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from tensorucb.arrays import F64, I64
+from tensorucb.graph import Graph
+from tensorucb.threads import map_chunks, thread_count
+
+# Beyond, a probability is 0 or 1 to rounding, and odds leave the range of numbers (32-bit ones, of a target).
+_LARGEST_SOURCE, _LARGEST_TARGET = 600.0, 80.0
+_LARGEST_BONUS = 30.0
+_EDGES = 2**17
+# Five points stand for a normal distribution: exact for polynomials up to degree 9.
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Mean and deviation of every edge on the scale of a link, and how the outcomes of a round depend on each other.
+
+    Parameters
+    ----------
+    graph
+        The network; arrays follow its edges, or its nodes.
+    mean
+        Of each edge. With ``target``, of each source: an edge then has the mean of its source plus that of its target.
+    deviation
+        The standard deviation of each mean; None: nothing is said about uncertainty.
+    target
+        The part of each target, if means belong to nodes.
+    link
+        ``"logit"``: a probability is the sigmoid of the mean. ``"identity"``: it is the mean, cut to [0, 1].
+    level
+        Standard deviation of a shift that all edges of a round share, such as the popularity of the very product.
+    redundancy
+        ρ, how far a second contact of the same user brings nothing new; see `tensorucb.select_seeds`.
+
+    Examples
+    --------
+    >>> from tensorucb import Graph
+    >>> graph = Graph.from_edges([0, 0, 1], [1, 2, 2])
+    >>> prediction = Prediction(graph, mean=np.array([0.1, 0.2, 0.3]), deviation=np.array([0.1, 0.0, 0.0]))
+    >>> prediction.probabilities(2.0).round(2).tolist()
+    [0.3, 0.2, 0.3]
+    """
+
+    graph: Graph
+    mean: F64
+    deviation: F64 | None = None
+    target: F64 | None = None
+    link: Literal["logit", "identity"] = "identity"
+    level: float = 0.0
+    redundancy: float = 0.0
+
+    def probabilities(self, exploration: float = 0.0, draw: F64 | None = None) -> F64:
+        """The probability of every edge at the mean plus ``exploration`` deviations, in a round like any other.
+
+        ``draw`` multiplies each deviation: normal numbers make it Thompson sampling.
+        """
+        return self._of_mean(self._shifted(exploration, draw))
+
+    def expected(self) -> F64:
+        """The believed probability of every edge, averaged over what rounds have in common."""
+        if self.level == 0.0:
+            return self.probabilities()
+        parts = (w * self._of_mean(self.mean + x) for x, w in zip(self.level * _NODES, _WEIGHTS, strict=True))
+        return np.asarray(sum(parts))
+
+    def rounds(self, edges: I64) -> tuple[F64, F64]:
+        """Weights of a few rounds that stand for all, and the probabilities of some edges in each, (rounds, edges).
+
+        `expected` is their weighted mean.
+        """
+        means = self.mean[edges] if self.target is None else self._logits(edges)
+        if self.level == 0.0:
+            return np.ones(1), self._linked(means)[None]
+        return _WEIGHTS, self._linked(means + self.level * _NODES[:, None])
+
+    def with_redundancy(self, redundancy: float) -> Prediction:
+        """The same with another redundancy."""
+        return replace(self, redundancy=redundancy)
+
+    def _shifted(self, exploration: float, draw: F64 | None) -> F64:
+        if self.deviation is None or exploration == 0.0:
+            return self.mean
+        bonus = exploration * (self.deviation if draw is None else self.deviation * draw)
+        # exp of more would leave the range of numbers; the probability is 1 long before.
+        return np.asarray(self.mean + np.clip(bonus, -_LARGEST_BONUS, _LARGEST_BONUS))
+
+    def _logits(self, edges: I64) -> F64:
+        assert self.target is not None
+        source = np.clip(self.mean, -_LARGEST_SOURCE, _LARGEST_SOURCE)
+        target = np.clip(self.target, -_LARGEST_TARGET, _LARGEST_TARGET)
+        return np.asarray(source[self.graph.sources[edges]] + target[self.graph.targets[edges]])
+
+    def _linked(self, mean: F64) -> F64:
+        if self.link == "identity":
+            return np.clip(mean, 0.0, 1.0)
+        return np.asarray(0.5 * (1.0 + np.tanh(0.5 * mean)))
+
+    def _of_mean(self, mean: F64) -> F64:
+        if self.target is None:
+            return self._linked(mean)
+        # The exponentials are taken of nodes, so that an edge costs a product and a division. Odds of targets are kept
+        # in 32 bits, half of what has to come from memory: the relative error is below 1e-7.
+        from tensorucb.policies._kernels import probabilities_of_odds
+
+        odds = np.exp(np.clip(mean, -_LARGEST_SOURCE, _LARGEST_SOURCE))
+        factor = np.exp(np.clip(self.target, -_LARGEST_TARGET, _LARGEST_TARGET)).astype(np.float32)
+        offsets, targets = self.graph.out_offsets, self.graph.targets
+        p = np.empty(targets.size)
+
+        def run(start: int, stop: int) -> None:
+            probabilities_of_odds(offsets, targets, start, stop, odds, factor, p)
+
+        ends = np.searchsorted(offsets, np.arange(_EDGES, targets.size, _EDGES))
+        map_chunks(run, [0, *ends.tolist(), offsets.size - 1], thread_count())
+        return p
