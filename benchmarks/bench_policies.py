@@ -55,7 +55,7 @@ def _cpu(call: Callable[[], object]) -> float:
 
 
 def _round_time(policy: Any, product: np.ndarray, feedback: tuple[np.ndarray, np.ndarray], repeats: int) -> float:
-    picks_itself = type(policy)._choose is not policies.BasePolicy._choose
+    picks_itself = type(policy)._choose is not policies.UCBPolicy._choose
 
     def one() -> None:
         policy.score(product)

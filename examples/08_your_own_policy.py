@@ -10,13 +10,13 @@ import numpy as np
 from tensorucb.data import make_sandbox
 from tensorucb.experiments import Environment, WorldSettings, compare
 from tensorucb.plots import regret_curves
-from tensorucb.policies import BasePolicy, check_policy
+from tensorucb.policies import UCBPolicy, check_policy
 
 # %%
 # The success rate of each user's out-edges, with a bonus for users seldom tried.
 
 
-class SourceRate(BasePolicy):
+class SourceRate(UCBPolicy):
     name = "SourceRate"
     tunable = {"exploration": (0.01, 0.1, 1.0)}  # noqa: RUF012
 

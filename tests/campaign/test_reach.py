@@ -20,13 +20,13 @@ from tensorucb.campaign._forecast import (
     adapted_level,
     predict,
 )
-from tensorucb.policies import BasePolicy, HighDegree, LinUCB, TensorUCB, Thompson
+from tensorucb.policies import UCBPolicy, HighDegree, LinUCB, TensorUCB, Thompson
 from tensorucb.policies.beliefs import one_pass
 
 POLICIES = [LinUCB(), TensorUCB(rank=2), Thompson(), HighDegree()]
 
 
-class Fixed(BasePolicy):
+class Fixed(UCBPolicy):
     """Believes the same of every edge, whatever it is told."""
 
     name = "Fixed"

@@ -23,7 +23,7 @@ COSTS = {"visit": 2.0, "call": 0.5}
 POLICIES = [
     name
     for name in policies.__all__
-    if hasattr(getattr(policies, name), "bind") and name not in ("BasePolicy", "Policy")
+    if hasattr(getattr(policies, name), "bind") and name not in ("UCBPolicy", "Policy")
 ]
 
 

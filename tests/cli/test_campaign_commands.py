@@ -129,7 +129,7 @@ def test_a_policy_inside_a_policy(folder, inner, exploration):
     assert run_json("close", "spring", ask["round"])["status"] == "closed"
     wrong = run("create", "x", "--edges", "edges.csv", "--policy", "Guess", code=1).stderr
     assert "ForgetOnDrift" in wrong
-    assert not any(name in wrong for name in ("DriftAlarm", "DriftState", "BasePolicy", "PolicyState", "Oracle"))
+    assert not any(name in wrong for name in ("DriftAlarm", "DriftState", "UCBPolicy", "PolicyState", "Oracle"))
 
 
 def test_groups_that_are_numbers_take_quotas(folder):

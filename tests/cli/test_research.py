@@ -14,11 +14,11 @@ from tensorucb.data import ActionLog, Dataset, make_sandbox, write_dataset
 
 MINE = '''
 import numpy as np
-from tensorucb.policies import BasePolicy
+from tensorucb.policies import UCBPolicy
 from helper import START
 
 
-class SourceRate(BasePolicy):
+class SourceRate(UCBPolicy):
     name = "SourceRate"
     tunable = {"exploration": (0.01, 1.0)}
 
@@ -40,7 +40,7 @@ class SourceRate(BasePolicy):
 class Bare(SourceRate):
     """Says nothing of tuning, and has no argument."""
 
-    name, tunable = "LinUCB", BasePolicy.tunable
+    name, tunable = "LinUCB", UCBPolicy.tunable
 
     def __init__(self):
         super().__init__()

@@ -70,7 +70,7 @@ _NOT_FUZZED = {
     "features": {"Eigenmap", "FeatureKind", "TopicModel"},
     "oracle": {"PairSelection", "Selection"},
     "policies": {
-        "BasePolicy",
+        "UCBPolicy",
         "DriftState",
         "FixedPointWarning",
         "Grid",

@@ -9,7 +9,7 @@ import pytest
 
 from tensorucb import policies
 from tensorucb.features import UserProfile
-from tensorucb.policies import BasePolicy, Policy, PolicyState, check_policy
+from tensorucb.policies import UCBPolicy, Policy, PolicyState, check_policy
 from tensorucb.policies.registry import REGISTRY, make_policy
 
 # Every registered policy, and others of their arguments that change what they do.
@@ -65,7 +65,7 @@ def test_every_candidate_of_a_tunable_argument_is_accepted(factory):
     assert isinstance(policy, Policy)
 
 
-class Constant(BasePolicy):
+class Constant(UCBPolicy):
     """The smallest policy: scores never move."""
 
     name = "Constant"

@@ -8,13 +8,13 @@ import pytest
 from tensorucb import policies
 from tensorucb.checks import LARGEST
 from tensorucb.errors import InputError
-from tensorucb.policies import BasePolicy, LinUCB, OnlineTensorUCB, PolicyState, TensorUCB
+from tensorucb.policies import UCBPolicy, LinUCB, OnlineTensorUCB, PolicyState, TensorUCB
 from tensorucb.policies._playground import make_playground
 
 OWN = [
     kind
     for name in policies.__all__
-    if isinstance(kind := getattr(policies, name), type) and issubclass(kind, BasePolicy) and kind is not BasePolicy
+    if isinstance(kind := getattr(policies, name), type) and issubclass(kind, UCBPolicy) and kind is not UCBPolicy
 ]
 WORLD = make_playground(modes=1, k=3, seed=0)
 

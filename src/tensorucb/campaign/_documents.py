@@ -12,7 +12,7 @@ from tensorucb.campaign._ask import Ask
 from tensorucb.errors import InputError
 from tensorucb.policies import Policy
 
-_ABSTRACT = ("BasePolicy", "Policy")
+_ABSTRACT = ("UCBPolicy", "Policy")
 
 
 def fields(value: Any) -> Any:

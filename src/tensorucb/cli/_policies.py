@@ -104,7 +104,7 @@ def _check(policy: Any) -> None:
     if unwritten(policy):
         raise InputError(f"it is not a policy yet: it lacks {unwritten(policy)}. {see}")
     if missing := ", ".join(method for method in ARGUMENTS if not callable(getattr(policy, method, None))):
-        raise InputError(f"it is not a policy: it lacks {missing}. Derive it from tensorucb.policies.BasePolicy. {see}")
+        raise InputError(f"it is not a policy: it lacks {missing}. Derive it from tensorucb.policies.UCBPolicy. {see}")
     label = getattr(policy, "name", None)
     if not (isinstance(label, str) and label):
         raise InputError(f"it needs an attribute name, a text for tables; got {label!r}.")

@@ -16,7 +16,7 @@ from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._results import OURS
 from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.experiments._tuning import with_arguments
-from tensorucb.policies import BasePolicy, Grid, Policy, TensorUCB
+from tensorucb.policies import UCBPolicy, Grid, Policy, TensorUCB
 from tensorucb.policies.registry import REGISTRY, make_policy
 
 # Table 3 of the paper, ours, and simple ones that the paper leaves out.
@@ -90,7 +90,7 @@ def ours_untouched(policies: Mapping[str, Policy]) -> dict[str, Grid]:
     return {label: {} for label, policy in policies.items() if isinstance(getattr(policy, "policy", policy), TensorUCB)}
 
 
-class _Reference(BasePolicy):
+class _Reference(UCBPolicy):
     """A policy that knows its scores from the start, and has nothing to learn."""
 
     tunable: ClassVar[Grid] = {}

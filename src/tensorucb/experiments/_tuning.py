@@ -27,7 +27,7 @@ from tensorucb.experiments._runner import (
 )
 from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.features import UserProfile
-from tensorucb.policies import BasePolicy, Grid, Policy
+from tensorucb.policies import UCBPolicy, Grid, Policy
 from tensorucb.threads import OnProgress
 from tensorucb.work import Engine
 
@@ -204,10 +204,10 @@ def tune(
 
 
 def own_grid(policy: Policy) -> Grid:
-    """What a policy says may be tuned; nothing if it only inherits `BasePolicy`'s word and has no such argument."""
+    """What a policy says may be tuned; nothing if it only inherits `UCBPolicy`'s word and has no such argument."""
     grid: Grid = getattr(policy, "tunable", {})
     known = policy_arguments(policy)
-    return {} if grid is BasePolicy.tunable and not set(grid) <= set(known) else grid
+    return {} if grid is UCBPolicy.tunable and not set(grid) <= set(known) else grid
 
 
 def _start(policy: Policy, grid: Grid) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from tensorucb.experiments.offline import (
     write_campaign,
 )
 from tensorucb.graph import Graph
-from tensorucb.policies import CUCB, BasePolicy, LinUCB
+from tensorucb.policies import CUCB, UCBPolicy, LinUCB
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "howto" / "evaluate-from-logs.md"
 
@@ -235,7 +235,7 @@ def test_replay_of_a_log_that_shows_everything_is_the_live_run(environment):
         assert result.matched.tolist() == [5] * 15
 
 
-class Spy(BasePolicy):
+class Spy(UCBPolicy):
     """Seeds users 0..k-1 and remembers what it was told."""
 
     name = "Spy"
