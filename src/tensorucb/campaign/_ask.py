@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 
 from tensorucb.arrays import I64
 from tensorucb.campaign._catalogue import Catalogue, check_sizes, strategy_names
-from tensorucb.campaign._choice import Choice, choose_users, of_sources
+from tensorucb.campaign._choice import Choice, choose_users
 from tensorucb.campaign._constraints import Constraints, constrain
 from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, collect_evidence
+from tensorucb.campaign._forecast import Outcome
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._model import IN_ASK
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._reach import Outlook, Past, Reach, expectation, foresee, html_table, product_label, untouched
+from tensorucb.campaign._reach import Beliefs, Outlook, Reach, added_by_all, expectation, foresee, html_table
 from tensorucb.campaign._request import NAMES, Request, check_same, named_defaults, read_request, stored_defaults
 from tensorucb.errors import InputError
 from tensorucb.store._protocol import CampaignRecord, RoundRecord
@@ -156,13 +157,15 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
         return network, _logged(handle, opened)
 
 
-def prepare(handle: Handle, given: Mapping[str, Any], now: float) -> tuple[Network, Request, Past, RoundRecord | None]:
+def prepare(
+    handle: Handle, given: Mapping[str, Any], now: float
+) -> tuple[Network, Request, Sequence[Outcome], RoundRecord | None]:
     """All that a choice needs of the store, the model brought up to date; or the round that the request has opened."""
     with handle.read(now) as view:
         network = view.network
         request, known = _read_question(handle, view, given, now)
         if known is not None:
-            return network, request, Past(), known
+            return network, request, (), known
         due, past = handle.model.sync(view, budget=IN_ASK), handle.track.past(view)
     handle.keep(due)
     return network, request, past, None
@@ -233,7 +236,9 @@ def _append(handle: Handle, view: View, proposal: tuple[RoundRecord, Evidence], 
     return record
 
 
-def propose(handle: Handle, network: Network, request: Request, past: Past, now: float) -> tuple[RoundRecord, Evidence]:
+def propose(
+    handle: Handle, network: Network, request: Request, past: Sequence[Outcome], now: float
+) -> tuple[RoundRecord, Evidence]:
     """Choose seeds under the request's constraints; the round to open, and why these were chosen."""
     number = handle.ledger.next_number()
     rng = np.random.default_rng([handle.record.settings["seed"], number])
@@ -241,11 +246,10 @@ def propose(handle: Handle, network: Network, request: Request, past: Past, now:
     choice = choose_users(handle.model.policy, network, rules, request, rng, handle.engine)
     rows = choice.rows
     held = _hold_out(rules, rows, request.holdout, rng)
-    label = product_label(request.context.to_payload()["vectors"])
 
     def outlook(contacted: I64, given: I64) -> Outlook:
-        p = of_sources(network.graph, choice.means, given)
-        return foresee(network, p, contacted, request.objective, past, label, rng, handle.engine)
+        beliefs = Beliefs(network.graph, choice.predictions, given)
+        return foresee(beliefs, contacted, request.objective, past, rng, handle.engine)
 
     # ``given``: for each user of the network the place of the strategy that they get or would get.
     contacted, given = rows[~np.isin(rows, held)], choice.places
@@ -258,9 +262,9 @@ def propose(handle: Handle, network: Network, request: Request, past: Past, now:
             given[contacted] = request.shadow_strategies
         told = outlook(contacted, given)
     payload = _payload(network, request, rules, choice, held, contacted, given)
-    payload["gains"] = _gains(network, rows, held, shown).tolist()
+    payload["gains"] = _gains(rows, held, shown).tolist()
     payload["reach"] = asdict(shown.reach)
-    # The policy's own, for those contacted: what later rounds learn the correction from.
+    # The policy's own, for those contacted: what later rounds learn the width from.
     payload["forecast"] = None if told.forecast is None else asdict(told.forecast)
     end = None if request.window is None else now + request.window
     deadline = end if request.deadline is None else request.deadline
@@ -303,16 +307,14 @@ def _payload(
     return payload
 
 
-def _gains(network: Network, rows: I64, held: I64, outlook: Outlook) -> NDArray[np.float64]:
+def _gains(rows: I64, held: I64, outlook: Outlook) -> NDArray[np.float64]:
     """What each chosen user adds to the expected number; of those held out, the direct responses they would add."""
     if not held.size:
         return outlook.gains
-    graph, p, out = network.graph, outlook.probabilities, np.isin(rows, held)
-    free, gains = untouched(graph, p, rows[~out]), np.empty(rows.size)
+    out = np.isin(rows, held)
+    gains = np.empty(rows.size)
     gains[~out] = outlook.gains
-    for i in np.flatnonzero(out).tolist():
-        edges = graph.out_edges(rows[i : i + 1])
-        gains[i] = float((p[edges] * free[graph.targets[edges]]).sum())
+    gains[out] = added_by_all(outlook.beliefs, rows[~out])[rows[out]]
     return gains
 
 

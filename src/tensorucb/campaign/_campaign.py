@@ -332,7 +332,9 @@ class Campaign:
         return self._handle.expire(moment) if due else []
 
     def probabilities(self, product: Any) -> NDArray[np.float64]:
-        """What the policy believes of every edge for a product, exploration included, in graph order.
+        """What is believed of every edge for a product, exploration left out, in graph order.
+
+        The numbers behind `Ask.reach` and `explain`: a user's expected responses alone are the sum over their edges.
 
         ``product`` is as :meth:`ask` takes it, so that ``("lamp", "email")`` gives the belief for a strategy.
         """
@@ -340,7 +342,7 @@ class Campaign:
             vectors = read_context(product, *view.catalogues()).vectors
             self._handle.model.sync(view)
             check_sizes(view.ledger, view.catalogues(), [vector.size for vector in vectors])
-            return self._handle.model.policy.score(contexts(vectors, None)[0])
+            return self._handle.model.policy.prediction(contexts(vectors, None)[0]).expected()
 
     def add_products(self, ids: ArrayLike, features: Any) -> None:
         """Add products to the catalogue.

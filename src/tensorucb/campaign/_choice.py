@@ -13,7 +13,7 @@ from tensorucb.arrays import F64, I64
 from tensorucb.campaign._catalogue import contexts
 from tensorucb.campaign._constraints import Constraints, check_choice, check_list
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._reach import untouched
+from tensorucb.campaign._reach import Covered, direct_gains
 from tensorucb.campaign._request import Request
 from tensorucb.errors import InputError, StateError
 from tensorucb.graph import Graph
@@ -22,19 +22,11 @@ from tensorucb.oracle._constraints import make_problem
 from tensorucb.oracle._direct import direct
 from tensorucb.oracle._select import QUALITY, cascade, check_settings, new_sampler
 from tensorucb.oracle.rr._sampler import check_probabilities
-from tensorucb.policies import Policy, Product
-from tensorucb.policies.beliefs import Beliefs, expected_probabilities, one_pass
+from tensorucb.policies import Policy, Prediction, Product
 from tensorucb.rng import stream_key
 from tensorucb.work import Engine
 
 _MEMORY = 2.0**31  # bytes for samples of cascades
-
-
-def of_sources(graph: Graph, values: F64, strategies: I64) -> F64:
-    """Of (strategies, edges) values the one of each edge for its source's strategy; (edges,) values as they are."""
-    if values.ndim == 1:
-        return values
-    return np.asarray(values[0] if len(values) == 1 else values[strategies[graph.sources], np.arange(graph.n_edges)])
 
 
 def best_strategies(graph: Graph, values: F64, costs: F64) -> I64:
@@ -47,33 +39,25 @@ def best_strategies(graph: Graph, values: F64, costs: F64) -> I64:
 class Scores:
     """What a policy believes of every edge in each context of a round (one per strategy), each computed once.
 
-    A policy with a method ``beliefs`` gives expected and optimistic probabilities together. Others are asked for each
-    of them, and choose by themselves. ``means`` (without exploration) and ``optimistic`` are (strategies, edges).
+    ``means`` (without exploration) and ``optimistic`` are (strategies, edges).
     """
 
     def __init__(self, policy: Policy, products: Sequence[Product]) -> None:
         self.policy, self._products = policy, products
-        beliefs = one_pass(policy)
-        self._both: list[Beliefs] | None = None if beliefs is None else [beliefs(product) for product in products]
+        self.predictions = [policy.prediction(product) for product in products]
 
     def choose(self, place: int, k: int, oracle: RoundOracle) -> I64:
         """The users that the policy chooses in one context."""
-        if self._both is not None:
-            return oracle(self._both[place].optimistic, k)
         return np.asarray(self.policy.choose(self._products[place], k, oracle), dtype=np.int64)
 
     @cached_property
     def means(self) -> F64:
         """What to expect."""
-        if self._both is not None:
-            return _stacked([both.mean for both in self._both])
-        return _stacked([expected_probabilities(self.policy, product) for product in self._products])
+        return _stacked([prediction.expected() for prediction in self.predictions])
 
     @cached_property
     def optimistic(self) -> F64:
         """What to choose by."""
-        if self._both is not None:
-            return _stacked([both.optimistic for both in self._both])
         return _stacked([np.asarray(self.policy.score(product), dtype=np.float64) for product in self._products])
 
 
@@ -100,6 +84,7 @@ class RoundOracle:
     engine: Engine | None = None
     selection: Selection | None = field(init=False, default=None)
     scores: F64 | None = field(init=False, default=None)
+    redundancy: float = field(init=False, default=0.0)
 
     @property
     def candidates(self) -> I64 | None:
@@ -107,10 +92,17 @@ class RoundOracle:
         return self.rules.allowed if self.rules.reasons.any() else None
 
     def __call__(
-        self, probabilities: F64, k: int, *, candidates: I64 | None = None, must_include: I64 | None = None
+        self,
+        probabilities: F64,
+        k: int,
+        *,
+        candidates: I64 | None = None,
+        must_include: I64 | None = None,
+        redundancy: float | None = None,
     ) -> I64:
         """The chosen rows, in the order of choice."""
         rules = self.rules
+        self.redundancy = redundancy or 0.0
         forced = rules.must_include if must_include is None else np.union1d(rules.must_include, must_include)
         barred = rules.reasons != 0
         if candidates is not None:
@@ -131,7 +123,8 @@ class RoundOracle:
             return self._select_pairs(np.asarray(self.scores)[None], k, one, barred, forced)
         p = check_probabilities(graph, self.scores)
         users: dict[str, Any] = {"exclude": barred, "must_include": forced}
-        problem = make_problem(graph, k, **users, groups=rules.groups, quotas=rules.quotas)
+        groups: dict[str, Any] = {"groups": rules.groups, "quotas": rules.quotas}
+        problem = make_problem(graph, k, **users, **groups, redundancy=self.redundancy)
         if request.objective == "direct":
             return direct(graph, p, problem)
         settings = check_settings(request.epsilon, None, QUALITY, _MEMORY, graph.n_nodes)
@@ -151,27 +144,33 @@ class RoundOracle:
             groups=rules.groups,
             quotas=rules.quotas,
             count_seeds=rules.budget is None,
+            redundancy=self.redundancy,
             rng=self.rng,
             engine=self.engine,
             **wanted,
         )
-        return found if costs is None else _while_it_pays(graph, scores, costs, found, forced.size)
+        if costs is None:
+            return found
+        return _while_it_pays(graph, scores, costs, found, forced.size, self.redundancy)
 
 
-def _while_it_pays(graph: Graph, scores: F64, costs: F64, found: PairSelection, forced: int) -> PairSelection:
+def _while_it_pays(
+    graph: Graph, scores: F64, costs: F64, found: PairSelection, forced: int, redundancy: float
+) -> PairSelection:
     """The first of the chosen users, as many as bring the most responses of users who are not contacted themselves.
 
     A budget may be large enough to contact those who would have responded: more users, and fewer responses.
     """
-    survive, contacted = np.ones(graph.n_nodes), np.zeros(graph.n_nodes, dtype=np.bool_)
+    covered = Covered.of(graph, scores[0], found.rows[:0])
+    contacted = np.zeros(graph.n_nodes, dtype=np.bool_)
     expected, best, count = 0.0, -1.0, forced
     for place, (row, strategy) in enumerate(zip(found.rows.tolist(), found.strategies.tolist(), strict=True), 1):
-        expected -= 1.0 - float(survive[row])
+        expected -= 1.0 - float(covered.own(redundancy, row))
         contacted[row] = True
         edges = slice(int(graph.out_offsets[row]), int(graph.out_offsets[row + 1]))
         targets, p = graph.targets[edges], scores[strategy, edges]
-        expected += float((survive[targets] * p)[~contacted[targets]].sum())
-        survive[targets] *= 1.0 - p
+        expected += float(covered.added(p, targets, redundancy)[~contacted[targets]].sum())
+        covered.take(p, targets)
         if place >= forced and expected > best:
             best, count = expected, place
     if count == found.rows.size:
@@ -188,8 +187,8 @@ class Choice:
     ``rows`` are in the order of choice; ``strategies`` holds for each of them the place of the strategy they get, 0
     without strategies. ``rule`` is the oracle's objective (``direct`` or ``cascade``), ``own``: the policy picked
     without the oracle, or ``list``: a person made the list. ``optimistic`` are the probabilities that the oracle chose
-    by, exploration included: one for each edge, or (strategies, edges); None if it did not choose. ``means`` are
-    (strategies, edges), without exploration. ``places`` holds for each user of the network the place of the strategy
+    by, exploration included: one for each edge, or (strategies, edges); None if it did not choose. ``predictions`` is
+    what the policy believes with each strategy. ``places`` holds for each user of the network the place of the strategy
     that they get or would get: in a round with one strategy for all that one, otherwise the best for them.
     """
 
@@ -198,7 +197,7 @@ class Choice:
     policy: str
     rule: str
     optimistic: F64 | None
-    means: F64
+    predictions: Sequence[Prediction]
     places: I64
     per_user: bool = False
 
@@ -232,7 +231,7 @@ def choose_users(
         places = np.full(graph.n_nodes, strategies[0] if rows.size else 0, dtype=np.int64)
     own = oracle.selection is None or not np.array_equal(oracle.selection.rows, rows)
     rule, optimistic = ("own", None) if own else (request.objective, oracle.scores)
-    return Choice(rows, strategies, policy.name, rule, optimistic, scores.means, places, request.per_user)
+    return Choice(rows, strategies, policy.name, rule, optimistic, scores.predictions, places, request.per_user)
 
 
 def _as_listed(scores: Scores, network: Network, rules: Constraints, request: Request, rows: I64) -> Choice:
@@ -242,7 +241,7 @@ def _as_listed(scores: Scores, network: Network, rules: Constraints, request: Re
     if request.per_user:
         places = best_strategies(graph, means, rules.surcharges)
     elif len(means) > 1 and request.user_strategies is None:
-        places[:] = _best_for_list(graph, means, rules, rows)
+        places[:] = _best_for_list(graph, means, scores.predictions[0].redundancy, rules, rows)
     if request.user_strategies is not None:
         if not request.per_user and len(set(request.user_strategies)) > 1:
             raise InputError(
@@ -252,15 +251,15 @@ def _as_listed(scores: Scores, network: Network, rules: Constraints, request: Re
         places[:] = places if request.per_user else request.user_strategies[0]
         places[rows] = request.user_strategies
     check_list(network, rules, rows, places[rows])
-    return Choice(rows, places[rows], scores.policy.name, "list", None, means, places, request.per_user)
+    return Choice(rows, places[rows], scores.policy.name, "list", None, scores.predictions, places, request.per_user)
 
 
-def _best_for_list(graph: Graph, means: F64, rules: Constraints, rows: I64) -> int:
+def _best_for_list(graph: Graph, means: F64, redundancy: float, rules: Constraints, rows: I64) -> int:
     """The strategy with which most users respond to a list, among those that it can pay for; ties: the cheaper one."""
     costs = [rules.spent(rows, np.full(rows.size, place)) or 0.0 for place in range(len(means))]
     fits = [place for place, cost in enumerate(costs) if rules.budget is None or cost <= rules.budget]
-    silent = [float(untouched(graph, mean, rows).sum()) for mean in means]
-    return min(fits or range(len(means)), key=lambda place: (silent[place], costs[place]))
+    expected = [float(direct_gains(graph, mean, rows, redundancy).sum()) for mean in means]
+    return max(fits or range(len(means)), key=lambda place: (expected[place], -costs[place]))
 
 
 def _count(rules: Constraints, request: Request) -> int:
@@ -289,7 +288,8 @@ def _all_the_same(scores: Scores, oracle: RoundOracle, k: int) -> tuple[I64, I64
         return rows, strategies, selection.spread
     value = 0.0
     if rules.surcharges.size > 1:
-        value = network.graph.n_nodes - float(untouched(network.graph, scores.optimistic[oracle.strategy], rows).sum())
+        p, redundancy = scores.optimistic[oracle.strategy], scores.predictions[oracle.strategy].redundancy
+        value = float(direct_gains(network.graph, p, rows, redundancy).sum())
     return rows, strategies, value
 
 

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
-from tensorucb.campaign._choice import Choice, of_sources
+from tensorucb.campaign._choice import Choice
 from tensorucb.campaign._constraints import CANDIDATES, COOLDOWN, OPT_OUT, Constraints, group_use
 from tensorucb.campaign._network import Network, seal, unseal
-from tensorucb.campaign._reach import Outlook, untouched
+from tensorucb.campaign._reach import Covered, Outlook, added_by_all, of_sources
 from tensorucb.checks import check_id
 from tensorucb.errors import StateError
 from tensorucb.graph import Graph
+from tensorucb.policies.prediction import ROUNDS, Prediction
 from tensorucb.store._protocol import RoundRecord
 
 if TYPE_CHECKING:
@@ -163,20 +164,22 @@ class Evidence:
 def collect_evidence(network: Network, rules: Constraints, choice: Choice, outlook: Outlook) -> Evidence:
     """Record what explanations of this choice need.
 
-    ``outlook`` has the expected probabilities, corrected; each edge with the strategy that its source gets, or would.
+    ``outlook`` has the expected probabilities; each edge with the strategy that its source gets, or would.
     Users are compared with the last one chosen, both in that place: after all the others chosen. ``values`` is what
     the choice compared, exploration included; greedy takes the largest, so nobody who might have been chosen has more
     than the last one. ``gains`` are the responses to be expected.
     """
-    graph, rows, p = network.graph, choice.rows, outlook.probabilities
+    graph, rows, beliefs = network.graph, choice.rows, outlook.beliefs
+    p, rho = beliefs.expected, beliefs.redundancy
     scores = np.bincount(graph.sources, weights=p, minlength=graph.n_nodes)
     others, last = rows[:-1], rows[-1:]
-    gains = _added(graph, p, untouched(graph, p, others))
+    gains = added_by_all(beliefs, others)
     values = gains
     if choice.optimistic is not None and choice.rule == "direct":
         optimistic = of_sources(graph, choice.optimistic, choice.places)
-        free = untouched(graph, optimistic, others)
-        values = free + _added(graph, optimistic, free)
+        covered = Covered.of(graph, optimistic, others)
+        added = covered.added(optimistic, graph.targets, rho)
+        values = covered.own(rho) + np.bincount(graph.sources, weights=added, minlength=graph.n_nodes)
     free_rows = np.setdiff1d(rules.allowed, rows)
     top = free_rows[np.argsort(-values[free_rows], kind="stable")[:_RANKED]]
     followers = np.full((rows.size, _FOLLOWERS), -1, dtype=np.int64)
@@ -200,9 +203,9 @@ def collect_evidence(network: Network, rules: Constraints, choice: Choice, outlo
         "left_keys": network.keys[barred],
         "left_codes": rules.reasons[barred],
     }
-    if len(choice.means) > 1:
-        arrays["seed_offers"] = _offers(graph, outlook, choice.means, rows)
-        arrays["ranked_offers"] = _offers(graph, outlook, choice.means, top)
+    if len(choice.predictions) > 1:
+        arrays["seed_offers"] = _offers(graph, choice.predictions, rows)
+        arrays["ranked_offers"] = _offers(graph, choice.predictions, top)
         arrays["ranked_strategies"] = choice.places[top]
     if (rules.reasons == CANDIDATES).any():
         arrays["candidate_keys"] = network.keys[rules.reasons != CANDIDATES]
@@ -218,20 +221,14 @@ def collect_evidence(network: Network, rules: Constraints, choice: Choice, outlo
     return Evidence(settings, arrays)
 
 
-def _added(graph: Graph, probabilities: F64, free: F64) -> F64:
-    """For each user the sum over followers of the probability that they respond, and have not done so otherwise."""
-    weights = probabilities * free[graph.targets]
-    return np.bincount(graph.sources, weights=weights, minlength=graph.n_nodes).astype(np.float64)
-
-
-def _offers(graph: Graph, outlook: Outlook, means: F64, rows: I64) -> F64:
+def _offers(graph: Graph, predictions: Sequence[Prediction], rows: I64) -> F64:
     """(users, strategies) expected responses if each of ``rows`` alone were contacted with each strategy."""
     edges = graph.out_edges(rows)
-    found = [
-        np.bincount(graph.sources[edges], weights=outlook.corrected(mean[edges]), minlength=graph.n_nodes)[rows]
-        for mean in means
+    expected = [
+        np.bincount(graph.sources[edges], weights=ROUNDS @ prediction.rounds(edges), minlength=graph.n_nodes)[rows]
+        for prediction in predictions
     ]
-    return np.stack(found, axis=1)
+    return np.stack(expected, axis=1)
 
 
 def _blocked(rules: Constraints, choice: Choice, top: I64) -> NDArray[np.int8]:

@@ -15,9 +15,9 @@ import numpy as np
 from tensorucb import policies
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._catalogue import contexts_of, strategies_of
-from tensorucb.campaign._choice import of_sources
 from tensorucb.campaign._ledger import Ledger, Pair, link, place
 from tensorucb.campaign._network import Network, seal, unseal
+from tensorucb.campaign._reach import of_sources
 from tensorucb.campaign._told import Told, learned
 from tensorucb.errors import FileFormatError, InputError, StateError
 from tensorucb.policies import Policy, PolicyState

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
-from tensorucb.campaign._forecast import Forecast, Outcome, adapted_level, predict
-from tensorucb.campaign._network import Network
+from tensorucb.campaign._forecast import Forecast, Outcome, stated, width_factor
 from tensorucb.campaign._told import responded
 from tensorucb.diffusion import simulate_gains
 from tensorucb.graph import Graph
+from tensorucb.policies.prediction import ROUNDS, Prediction
 from tensorucb.store._protocol import RoundRecord
 from tensorucb.work import Engine
 
@@ -25,14 +25,12 @@ if TYPE_CHECKING:
     from tensorucb.campaign._handle import View
 
 
-_RUNS = 1000
-_PARTS = 10
+_RUNS, _LEAST_RUNS = 1000, 50
+_DRAWS = 32  # of what is not known of the sources
 _LEVEL = 0.9
 # Rounds looked back on, so that an ask does not take longer as a campaign grows older.
 _WINDOW = 200
 _COUNTED = {"direct": "followers of those contacted who respond", "cascade": "everybody reached in a cascade"}
-# No belief is taken for certain: a zero could not be corrected by any factor.
-_LEAST, _MOST = 1e-4, 0.999
 
 
 @dataclass(frozen=True)
@@ -44,10 +42,9 @@ class Reach:
     because of them, near or far; the campaign sees of these only what node events tell, so that its interval is no
     better than the policy's beliefs about edges that nobody observed.
 
-    The policy's own expectation is corrected by what its forecasts for earlier rounds of this campaign were worth,
-    counted in direct responders under both objectives. The interval holds the number that will be observed, not its
-    expectation: it includes chance, the uncertainty of the correction, and how popular this product turns out to be.
-    So it is wide in the first rounds, and becomes narrow as far as the responses can be predicted.
+    The expected number is the policy's own. The interval holds the number that will be observed, not its expectation:
+    it includes chance, what is not known of the chosen users, and how popular this product turns out to be. It is made
+    as wide as closed rounds show that it has to be, counted in direct responders under both objectives.
 
     Attributes
     ----------
@@ -58,8 +55,7 @@ class Reach:
     level
         Its coverage.
     objective
-        What is counted: ``direct`` or ``cascade``. None in rounds opened by an earlier release, which counted the
-        contacted users as well and stated the interval of chance alone.
+        What is counted: ``direct`` or ``cascade``.
 
     Examples
     --------
@@ -82,32 +78,54 @@ class Reach:
 
 
 @dataclass(frozen=True)
+class Beliefs:
+    """What the policy believes of every edge in this round: each source with the strategy that it gets, or would."""
+
+    graph: Graph
+    predictions: Sequence[Prediction]  # one for each strategy
+    places: I64  # for each user the place of the strategy
+
+    @property
+    def redundancy(self) -> float:
+        """How far a second contact of the same user brings nothing new."""
+        return self.predictions[0].redundancy
+
+    @cached_property
+    def expected(self) -> F64:
+        """The believed probability of every edge."""
+        return of_sources(self.graph, np.stack([p.expected() for p in self.predictions]), self.places)
+
+    def each_round(self) -> Iterator[tuple[float, F64]]:
+        """Weights of a few rounds that stand for all, and the probability of every edge in each."""
+        if all(prediction.level == 0.0 for prediction in self.predictions):
+            yield 1.0, self.expected
+            return
+        for weight, *rows in zip(ROUNDS.tolist(), *(p.each_round() for p in self.predictions), strict=True):
+            yield weight, of_sources(self.graph, np.stack(rows), self.places)
+
+    def rounds(self, edges: I64, draw: F64 | None = None) -> F64:
+        """``(rounds, edges)`` the probability of some edges in each of these rounds; ``draw`` as in `Prediction`."""
+        own = self.places[self.graph.sources[edges]]
+        p = np.empty((ROUNDS.size, edges.size))
+        for place in np.unique(own).tolist():
+            here = own == place
+            drawn = None if draw is None else draw[here]
+            p[:, here] = self.predictions[place].rounds(edges[here], drawn)
+        return p
+
+
+@dataclass(frozen=True)
 class Outlook:
     """What is expected of a choice.
 
-    ``forecast`` is the policy's own number, for later comparison with what was observed; None if the chosen have no
-    followers. ``probabilities`` are the policy's, corrected: those of the contacted users' followers sum to the
-    expected number. ``gains`` is what each seed adds to it, in the given order. ``factor`` is the correction: what the
-    odds of every probability were multiplied by.
+    ``forecast`` is the policy's own statement, for later comparison with what was observed; None if the chosen have no
+    followers. ``gains`` is what each seed adds to the expected number, in the given order.
     """
 
     reach: Reach
     forecast: Forecast | None
-    probabilities: F64
+    beliefs: Beliefs
     gains: F64
-    factor: float = 1.0
-
-    def corrected(self, probabilities: F64) -> F64:
-        """Other probabilities of the policy with the same correction."""
-        return _corrected(probabilities, self.factor)
-
-
-@dataclass(frozen=True)
-class Past:
-    """The last rounds: outcomes of those with a forecast, oldest first, and keys of the users contacted in any."""
-
-    outcomes: tuple[Outcome, ...] = ()
-    contacted: I64 = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
 
 class TrackRecord:
@@ -116,8 +134,8 @@ class TrackRecord:
     def __init__(self) -> None:
         self._counted: dict[tuple[int, int, int], Outcome] = {}
 
-    def past(self, view: View) -> Past:
-        """The last rounds as the log has them now."""
+    def past(self, view: View) -> tuple[Outcome, ...]:
+        """The last rounds as the log has them now, oldest first."""
         last = view.ledger.next_number()
         numbered = (view.ledger.rounds.get(number) for number in range(max(1, last - _WINDOW), last))
         closed = [record for record in numbered if record is not None and record.status == "closed"]
@@ -127,15 +145,12 @@ class TrackRecord:
                 key = (record.number, record.revision, view.network.revision)
                 counted[key] = self._counted.get(key) or _outcome(view, record)
         self._counted = counted
-        keys = [key for record in closed for key in record.payload["contacted"]]
-        return Past(tuple(counted.values()), np.unique(np.array(keys, dtype=np.int64)))
+        return tuple(counted.values())
 
 
 def _outcome(view: View, record: RoundRecord) -> Outcome:
-    payload, reach = record.payload, promised(record)
     count = int(np.count_nonzero(responded(view.network, record, view.told(record.number))))
-    covered = None if reach is None else reach.low <= count <= reach.high
-    return Outcome(Forecast(**payload["forecast"]), product_label(payload["product"]["vectors"]), count, covered)
+    return Outcome(Forecast(**record.payload["forecast"]), count)
 
 
 def promised(record: RoundRecord) -> Reach | None:
@@ -150,96 +165,84 @@ def promised(record: RoundRecord) -> Reach | None:
     return Reach(**payload["reach"]) if ours else None
 
 
-def product_label(vectors: Any) -> str:
-    """What tells products apart: their features, however they were given."""
-    return json.dumps(vectors)
+def foresee(
+    beliefs: Beliefs,
+    rows: I64,
+    objective: str,
+    past: Sequence[Outcome],
+    rng: np.random.Generator,
+    engine: Engine | None = None,
+) -> Outlook:
+    """What to expect if the users ``rows`` are contacted; ``past`` are the campaign's last rounds."""
+    graph = beliefs.graph
+    audience = _Audience.of(graph, rows)
+    if audience.size == 0:
+        return Outlook(Reach(0.0, 0.0, 0.0, objective=objective), None, beliefs, np.zeros(rows.size))
+    expected = audience.responders(beliefs.rounds(audience.edges), beliefs.redundancy)
+    forecast = _stated(beliefs, audience, expected, rng)
+    factor = width_factor(past, _LEVEL)
+    if objective == "direct":
+        gains = sum(w * direct_gains(graph, p, rows, beliefs.redundancy) for w, p in beliefs.each_round())
+        low, high = forecast.widened(factor, audience.size)
+        return Outlook(_reach(forecast.mean, low, high, objective), forecast, beliefs, np.asarray(gains))
+    # Users that each seed adds in simulated cascades, in each of the rounds that stand for all.
+    weights, reached = [], []
+    for weight, p in beliefs.each_round():
+        runs = max(_LEAST_RUNS, round(weight * _RUNS))
+        reached.append(simulate_gains(graph, p, rows, runs, rng, redundancy=beliefs.redundancy, engine=engine))
+        weights.append(np.full(runs, weight / runs))
+    shares, added = np.concatenate(weights), np.concatenate(reached)
+    totals = added.sum(axis=1)
+    mean = float(shares @ totals)
+    order = np.argsort(totals, kind="stable")
+    ends = np.searchsorted(np.cumsum(shares[order]), [(1.0 - _LEVEL) / 2.0, (1.0 + _LEVEL) / 2.0])
+    low, high = totals[order][np.minimum(ends, order.size - 1)].tolist()
+    low, high = Forecast(mean, min(low, mean), max(high, mean)).widened(factor, graph.n_nodes - rows.size)
+    return Outlook(_reach(mean, low, high, objective), forecast, beliefs, shares @ added)
 
 
 @dataclass(frozen=True)
 class _Audience:
-    """Edges from the contacted users to others, sorted by the follower, with their odds."""
+    """Edges from the contacted users to others, sorted by the follower."""
 
-    sources: NDArray[np.int32]
-    odds: F64
-    starts: NDArray[np.intp]
+    edges: I64
+    starts: I64
+    sources: I64  # of each edge, numbered from 0
 
     @classmethod
-    def of(cls, graph: Graph, probabilities: F64, rows: I64) -> _Audience:
+    def of(cls, graph: Graph, rows: I64) -> _Audience:
         contacted = np.zeros(graph.n_nodes, dtype=np.bool_)
         contacted[rows] = True
         edges = graph.out_edges(np.sort(rows))
         edges = edges[~contacted[graph.targets[edges]]]
         edges = edges[np.argsort(graph.targets[edges], kind="stable")]
-        followers = graph.targets[edges]
-        starts = np.flatnonzero(np.diff(followers, prepend=-1))
-        return cls(graph.sources[edges], _odds(probabilities[edges]), starts)
+        starts = np.flatnonzero(np.diff(graph.targets[edges], prepend=-1))
+        return cls(edges, starts, np.searchsorted(np.sort(rows), graph.sources[edges]))
 
     @property
     def size(self) -> int:
+        """Number of users who may respond."""
         return int(self.starts.size)
 
-    def expected(self, factor: float) -> float:
-        """Expected number of responders if all odds are ``factor`` times as large: Σ_j 1 − Π_i (1 − p_ij)."""
-        return float((1.0 - np.multiply.reduceat(1.0 / (1.0 + factor * self.odds), self.starts)).sum())
-
-    def factor(self, count: float) -> float:
-        """The factor of all odds with which ``count`` responders are expected."""
-        from scipy.optimize import brentq
-
-        wanted = min(max(count, 1e-9 * self.size), (1.0 - 1e-9) * self.size)
-        return float(np.exp(brentq(lambda log: self.expected(np.exp(log)) - wanted, -60.0, 60.0, xtol=1e-12)))
-
-    def forecast(self, tried: I64) -> Forecast:
-        p = self.odds / (1.0 + self.odds)
-        new = p[~np.isin(self.sources, tried)]
-        return Forecast(self.expected(1.0), self.size, float(new.sum() / p.sum()))
+    def responders(self, p: F64, redundancy: float) -> F64:
+        """Expected number of distinct responders for each row of probabilities."""
+        some = 1.0 - np.multiply.reduceat(1.0 - p, self.starts, axis=1)
+        if redundancy > 0.0:
+            some = (1.0 - redundancy) * some + redundancy * np.maximum.reduceat(p, self.starts, axis=1)
+        return np.asarray(some.sum(axis=1))
 
 
-def _odds(p: F64) -> F64:
-    p = np.clip(p, _LEAST, _MOST)
-    return np.asarray(p / (1.0 - p))
-
-
-def _corrected(probabilities: F64, factor: float) -> F64:
-    odds = _odds(probabilities)
-    odds *= factor
-    return np.asarray(odds / (1.0 + odds))
-
-
-def foresee(
-    network: Network,
-    probabilities: F64,
-    rows: I64,
-    objective: str,
-    past: Past,
-    product: str,
-    rng: np.random.Generator,
-    engine: Engine | None = None,
-) -> Outlook:
-    """What to expect if the users ``rows`` are contacted for a product, given by its label.
-
-    ``probabilities`` are the policy's for every edge, without exploration; ``past`` are the campaign's last rounds.
-    """
-    graph = network.graph
-    audience = _Audience.of(graph, probabilities, rows)
-    if audience.size == 0:
-        reach = Reach(0.0, 0.0, 0.0, objective=objective)
-        return Outlook(reach, None, _corrected(probabilities, 1.0), np.zeros(rows.size))
-    forecast = audience.forecast(network.rows(past.contacted))
-    belief = predict(past.outcomes, forecast, product)
-    factor = audience.factor(belief.mean)
-    p = _corrected(probabilities, factor)
-    if objective == "cascade":
-        # Users that each seed adds in simulated cascades, a tenth of them for each tenth of the belief.
-        runs, counts = _RUNS // _PARTS, belief.quantiles(_PARTS).tolist()
-        factors = map(audience.factor, counts)
-        parts = [simulate_gains(graph, _corrected(probabilities, f), rows, runs, rng, engine=engine) for f in factors]
-        reached = np.concatenate(parts)
-        totals = reached.sum(axis=1)
-        low, high = np.quantile(totals, [(1.0 - _LEVEL) / 2.0, (1.0 + _LEVEL) / 2.0])
-        return Outlook(_reach(float(totals.mean()), low, high, objective), forecast, p, reached.mean(axis=0), factor)
-    low, high = belief.interval(adapted_level(past.outcomes, _LEVEL))
-    return Outlook(_reach(belief.mean, low, high, objective), forecast, p, direct_gains(graph, p, rows), factor)
+def _stated(beliefs: Beliefs, audience: _Audience, expected: F64, rng: np.random.Generator) -> Forecast:
+    """The policy's predictive distribution: what the round has of its own, what is not known of the sources, coins."""
+    draws = rng.normal(size=(_DRAWS, int(audience.sources.max()) + 1))
+    counts = np.stack(
+        [audience.responders(beliefs.rounds(audience.edges, z[audience.sources]), beliefs.redundancy) for z in draws]
+    )
+    # Draws are about the width: the mean stays what is believed.
+    mean = float(ROUNDS @ expected)
+    counts *= mean / max(float((counts @ ROUNDS).mean()), 1e-12)
+    weights = np.tile(ROUNDS / _DRAWS, _DRAWS)
+    return stated(weights, np.clip(counts.ravel(), 1e-9, audience.size), audience.size, _LEVEL)
 
 
 def _reach(mean: float, low: float, high: float, objective: str) -> Reach:
@@ -247,25 +250,66 @@ def _reach(mean: float, low: float, high: float, objective: str) -> Reach:
     return Reach(mean, float(min(low, math.floor(mean))), float(max(high, math.ceil(mean))), objective=objective)
 
 
-def untouched(graph: Graph, probabilities: F64, rows: I64) -> F64:
-    """For each user the probability of not responding to ``rows``; 0 for these themselves, who are contacted."""
-    survive = np.ones(graph.n_nodes)
-    edges = graph.out_edges(rows)
-    np.multiply.at(survive, graph.targets[edges], 1.0 - probabilities[edges])
-    survive[rows] = 0.0
-    return survive
+@dataclass(frozen=True)
+class Covered:
+    """What contacted users leave to be won: of each user the probability of not responding, and the strongest edge."""
+
+    free: F64
+    strongest: F64
+
+    @classmethod
+    def of(cls, graph: Graph, p: F64, rows: I64) -> Covered:
+        """After ``rows`` are contacted, who are no longer there to be won."""
+        free, strongest = np.ones(graph.n_nodes), np.zeros(graph.n_nodes)
+        edges = graph.out_edges(rows)
+        np.multiply.at(free, graph.targets[edges], 1.0 - p[edges])
+        np.maximum.at(strongest, graph.targets[edges], p[edges])
+        free[rows], strongest[rows] = 0.0, 1.0
+        return cls(free, strongest)
+
+    def own(self, redundancy: float, rows: I64 | int | slice = slice(None)) -> F64:
+        """How much is left of some users."""
+        return np.asarray((1.0 - redundancy) * self.free[rows] + redundancy * (1.0 - self.strongest[rows]))
+
+    def take(self, p: F64, targets: NDArray[np.int32]) -> None:
+        """Contact one more user, whose edges have these probabilities."""
+        self.free[targets] *= 1.0 - p
+        self.strongest[targets] = np.maximum(self.strongest[targets], p)
+
+    def added(self, p: F64, targets: NDArray[np.int32], redundancy: float) -> F64:
+        """What each of some edges adds."""
+        added = (1.0 - redundancy) * p * self.free[targets]
+        if redundancy > 0.0:
+            added += redundancy * np.maximum(p - self.strongest[targets], 0.0)
+        return np.asarray(added)
 
 
-def direct_gains(graph: Graph, probabilities: F64, rows: I64) -> F64:
+def direct_gains(graph: Graph, p: F64, rows: I64, redundancy: float) -> F64:
     """Expected responders that each seed adds to those before it, in the given order; no seed is a responder."""
-    survive, gains = np.ones(graph.n_nodes), np.empty(rows.size)
-    survive[rows] = 0.0
+    covered, gains = Covered.of(graph, p, rows[:0]), np.empty(rows.size)
+    covered.free[rows], covered.strongest[rows] = 0.0, 1.0
     for i, row in enumerate(rows.tolist()):
         edges = slice(int(graph.out_offsets[row]), int(graph.out_offsets[row + 1]))
-        targets, p = graph.targets[edges], probabilities[edges]
-        gains[i] = float((survive[targets] * p).sum())
-        survive[targets] *= 1.0 - p
+        targets, own = graph.targets[edges], p[edges]
+        gains[i] = float(covered.added(own, targets, redundancy).sum())
+        covered.take(own, targets)
     return gains
+
+
+def added_by_all(beliefs: Beliefs, rows: I64) -> F64:
+    """For each user the expected responders that it would add to those of ``rows``."""
+    graph, total = beliefs.graph, np.zeros(beliefs.graph.n_nodes)
+    for weight, p in beliefs.each_round():
+        added = Covered.of(graph, p, rows).added(p, graph.targets, beliefs.redundancy)
+        total += weight * np.bincount(graph.sources, weights=added, minlength=graph.n_nodes)
+    return total
+
+
+def of_sources(graph: Graph, values: F64, strategies: I64) -> F64:
+    """Of (strategies, edges) values the one of each edge for its source's strategy; (edges,) values as they are."""
+    if values.ndim == 1:
+        return values
+    return np.asarray(values[0] if len(values) == 1 else values[strategies[graph.sources], np.arange(graph.n_edges)])
 
 
 def html_table(columns: Sequence[str], rows: Sequence[Sequence[object]], caption: str) -> str:

@@ -38,6 +38,8 @@ Grid = Mapping[str, Sequence[Any]]
 EXPLORATIONS = (1e-3, 1e-2, 1e-1, 1.0)
 # What the tensor policies can do about uncertainty.
 EXPLORATION_KINDS = ("ucb", "thompson", "greedy")
+# Predictions kept until something is told: a round's strategies.
+_KEPT = 4
 
 
 @dataclass(frozen=True)
@@ -226,6 +228,7 @@ class UCBPolicy:
     _state: Any = None  # None before the first update
     _blank: tuple[tuple[int, ...], Any] | None = None  # the start, once somebody asked for it
     _doses: Arrays
+    _kept: Mapping[bytes, Prediction] = {}
 
     # -- the model, which a subclass writes --
 
@@ -275,7 +278,7 @@ class UCBPolicy:
         self._users = as_user_features(graph, users, needed=self.needs_users, name=self.name)
         self._graph, self._key = graph, int(stream_key(as_generator(rng)))
         self._rounds, self._dims = 0, None
-        self._state, self._blank, self._doses = None, None, no_doses()
+        self._state, self._blank, self._doses, self._kept = None, None, no_doses(), {}
 
     def prediction(self, product: Product) -> Prediction:
         """What is believed of every edge for this product, exploration left out."""
@@ -300,12 +303,12 @@ class UCBPolicy:
         if rows.size:
             doses = self._doses
             if not self.knows_redundancy:
-                expected = self._predicted(modes).rounds(rows)[1].mean(axis=0)
+                expected = self._predicted(modes).probabilities()[rows]
                 doses = with_doses(doses, self.graph.targets[rows], expected, values)
             self._state = self.learn(self._known(modes), modes, rows, values)
             self._doses = doses
         self._dims = tuple(mode.size for mode in modes)
-        self._blank = None
+        self._blank, self._kept = None, {}
         self._rounds += 1
 
     def _known(self, modes: Vectors) -> Any:
@@ -318,8 +321,16 @@ class UCBPolicy:
         return self._blank[1]
 
     def _predicted(self, modes: Vectors) -> Prediction:
-        prediction = self.predict(self._known(modes), modes)
-        return prediction if self.knows_redundancy else prediction.with_redundancy(redundancy_of(self._doses)[1])
+        """The prediction for a context; the last few are kept until something is told."""
+        key = b"".join(mode.tobytes() for mode in modes)
+        kept = self._kept
+        if key not in kept:
+            prediction = self.predict(self._known(modes), modes)
+            if not self.knows_redundancy:
+                prediction = prediction.with_redundancy(redundancy_of(self._doses)[1])
+            # Replaced, never changed, so that several threads may ask.
+            kept = self._kept = {**dict([*kept.items()][1 - _KEPT :]), key: prediction}
+        return kept[key]
 
     def state(self) -> PolicyState:
         """A copy of everything learned."""
@@ -361,7 +372,8 @@ class UCBPolicy:
         known = self._matching(doses, {name: array for name, array in arrays.items() if name in doses})
         self._state = None if dims is None or not learned else self.from_arrays(dims, learned)
         self._doses = {name.removeprefix("dose_"): array for name, array in known.items()}
-        self._key, self._rounds, self._dims, self._blank = key, rounds, dims, None
+        self._key, self._rounds, self._dims = key, rounds, dims
+        self._blank, self._kept = None, {}
 
     # -- helpers --
 

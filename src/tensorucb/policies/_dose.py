@@ -61,7 +61,7 @@ def _shift(logits: F64, outcomes: F64) -> float:
 
 
 def redundancy_of(known: Arrays) -> tuple[float, float]:
-    """r and ρ = r·q."""
+    """R and ρ = r·q."""
     products, deviations = known["pairs"].tolist()
     r = float(np.clip(products / (deviations + 1.0), 0.0, 1.0))
     if r == 0.0:

@@ -16,7 +16,7 @@ from tensorucb.errors import InputError, ShapeError, StateError
 from tensorucb.graph import Graph
 from tensorucb.policies._base import Grid, Oracle, Policy, PolicyState, Product, check_policy_object, parts_of_state
 from tensorucb.policies._inputs import as_modes, as_observations
-from tensorucb.policies.prediction import Prediction
+from tensorucb.policies.prediction import ROUNDS, Prediction
 from tensorucb.rng import RngLike, as_generator, stream_key
 
 # Hazard ratios of new to old misfits that the alarm bets on: misfits that grow by about a factor of 2, 5 or 20.
@@ -232,8 +232,7 @@ class ForgetOnDrift:
         rows, values = as_observations(self._world()[0].n_edges, edges, outcomes)
         # Copies, since the caller may reuse its arrays.
         told = _ToldRound(tuple(mode.copy() for mode in as_modes(product)), rows.copy(), values.copy())
-        weights, values_of_rounds = self.policy.prediction(product).rounds(rows)
-        p = weights @ values_of_rounds
+        p = ROUNDS @ self.policy.prediction(product).rounds(rows)
         self._learn(told)
         misfit = self._misfit(p, values)
         if self._age > self.warm_up:

@@ -1,7 +1,8 @@
-"""`Prediction`: what a policy believes of every edge in one context. Every number shown or chosen by comes from here."""
+"""`Prediction`: what a policy believes of every edge in one context. Choices and numbers shown come from here alone."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -17,7 +18,7 @@ _LARGEST_BONUS = 30.0
 _EDGES = 2**17
 # Five points stand for a normal distribution: exact for polynomials up to degree 9.
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+ROUNDS: F64 = _WEIGHTS / _WEIGHTS.sum()
 
 
 @dataclass(frozen=True)
@@ -69,18 +70,26 @@ class Prediction:
         """The believed probability of every edge, averaged over what rounds have in common."""
         if self.level == 0.0:
             return self.probabilities()
-        parts = (w * self._of_mean(self.mean + x) for x, w in zip(self.level * _NODES, _WEIGHTS, strict=True))
-        return np.asarray(sum(parts))
+        return np.asarray(sum(w * p for w, p in zip(ROUNDS, self.each_round(), strict=True)))
 
-    def rounds(self, edges: I64) -> tuple[F64, F64]:
-        """Weights of a few rounds that stand for all, and the probabilities of some edges in each, (rounds, edges).
+    def each_round(self) -> Iterator[F64]:
+        """The probability of every edge in each of five rounds that stand for all, one after the other."""
+        for node in _NODES.tolist():
+            yield self._of_mean(self.mean + self.level * node)
 
-        `expected` is their weighted mean.
+    def rounds(self, edges: I64, draw: F64 | None = None) -> F64:
+        """The probabilities of some edges in each of five rounds that stand for all, ``(5, edges)``.
+
+        `expected` is their mean with the weights `ROUNDS`. ``draw`` multiplies the deviation of each of the edges.
         """
-        means = self.mean[edges] if self.target is None else self._logits(edges)
-        if self.level == 0.0:
-            return np.ones(1), self._linked(means)[None]
-        return _WEIGHTS, self._linked(means + self.level * _NODES[:, None])
+        if self.target is None:
+            means, deviations = self.mean[edges], None if self.deviation is None else self.deviation[edges]
+        else:
+            means, sources = self._logits(edges), self.graph.sources[edges]
+            deviations = None if self.deviation is None else self.deviation[sources]
+        if draw is not None and deviations is not None:
+            means = means + np.clip(draw * deviations, -_LARGEST_BONUS, _LARGEST_BONUS)
+        return self._linked(means + self.level * _NODES[:, None])
 
     def with_redundancy(self, redundancy: float) -> Prediction:
         """The same with another redundancy."""

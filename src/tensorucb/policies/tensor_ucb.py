@@ -45,14 +45,14 @@ class TensorUCB(UCBPolicy):
     ``logit p_tij(x) = θ·x_i + d_i·(1, x) + u_t + γ·(t_j, taste_j(x)) + b_j + log(1 + r(1 − q)(m_tj − 1))``: what the
     context x (product, strategy, …) and a source's features predict, and each source's own effect and response beyond
     that; what is particular to the round; the target's features, taste and own readiness; and what it changes that
-    the target follows m contacted users. ``docs/model.md`` explains the whole model, and how it is learned, on one page.
+    the target follows m contacted users. ``docs/model.md`` explains the model, and how it is learned, on one page.
 
     It has no tensor rank: of the paper it keeps the context of several feature vectors, the posterior, the confidence
     bound, the oracle and Algorithm 1. The paper's low-rank tensor is `TensorUCB.paper`.
 
     Seeds are chosen by the total response of a source to the context, so exploration is about sources: the deviation of
-    a source's logit, times ``exploration``, is added to the logits of its out-edges. The oracle is told how far a second
-    contact of the same follower brings nothing new.
+    a source's logit, times ``exploration``, is added to the logits of its out-edges. The oracle is told how far a
+    second contact of the same follower brings nothing new.
 
     What is known is a function of the rounds told, whatever their order. All of them are fitted again when their number
     has grown by a tenth; between two fits the rounds are only kept.

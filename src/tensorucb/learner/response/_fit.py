@@ -35,7 +35,7 @@ class ResponseSettings:
     """Every constant of the model; ``docs/model.md`` has the same table with the reasons.
 
     Variances are where learning starts from; that value counts as much as ``shared_weight`` weights (``unit_weight``
-    for what belongs to a single source or target, ``single_weight`` for what is one number or one per round).
+    for what belongs to a single source or target, ``round_weight`` for rounds, ``single_weight`` for one number).
     """
 
     base_logit: float = -3.0  # prior mean of an edge's logit; -3 is a probability of 4.7 %
@@ -49,13 +49,14 @@ class ResponseSettings:
     target_variance: float = 0.02  # of the weights of a user's features as a target
     taste_variance: float = 0.002  # of the weight of a target's taste
     offset_variance: float = 0.3  # of each target's own effect
-    round_variance: float = 0.01  # of each round's own effect
+    round_variance: float = 1.0  # of each round's own effect
     trust: float = 0.5  # prior weight of a source's past influence, which is a log rate ratio
     saturation: float = 0.5  # prior mean of q, with variance 0.25
     saturation_variance: float = 0.25
     shared_weight: float = 10.0
     unit_weight: float = 5.0
     single_weight: float = 1.0
+    round_weight: float = 4.0
     rank: int = 100  # most features of an interaction between modes; larger ones get a basis of that many contexts
     sweeps: int = 6
     growth: float = 1.1  # refit when the number of rounds has grown by this factor
@@ -369,7 +370,7 @@ def target_step(now: Stand) -> tuple[Move, TargetPosterior]:
 
     curvature, slope = by_target(w), by_target(e)
     crossed = np.stack([by_target(w * column) for column in own_columns.T], axis=1)
-    T, features = data.T, data.T.shape[1]
+    T = data.T
     # Σ w f fᵀ and Σ w f by target, f = (t_j, taste, dose).
     B = np.hstack([T * curvature[:, None], crossed])
     corner = T.T @ crossed
@@ -479,6 +480,6 @@ def _learned_prior(
             float(point.offsets @ point.offsets), targets.offsets, settings.offset_variance, settings.unit_weight
         ),
         round_variance=_learned(
-            float(point.rounds @ point.rounds), rounds.determined, settings.round_variance, settings.single_weight
+            float(point.rounds @ point.rounds), rounds.determined, settings.round_variance, settings.round_weight
         ),
     )
