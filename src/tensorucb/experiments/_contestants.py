@@ -16,7 +16,7 @@ from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._results import OURS
 from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.experiments._tuning import with_arguments
-from tensorucb.policies import Grid, Policy, TensorUCB, UCBPolicy
+from tensorucb.policies import Grid, Policy, Prediction, TensorUCB, UCBPolicy
 from tensorucb.policies.registry import REGISTRY, make_policy
 
 # Table 3 of the paper, ours, and simple ones that the paper leaves out.
