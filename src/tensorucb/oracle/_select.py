@@ -210,7 +210,8 @@ class SeedOracle:
     """An oracle for policies: ``oracle(probabilities, k)`` gives the rows of ``k`` seeds.
 
     Rows go in and rows come out. Scratch memory is kept between calls, and each call takes the next random key
-    of ``rng``, so a run of calls repeats for a seed.
+    of ``rng``, so a run of calls repeats for a seed. Several threads may call one oracle at the same time: each call
+    then has scratch memory of its own.
 
     Parameters
     ----------
@@ -254,7 +255,7 @@ class SeedOracle:
         self._settings = check_settings(epsilon, delta, quality, max_memory, graph.n_nodes)
         self._threads, self._engine = thread_count(threads), check_engine(engine)
         self._rng = as_generator(rng)
-        self._sampler: Sampler | None = None
+        self._idle_samplers: list[Sampler] = []
 
     def __call__(
         self,
@@ -283,9 +284,13 @@ class SeedOracle:
         key = stream_key(self._rng)
         if self.objective == "direct":
             return direct(self.graph, p, problem)
-        if self._sampler is None:
-            self._sampler = new_sampler(self.graph, self._threads, self._engine)
-        return cascade(self._sampler, p, problem, self._settings, self.algorithm, key)
+        try:
+            sampler = self._idle_samplers.pop()
+        except IndexError:
+            sampler = new_sampler(self.graph, self._threads, self._engine)
+        found = cascade(sampler, p, problem, self._settings, self.algorithm, key)
+        self._idle_samplers.append(sampler)
+        return found
 
 
 def _checked_rows(graph: Graph, name: str, rows: ArrayLike | None) -> I64 | None:
