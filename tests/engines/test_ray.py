@@ -65,6 +65,8 @@ VARIANTS: list[dict[str, Any]] = [
     {"groups": np.arange(1500) % 3, "quotas": 4},
     {"groups": np.arange(1500) % 3, "quotas": 4, "costs": np.linspace(1.0, 3.0, 1500), "budget": 20.0},
     {"max_memory": 2.0**20},
+    {"redundancy": 0.7},
+    {"redundancy": 0.7, "algorithm": "tim", "must_include": [7, 9]},
 ]
 
 
