@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache, reduce
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,7 @@ from tensorucb.checks import (
 )
 from tensorucb.diffusion import LiveEdgePool, direct_spread, observe
 from tensorucb.errors import InputError, ShapeError
+from tensorucb.experiments._results import Measure
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph, check_probabilities, check_seeds
@@ -130,6 +131,9 @@ class Environment:
     >>> world.evaluate(0, best.rows) == best.spread >= world.evaluate(0, [0, 1, 2])
     True
     """
+
+    # What tables compare policies by.
+    measure: ClassVar[Measure] = "regret"
 
     def __init__(
         self,

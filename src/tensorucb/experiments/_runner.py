@@ -342,4 +342,5 @@ def run_experiment(
         plays = [Play(kept, (label, policy, run), label) for run in numbers for label, policy in policies.items()]
         results = play_all(plays, rounds=rounds, jobs=jobs, engine=engine, report=report)
     order = list(policies)
-    return Experiment(tuple(sorted(results, key=lambda r: (order.index(r.policy), r.run))))
+    ordered = sorted(results, key=lambda r: (order.index(r.policy), r.run))
+    return Experiment(tuple(ordered), environment.measure)
