@@ -26,6 +26,8 @@ from tensorucb.truth import TopicAwareIC, fit_topic_aware_ic
 from tensorucb.work import Engine
 
 _HOLD_OUT_EVERY = 5
+# Purpose of a derived random stream: (seed, purpose, run).
+_ITEMS = 14
 
 
 def environment_from_dataset(
@@ -130,8 +132,9 @@ class ReplayedLog(Environment):
                 f"would have persuaded; got {self.settings.objective} and {self.settings.feedback}."
             )
 
-    def draw_products(self, rounds: int, rng: np.random.Generator) -> I64:
+    def draw_products(self, rounds: int, *, seed: int, run: int) -> I64:
         """Every item once, in random order, and then again in another."""
+        rng = np.random.default_rng([seed, _ITEMS, run])
         times = -(-rounds // self.product_rows.size)
         return np.concatenate([rng.permutation(self.product_rows) for _ in range(times)])[:rounds]
 
