@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from studies import DATA
+from studies.changed_worlds import ChangedWorld
 from tensorucb.data import make_sandbox, read_dataset
 from tensorucb.experiments import Environment, WorldSettings, environment_from_dataset, product_sequence
 from tensorucb.policies import LinUCB, Policy, TensorUCB
@@ -42,31 +43,18 @@ def play(
         yield world, product, rows
 
 
-def changed(world: Environment, probabilities: Callable[[int], NDArray[np.float64]], name: str) -> Environment:
-    """The same world with another truth."""
-    return Environment(
-        world.graph,
-        world.users,
-        world.products,
-        probabilities,
-        settings=world.settings,
-        product_rows=world.product_rows,
-        name=f"{world.name}, {name}",
-    )
-
-
 def reversed_world(world: Environment) -> Environment:
     """The strongest edges become the weakest."""
     some = world.product_rows[:: max(1, world.product_rows.size // 20)].tolist()
     ascending = np.argsort(np.mean([world.probabilities(i) for i in some], axis=0), kind="stable")
     order = np.empty_like(ascending)
     order[ascending] = ascending[::-1]
-    return changed(world, lambda i: world.probabilities(i)[order], "strongest edges become the weakest")
+    return ChangedWorld(world, "strongest edges become the weakest", lambda i: world.probabilities(i)[order])
 
 
 def halved_world(world: Environment) -> Environment:
     """Every probability halves."""
-    return changed(world, lambda i: 0.5 * world.probabilities(i), "every probability halves")
+    return ChangedWorld(world, "every probability halves", lambda i: 0.5 * world.probabilities(i))
 
 
 def sandbox_worlds(seed: int) -> tuple[Environment, Environment]:

@@ -3,7 +3,7 @@
     python -m studies.reach [--data DIR] [--runs 3] [--rounds 100] [--policy TensorUCB]
         [--objective direct] [--only WORLD]
 
-A log is replayed: an edge i → j responds to an item if i was contacted and j acted on the item in the log. Every fifth
+A log is replayed (`ReplayedLog`): an edge i → j responds to an item if i was contacted and j acted on it. Every fifth
 item describes users and is never asked about; of the other items, those with a number of 1 or 2 modulo 5 were used to
 set the prior of the correction, and rounds draw from the rest. Generated worlds answer by their truth; the prior was
 set on networks of other seeds. In every third round only users never contacted before may be chosen.
@@ -12,37 +12,26 @@ set on networks of other seeds. In every third round only users never contacted 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 import tensorucb as tu
 from studies import DATA
 from tensorucb import policies
-from tensorucb.data import Sandbox, digg_like, make_sandbox, read_dataset
-from tensorucb.diffusion import observe
-from tensorucb.features import topic_mixtures, user_profile
-from tensorucb.graph import Graph
+from tensorucb.data import digg_like, make_sandbox, read_dataset
+from tensorucb.experiments import Environment, WorldSettings, replay_from_dataset
 
 LOGS = ("digg_core", "christianity")
 WORLDS = (*LOGS, "sandbox", "digg_like")
 SIZES = (10, 5, 20)  # seeds per round, by run
-
-
-@dataclass(frozen=True)
-class ReplayedWorld:
-    """What a campaign is played on; ``respond(item, rows, rng)`` gives the edges that respond to contacted users."""
-
-    graph: Graph
-    users: Any
-    products: NDArray[np.float64]
-    items: NDArray[np.int64]
-    respond: Callable[[int, NDArray[np.int64], np.random.Generator], NDArray[np.int64]]
+SEED = 3
+Objective = Literal["direct", "cascade"]
+Feedback = Literal["one_hop", "cascade"]
 
 
 @dataclass(frozen=True)
@@ -61,58 +50,35 @@ class Played:
         return self.reach.low <= self.observed <= self.reach.high
 
 
-@cache
-def log_world(path: Path) -> ReplayedWorld:
-    """A log as a world."""
-    data = read_dataset(path)
-    graph, log = data.graph, data.log
-    items = np.arange(log.n_items)
-    held_out = items[items % 5 == 0]
-    products = topic_mixtures(log, 10, held_out=held_out, n_nodes=graph.n_nodes, rng=0)
-    users = user_profile(graph, log, held_out, products, kinds=("degree",))
-    acted = np.zeros((log.n_items, graph.n_nodes), dtype=np.bool_)
-    acted[log.items, log.users] = True
-
-    def respond(item: int, rows: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-        edges = graph.out_edges(np.sort(rows))
-        return edges[acted[item][graph.targets[edges]]]
-
-    return ReplayedWorld(graph, users, products, items[items % 5 >= 3], respond)
-
-
-def box_world(box: Sandbox, feedback: Literal["one_hop", "cascade"] = "one_hop") -> ReplayedWorld:
-    """A generated network as a world; with ``feedback="cascade"`` those who respond persuade others."""
-
-    def respond(item: int, rows: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-        edges, outcomes = observe(box.graph, box.probabilities(item), rows, feedback=feedback, rng=rng)
-        return np.asarray(edges[outcomes > 0], dtype=np.int64)
-
-    return ReplayedWorld(box.graph, box.users, box.products, np.arange(len(box.names)), respond)
-
-
-def world(name: str, run: int, data: Path, objective: str = "direct") -> ReplayedWorld:
+def world(name: str, run: int, data: Path, objective: Objective = "direct") -> Environment:
     """A world by name; generated ones differ from run to run."""
     if name in LOGS:
         return log_world(data / name)
     box = make_sandbox(rng=100 + run) if name == "sandbox" else digg_like(0.3, 100 + run, product_effect=3.0)
-    return box_world(box, "one_hop" if objective == "direct" else "cascade")
+    feedback: Feedback = "one_hop" if objective == "direct" else "cascade"
+    return Environment.from_sandbox(box, settings=WorldSettings(feedback=feedback), name=name)
+
+
+@cache
+def log_world(path: Path) -> Environment:
+    """A log that answers itself."""
+    found = replay_from_dataset(read_dataset(path))
+    return found.with_product_rows(found.product_rows[found.product_rows % 5 >= 3])
 
 
 def play(
-    name: str, place: ReplayedWorld, policy: Any, k: int, rounds: int, run: int, objective: str = "direct"
+    name: str, place: Environment, policy: Any, k: int, rounds: int, run: int, objective: Objective = "direct"
 ) -> Iterator[Played]:
-    """The rounds of one campaign; a log's items come once each, others may come again."""
-    rng = np.random.default_rng([run, 3])
-    again = place.items.size < rounds or name not in LOGS
-    items = rng.choice(place.items, rounds, replace=again)
+    """The rounds of one campaign."""
     graph, contacted = place.graph, set[int]()
     terms: dict[str, Any] = {"storage": "memory://", "seed": run, "objective": objective}
     campaign = tu.create_campaign(name, graph=graph, users=place.users, policy=policy, **terms)
-    for number, item in enumerate(items.tolist(), 1):
+    for number, item in enumerate(place.draw_products(rounds, seed=SEED, run=run).tolist(), 1):
         fresh = graph.n_nodes - len(contacted) >= k and number % 3 == 0
         ask = campaign.ask(place.products[item], k, exclude=sorted(contacted) if fresh and contacted else None)
         rows = graph.rows(list(ask.seeds))
-        responding = place.respond(item, rows, rng)
+        edges, outcomes = place.observe(item, rows, seed=SEED, run=run, round_number=number)
+        responding = edges[outcomes > 0.0]
         # Only followers of contacted users can be told, and learned.
         yes = responding[np.isin(graph.sources[responding], rows)]
         sources, targets = graph.ids[graph.sources[yes]], graph.ids[graph.targets[yes]]

@@ -1,8 +1,13 @@
-"""Worlds on which parts of the model and its exploration are judged: three logs, and generated networks.
+"""Worlds by name: logs with a fitted truth, logs that are replayed, and generated networks.
 
-Decisions are taken here, so nothing here appears in a final table: rounds of a log draw from the products kept for
+Decisions are taken on ``part="tuning"``, which no final table shows: rounds of a log draw from the products kept for
 tuning (`split_products`), with run numbers of their own, and generated networks have numbers from 5 on (the final
-tables have 0 to 4).
+tables have 0 to 4). `studies.changed_worlds` makes further worlds of these: told per user, two contacts, drift ...
+
+>>> from studies.changed_worlds import CHANGES
+>>> from studies.worlds import log_environment, replay_environment
+>>> replayed = replay_environment("christianity", k=10)  # doctest: +SKIP
+>>> told_per_user = CHANGES["told per user"](log_environment("christianity", k=10), 100)  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -10,28 +15,36 @@ from __future__ import annotations
 from functools import cache as remember
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from studies import DATA
-from tensorucb.data import digg_like, prepare, read_dataset
-from tensorucb.experiments import Environment, WorldSettings, environment_from_dataset, split_products
+from tensorucb.data import Dataset, digg_like, prepare, read_dataset
+from tensorucb.experiments import (
+    Environment,
+    WorldSettings,
+    environment_from_dataset,
+    replay_from_dataset,
+    split_products,
+)
 
 LOGS = ("digg_core", "christianity", "digg ≥ 10")
 EFFECTS = {"effect 0": 0.0, "effect 1.5": 1.5, "effect 3": 3.0}
 FOUR_MODES = "four modes"
 WORLDS = (*LOGS, *EFFECTS, FOUR_MODES)
 FIRST_RUN, FIRST_NETWORK = 2000, 5
+Part = Literal["tuning", "final"]
+PARTS = get_args(Part)
 
 F64 = NDArray[np.float64]
 
 
 def world(name: str, draw: int, *, data: Path = DATA, cache: Path | None = None, scale: float = 0.5) -> Environment:
-    """A world by name; generated ones are another network for each draw, logs are the same."""
+    """A world by name, to decide on; generated ones are another network for each draw, logs are the same."""
     if name in LOGS:
-        return _log(name, data, cache)
+        return log_environment(name, data=data, cache=cache)
     return _generated(name, draw, scale)
 
 
@@ -41,11 +54,42 @@ def run_number(name: str, draw: int) -> int:
 
 
 @remember
-def _log(name: str, data: Path, cache: Path | None) -> Environment:
-    dataset = read_dataset(data / name.split()[0])
-    if name.endswith("10"):
-        dataset = prepare(dataset, min_interactions=10, drop_isolated=True, window="keep", n_products=None, rng=0)
-    return split_products(environment_from_dataset(dataset, cache=cache))[0]
+def log_environment(
+    name: str, *, k: int = 10, part: Part = "tuning", data: Path = DATA, cache: Path | None = None
+) -> Environment:
+    """A log with the truth that EM fits to it: by the name of its folder in ``data``, or by its path.
+
+    "digg ≥ 10" is the log of those with ten actions or more.
+    """
+    world = environment_from_dataset(_dataset(name, data), settings=WorldSettings(k=k), cache=cache)
+    return split_products(world)[PARTS.index(part)]
+
+
+@remember
+def replay_environment(
+    name: str,
+    *,
+    k: int = 10,
+    part: Part = "tuning",
+    min_actors: int = 1,
+    data: Path = DATA,
+    cache: Path | None = None,
+) -> Environment:
+    """A log that answers itself; the name as in `log_environment`."""
+    settings = WorldSettings(k=k)
+    world = replay_from_dataset(_dataset(name, data), settings=settings, min_actors=min_actors, cache=cache)
+    return split_products(world)[PARTS.index(part)]
+
+
+@lru_cache(maxsize=4)
+def _dataset(name: str, data: Path) -> Dataset:
+    folder, _, least = name.partition(" ≥ ")
+    dataset = read_dataset(data / folder)
+    if least:
+        dataset = prepare(
+            dataset, min_interactions=int(least), drop_isolated=True, window="keep", n_products=None, rng=0
+        )
+    return dataset
 
 
 @lru_cache(maxsize=4)

@@ -21,7 +21,7 @@ from sphinx.application import Sphinx
 
 import tensorucb
 
-ROOMS = [*tensorucb._ROOMS, "experiments.offline"]
+ROOMS = list(tensorucb._ROOMS)
 
 
 def names_of(room: str) -> tuple[types.ModuleType, list[str]]:

@@ -113,7 +113,7 @@ def test_an_own_policy_on_two_processes_gives_the_bytes_of_one(folder):
     }
     with (folder / "1.csv").open() as file:
         rows = {row["policy"]: row for row in csv.DictReader(file)}
-    assert set(rows) == {"TensorUCB", "SourceRate", "CUCB", "product-blind oracle"}
+    assert set(rows) == {"TensorUCB", "HighDegree", "SourceRate", "CUCB", "product-blind oracle"}
     assert float(rows["TensorUCB"]["T=6_minus_ours"]) == 0.0
 
 
@@ -147,7 +147,7 @@ def test_results_are_printed_and_progress_is_plain_lines_without_a_terminal(fold
     assert without_progress(done.stderr.decode()) == ""
     assert all(line.isprintable() for line in done.stderr.decode().splitlines())
     lines = (folder / "table.tex").read_text().splitlines()
-    assert lines[1] == r"\begin{tabular}{lr}"
+    assert lines[1] == r"\begin{tabular}{lrr}"
     assert {line.split(" & ")[0] for line in lines[5:-2]} == {"LinUCB", "Random"}
     assert json.loads((folder / "out" / "manifest.json").read_text())["environment"]["k"] == 3
 
@@ -196,7 +196,8 @@ def test_an_own_policy_without_a_word_on_tuning_plays_as_it_is(folder):
     options = ("--policy", "own_policies:Bare", "--policy", "LinUCB", "--k", "3", *SIZES, "--out", "out")
     rows = json.loads(run("compare", "--data", "data", *options, "--json").stdout)["rows"]
     # Its name is another's, so it goes by what was typed.
-    assert {row["policy"] for row in rows} == {"TensorUCB", "LinUCB", "own_policies:Bare", "product-blind oracle"}
+    own = {"LinUCB", "own_policies:Bare"}
+    assert {row["policy"] for row in rows} == {"TensorUCB", "HighDegree", "product-blind oracle", *own}
 
 
 @pytest.mark.parametrize("option", ["--csv", "--latex"])

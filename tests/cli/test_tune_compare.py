@@ -50,8 +50,9 @@ def test_tune_names_an_unknown_policy(data, capsys):
 
 def test_compare_with_some_policies_only(data, tmp_path, capsys):
     sizes = ("--rounds", "3", "--runs", "1", "--validation-rounds", "1", "--json", "--out", str(tmp_path))
-    assert not run("compare", "--data", str(data), "--policy", "HighDegree", "--policy", "CUCB", *sizes)
+    assert not run("compare", "--data", str(data), "--policy", "CUCB", *sizes)
     rows = json.loads(capsys.readouterr().out)["rows"]
+    assert all(0.0 < row["of_best"] <= 1.0 for row in rows)
     assert {row["policy"] for row in rows} == {"TensorUCB", "HighDegree", "CUCB", "product-blind oracle"}
     assert run("compare", "--data", str(data), "--policy", "Cucb", "--out", str(tmp_path)) == 1
     assert "no policy 'Cucb'" in capsys.readouterr().err
@@ -61,6 +62,31 @@ def test_compare_with_some_policies_only(data, tmp_path, capsys):
     assert "product-blind oracle is no policy" in page
     assert "Why TensorUCB in the paper" not in page  # it did not take part
     assert (tmp_path / "decisions-final.svg").exists()
+
+
+def test_compare_lets_the_log_answer_and_goes_on_where_it_was(data, tmp_path, capsys):
+    sizes = ("--rounds", "3", "--runs", "2", "--validation-rounds", "0", "--k", "2", "--out", str(tmp_path))
+    command = ("compare", "--data", str(data), "--replay", "--policy", "DegreeCover", *sizes)
+    assert not run(*command, "--json")
+    found = json.loads(capsys.readouterr().out)
+    rows = {row["policy"]: row for row in found["rows"]}
+    assert set(rows) == {"TensorUCB", "HighDegree", "DegreeCover", "product-blind oracle"}
+    assert found["environment"]["name"] == "tiny, replayed"
+    reached = [row["T=3"] for row in found["rows"]]
+    assert reached == sorted(reached, reverse=True)  # the most responders first
+    apart = rows["HighDegree"]["T=3"] - rows["TensorUCB"]["T=3"]
+    assert rows["HighDegree"]["T=3_minus_ours"] == pytest.approx(apart)
+    runs = sorted((tmp_path / "runs").iterdir())
+    times = [path.stat().st_mtime_ns for path in runs]
+    assert not run(*command)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "distinct responders per round" in printed
+    assert "% of best" in printed
+    assert [path.stat().st_mtime_ns for path in runs] == times  # nothing was played again
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "The log itself answers" in page
+    assert "Regret is how many more users" not in page
+    assert not list((tmp_path / "cache").glob("truth-*"))  # no truth was fitted
 
 
 @pytest.mark.slow
@@ -128,6 +154,10 @@ def test_the_truths_prior_changes_the_truth_and_is_in_the_manifest(data, tmp_pat
             ("--synthetic", "digg", "--strategies", "2", "--objective", "cascade"),
             "--strategies is for --objective direct",
         ),
+        (("--synthetic", "digg", "--replay"), "--replay is for --data"),
+        (("--data", "x", "--replay", "--objective", "cascade"), "--replay is for --data"),
+        (("--data", "x", "--replay", "--truth-prior", "1,1"), "--replay is for --data"),
+        (("--data", "x", "--replay", "--cold-start"), "--replay is for --data"),
         (("--synthetic", "digg", "--strategy-effect", "2"), "--strategy-effect needs --strategies"),
     ],
 )

@@ -23,8 +23,6 @@ from tensorucb.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("[a-z]*.md"))]
-# This page has a test of its own, which also checks what its blocks print.
-RUN = [page for page in PAGES if page.name != "evaluate-from-logs.md"]
 BLOCK = re.compile(r"(<!-- slow -->\n)?^```(\w*)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 # A TOML block that begins with the name of a file is that file.
 FILE = re.compile(r"# (\S+\.toml)\n")
@@ -92,14 +90,14 @@ FIRST = ("README.md", "tutorial.md")  # what a newcomer reads; the other pages t
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(p, marks=() if p.name in FIRST else pytest.mark.slow, id=p.name) for p in RUN if quick(blocks(p))],
+    [pytest.param(p, marks=() if p.name in FIRST else pytest.mark.slow, id=p.name) for p in PAGES if quick(blocks(p))],
 )
 def test_blocks_run_as_printed(page, tmp_path, monkeypatch):
     run(page, quick(blocks(page)), tmp_path, monkeypatch)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [p for p in RUN if quick(blocks(p)) != blocks(p)], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [p for p in PAGES if quick(blocks(p)) != blocks(p)], ids=lambda page: page.name)
 def test_slow_blocks_run_as_printed(page, tmp_path, monkeypatch):
     run(page, blocks(page), tmp_path, monkeypatch)
 

@@ -63,6 +63,10 @@ def test_table_is_what_its_columns_say(world):
         assert "T=100" not in row
         assert row["last20"] == pytest.approx(regret[:, -20:].mean())
         assert row["T=30_low"] < row["T=30"] < row["T=30_high"]
+        reached, best = (
+            np.array([getattr(r, part)[:30] for r in experiment.of(name)]) for part in ("spread", "optimum")
+        )
+        assert row["of_best"] == pytest.approx((reached.sum(axis=1) / best.sum(axis=1)).mean())
         assert row["worst_of_first_ten"] == pytest.approx(regret[:, :10].mean(axis=0).max())
     assert next(iter(rows)) == min(rows, key=lambda name: rows[name]["T=30"])
 
@@ -164,18 +168,19 @@ def test_compare_is_the_command_in_one_call(tmp_path):
     env = Environment.from_sandbox(box, settings=WorldSettings(k=3))
     sizes = {"rounds": 4, "runs": 2, "validation_rounds": 3}
     found = compare(env, ["LinUCB", Mine()], **sizes, directory=tmp_path)
-    assert found.policies == ("TensorUCB", "LinUCB", "mine", "product-blind oracle")
+    assert found.policies == ("TensorUCB", "HighDegree", "LinUCB", "mine", "product-blind oracle")
     work = Comparison(env, {"TensorUCB": contestants()["TensorUCB"], "LinUCB": LinUCB()}, None, **sizes)
     tuned = work.tune(ours_untouched(work.policies)).policies
     again = work.run(lambda world: tuned, "runs")
     for label in ("TensorUCB", "LinUCB"):
         for one, two in zip(found.of(label), again.of(label), strict=True):
             np.testing.assert_array_equal(one.spread, two.spread)
-    assert compare(env, {"degree": HighDegree()}, **sizes).policies == ("TensorUCB", "degree", "product-blind oracle")
+    labelled = compare(env, {"mine": Mine()}, **sizes).policies
+    assert labelled == ("TensorUCB", "HighDegree", "mine", "product-blind oracle")
     table = str(found).splitlines()
-    assert table[0].split() == ["Policy", "T=4", "minus", "ours"]
+    assert table[0].split() == ["Policy", "T=4", "minus", "ours", "%", "of", "best"]
     assert {line.split("  ")[0] for line in table[2:]} == set(found.policies)
-    assert repr(found) == "Experiment(4 policies, 2 runs of 4 rounds)"
+    assert repr(found) == "Experiment(5 policies, 2 runs of 4 rounds)"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tensorucb.data import ActionLog, Dataset, generate_dataset
-from tensorucb.errors import InputError
+from tensorucb.errors import InputError, ShapeError
 from tensorucb.experiments import ReplayedLog, WorldSettings, product_sequence, replay_from_dataset, run_policy
 from tensorucb.graph import Graph
 from tensorucb.oracle import SeedOracle
@@ -90,6 +90,10 @@ def test_a_log_has_no_cascades_and_needs_popular_items_to_ask_for_them(dataset):
         replay_from_dataset(dataset, settings=WorldSettings(objective="cascade"), n_topics=3)
     with pytest.raises(InputError, match="min_actors = 1000000"):
         replay_from_dataset(dataset, n_topics=3, min_actors=1_000_000)
+    with pytest.raises(ShapeError, match="one per item"):
+        ReplayedLog(dataset, None, np.eye(3))
+    with pytest.raises(InputError, match="dataset must be a Dataset"):
+        ReplayedLog("votes", None, np.eye(3))
 
 
 def test_degree_cover_has_more_distinct_followers_than_high_degree():

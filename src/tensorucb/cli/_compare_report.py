@@ -13,7 +13,16 @@ from tensorucb.plots import Block, Code, Figure, Section, Table, Text
 from tensorucb.plots._theme import knows_the_truth, leaders
 
 _OURS = "TensorUCB"
-_NAMES = {"last20": "Last 20 rounds", "worst_of_first_ten": "Worst of the first ten"}
+_NAMES = {"last20": "Last 20 rounds", "of_best": "% of best", "worst_of_first_ten": "Worst of the first ten"}
+_REPLAY = (
+    "The log itself answers: in a round on an item a follower of a contacted user responds if, and only if, it acted "
+    "on the item in the log. Every distinct responder counts once. The best possible choice is greedy coverage of "
+    "those who acted. People who would have acted without any contact count too, so this is no effect of contact."
+)
+_BLIND_REPLAY = (
+    "The product-blind oracle is no policy: it covers those who act most often on the items of the rounds. A policy "
+    "that ends above it has learned what the items change."
+)
 _STRATEGIES = (
     "Dashed lines are marks of what can be reached: they know the truth, or which fixed strategy is the best one, from "
     "the start."
@@ -41,23 +50,27 @@ def save_comparison(
     charts = {"decisions": plots.regret_curves(experiment), "decisions-final": plots.final_regret(experiment)}
     for name, chart in charts.items():
         plots.save_figure(chart, directory, name)
-    results: list[Block] = [Text(REGRET), Figure(charts["decisions"]), _table(rows), Figure(charts["decisions-final"])]
-    results.append(Text(SAME_COINS))
+    replayed = experiment.measure == "responders"
+    about = Text(_REPLAY if replayed else REGRET)
+    results: list[Block] = [about, Figure(charts["decisions"]), _table(rows), Figure(charts["decisions-final"])]
+    if not replayed:
+        results.append(Text(SAME_COINS))
     if any(knows_the_truth(label) for label in experiment.policies):
-        results.append(Text(_STRATEGIES if environment.strategies else _PRODUCT_BLIND))
-    sections = [Section("Results", [*results, *paper_note(experiment)])]
+        blind = _BLIND_REPLAY if replayed else _PRODUCT_BLIND
+        results.append(Text(_STRATEGIES if environment.strategies else blind))
+    sections = [Section("Results", [*results, *([] if replayed else paper_note(experiment))])]
     if settings := settings_table(tuning):
         note = "Chosen for each policy on validation rounds, which have products and coins of their own."
         sections.append(Section("Settings", [Text(note), settings]))
-    again = Text("Finished runs are kept, and the same command gives the same regret.")
+    again = Text("Finished runs are kept, and the same command gives the same numbers.")
     sections.append(Section("Run it again", [again, Code(command)]))
     runs = experiment.of(experiment.policies[0])
     more = {"networks": networks} if networks > 1 else {}
     return save_page(
         directory / "report.html",
         f"Policies compared on {environment.name}",
-        lede="Our defaults, untouched, beside other policies, which were tuned first. All meet the same products and "
-        "the same coins.",
+        lede=f"Our defaults, untouched, beside other policies{', which were tuned first' if settings else ''}. "
+        f"All meet the same {'items, and the log answers' if replayed else 'products and the same coins'}.",
         facts=facts(environment, runs[0].regret.size, len(runs), **more),
         numbers=_numbers(experiment, rows),
         sections=sections,
@@ -85,6 +98,8 @@ def _cell(row: Mapping[str, Any], name: str) -> str:
     ends = row.get(f"{name}_low"), row.get(f"{name}_high")
     if row["policy"] == _OURS and name.endswith("minus_ours"):
         return ""
+    if name == "of_best":
+        return f"{100.0 * row[name]:.1f}"
     shown = f"{row[name]:.1f}"
     return shown if None in ends else f"{shown} ({ends[0]:.1f} – {ends[1]:.1f})"
 
@@ -95,13 +110,18 @@ def _numbers(experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> list[
     if _OURS not in by_name:
         return []
     table = {row["policy"]: row for row in experiment.table()}
+    replayed = experiment.measure == "responders"
     best = sum(float(run.optimum.mean()) for run in experiment.of(_OURS)) / len(experiment.of(_OURS))
     found = [
-        (f"{table[_OURS]['spread']['mean']:.1f} users", "reached per round by TensorUCB, seeds included"),
+        (
+            f"{table[_OURS]['spread']['mean']:.1f} users",
+            f"reached per round by TensorUCB, seeds {'not counted' if replayed else 'included'}",
+        ),
         (f"{best:.1f} users", "reached by the best possible choice"),
-        (f"{by_name[_OURS][main]:.1f}", f"regret of TensorUCB, average of the first {main[2:]} rounds"),
+        (f"{by_name[_OURS][main]:.1f}", f"{experiment.measure} of TensorUCB, average of the first {main[2:]} rounds"),
     ]
-    others = [label for label in leaders({name: row[main] for name, row in by_name.items()}) if label != _OURS]
+    sign = -1.0 if replayed else 1.0
+    others = [label for label in leaders({name: sign * row[main] for name, row in by_name.items()}) if label != _OURS]
     if others:
-        found.append((f"{by_name[others[0]][main]:.1f}", f"regret of the best other policy, {others[0]}"))
+        found.append((f"{by_name[others[0]][main]:.1f}", f"{experiment.measure} of the best other policy, {others[0]}"))
     return found

@@ -111,13 +111,21 @@ class LoadedNetwork:
     about: dict[str, Any]
 
     def environment(
-        self, settings: WorldSettings, cache: Path, report: Callable[[int, int, str], None] | None, **fit: Any
+        self,
+        settings: WorldSettings,
+        cache: Path,
+        report: Callable[[int, int, str], None] | None,
+        *,
+        replay: bool = False,
+        **fit: Any,
     ) -> Environment:
-        """The network with a truth to play against; features and truth of a data set are kept in ``cache``."""
+        """The network with a truth to play against, or with its log; what is computed of a data set is kept."""
         from tensorucb.data import Dataset
-        from tensorucb.experiments import Environment, environment_from_dataset
+        from tensorucb.experiments import Environment, environment_from_dataset, replay_from_dataset
 
         if isinstance(self.content, Dataset):
+            if replay:
+                return replay_from_dataset(self.content, settings=settings, cache=cache, report=report)
             return environment_from_dataset(self.content, settings=settings, cache=cache, report=report, **fit)
         return Environment.from_sandbox(self.content, settings=settings, name=self.name)
 

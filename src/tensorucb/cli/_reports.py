@@ -46,11 +46,12 @@ _SEEDS = ("User", "Followers", "Expected", "New", "Added to explore", "Strongest
 
 
 def result_cells(rows: Sequence[Mapping[str, Any]], to: str = "–") -> list[tuple[str, ...]]:
-    """Cells of `Experiment.table`: policy, users reached, regret, its interval, late regret and milliseconds."""
+    """Cells of `Experiment.table`: policy, reach, per cent of the best, regret, its interval, late regret and ms."""
     return [
         (
             row["policy"],
             f"{row['spread']['mean']:.1f}",
+            f"{100.0 * row['of_best']:.1f}",
             f"{row['regret']['mean']:.2f}",
             f"{row['regret']['low']:.2f} {to} {row['regret']['high']:.2f}",
             f"{row['late_regret']['mean']:.2f}",
@@ -83,7 +84,7 @@ def best_row(rows: Sequence[Mapping[str, Any]]) -> int:
 def results_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """The table of `Experiment.table` on a page, the best policy marked."""
     late = f"Regret, last {rows[0]['late_rounds']}"
-    columns = ("Policy", "Users reached", "Regret per round", "90 % interval", late, "ms per round")
+    columns = ("Policy", "Users reached", "% of best", "Regret per round", "90 % interval", late, "ms per round")
     return Table(columns, result_cells(rows), best=best_row(rows))
 
 

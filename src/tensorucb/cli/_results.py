@@ -17,7 +17,14 @@ Printed = tuple[Sequence[str], Sequence[Sequence[str]]]  # columns and cells
 _REGRET = (
     "Average regret per round up to round T: what the best seeds, chosen by someone who knows every probability, would "
     "have reached beyond the policy's, divided by 0.53 as in the paper; {sign} half of the 90 % interval over {over}. "
-    "Minus ours: the same, less TensorUCB's in the same {over}."
+    "Minus ours: the same, less TensorUCB's in the same {over}. % of best: users reached, as a share of what the best "
+    "seeds reach."
+)
+_RESPONDERS = (
+    "Average up to round T of the distinct responders per round: followers of the seeds who acted on the item in the "
+    "log; {sign} half of the 90 % interval over {over}. Minus ours: the same, less TensorUCB's in the same {over}. "
+    "% of best: as a share of greedy coverage by someone who knows who acted. People who would have acted anyway "
+    "count, so this is no effect of contact."
 )
 
 
@@ -40,7 +47,7 @@ def plus_minus() -> str:
     return "±"
 
 
-def print_decisions(rows: Rows, *, title: str, networks: int = 1) -> None:
+def print_decisions(rows: Rows, *, title: str, networks: int = 1, replay: bool = False) -> None:
     """The table of a comparison, which fits into 80 columns."""
     from tensorucb.experiments import printed_table
 
@@ -51,7 +58,7 @@ def print_decisions(rows: Rows, *, title: str, networks: int = 1) -> None:
         [[shown(policy), *numbers] for policy, *numbers in cells],
         words=("Policy",),
         title=title,
-        caption="\n" + _REGRET.format(sign=plus_minus(), over=over),
+        caption="\n" + (_RESPONDERS if replay else _REGRET).format(sign=plus_minus(), over=over),
     )
 
 

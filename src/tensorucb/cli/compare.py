@@ -81,13 +81,25 @@ def compare(
     cold_start: Annotated[
         bool, Option("--cold-start", help="Let half of the users and products arrive in mid-campaign instead.")
     ] = False,
+    replay: Annotated[
+        bool,
+        Option(
+            "--replay",
+            help="Let the log itself answer: a follower of a seed responds if it acted on the round's item. Counts "
+            "distinct responders; no truth is fitted.",
+        ),
+    ] = False,
     objective: net.RoundObjective = "direct",
     feedback: net.RoundFeedback = "one_hop",
     k: opt.SeedsPerRound = 10,
     runs: opt.Runs = 10,
     rounds: opt.Rounds = 200,
     validation_rounds: Annotated[
-        int, Option(help="Rounds on which the baselines are tuned.", callback=opt.counted)
+        int,
+        Option(
+            help="Rounds on which the baselines are tuned; 0: they play with their defaults.",
+            callback=opt.between(0, 1_000_000_000),
+        ),
     ] = 50,
     seed: opt.Seed = 0,
     jobs: opt.Jobs = 1,
@@ -100,12 +112,16 @@ def compare(
 ) -> None:
     """Play a long campaign with our defaults, untouched, and with every baseline, tuned on validation rounds.
 
-    TensorUCB always takes part, since differences are taken to it. Validation rounds have their own products (every
-    fifth) and coins. A stopped command goes on where it was, if it is run again.
+    TensorUCB always takes part, since differences are taken to it, and so does HighDegree. Validation rounds have their
+    own products (every fifth) and coins. A stopped command goes on where it was, if it is run again.
     """
     prior = None if truth_prior is None else _two_numbers(truth_prior)
     if prior is not None and data is None:
         raise BadParameter("--truth-prior is for --data; a generated network has its own truth.")
+    if replay and (data is None or prior is not None or cold_start or (objective, feedback) != ("direct", "one_hop")):
+        raise BadParameter(
+            "--replay is for --data, --objective direct and --feedback one_hop, without --truth-prior and --cold-start."
+        )
     if networks > 1 and (synthetic is None or cold_start):
         raise BadParameter("--networks is for --synthetic, and not for --cold-start.")
     if strategies and (cold_start or objective != "direct" or feedback != "one_hop"):
@@ -124,7 +140,7 @@ def compare(
         network = net.load_network(data, synthetic, generator, seed=seed, min_actions=min_actions)
         rules = experiments.WorldSettings(k=k, objective=objective, feedback=feedback, seed=seed)
         truth = {} if prior is None else {"truth_prior": prior}
-        environment = network.environment(rules, out / "cache", progress, engine=where, **truth)
+        environment = network.environment(rules, out / "cache", progress, replay=replay, engine=where, **truth)
         described = environment.describe()
         size: Any = {"rounds": rounds, "runs": runs, "validation_rounds": validation_rounds}
         experiments.write_manifest(
@@ -132,7 +148,13 @@ def compare(
             command=["tensorucb", *sys.argv[1:]],
             seed=seed,
             environment=described,
-            settings={**size, "networks": networks, "truth_prior": prior, "policies": list(policies)},
+            settings={
+                **size,
+                "networks": networks,
+                "truth_prior": prior,
+                "replay": replay,
+                "policies": list(policies),
+            },
             data=network.about,
         )
         comparison = experiments.Comparison(
@@ -179,7 +201,7 @@ def compare(
     if cold_start:
         print_table(*_arrivals(rows), words=("Policy",), title=title, caption=f"\n{_ARRIVALS}")
     else:
-        print_decisions(rows, title=title, networks=networks)
+        print_decisions(rows, title=title, networks=networks, replay=replay)
         say(f"\nReport: {shown(out / 'report.html')}")
     say(f"All tables and figures: {shown(out)}")
 
@@ -197,13 +219,13 @@ def _two_numbers(text: str) -> tuple[float, float]:
 
 
 def _contestants(known: Mapping[str, Policy], names: Sequence[str] | None, *, in_strategies: bool) -> dict[str, Policy]:
-    """Ours and the policies named; all that are known if none is. One's own choose a strategy for each user."""
+    """Ours, plain degree and the policies named; all that are known if none is. One's own choose per user."""
     from tensorucb.experiments import StrategyPolicy
+    from tensorucb.experiments._contestants import always
 
     chosen = chosen_policies(known, names)
     own = {label for label in chosen if label not in known} if in_strategies else set()
-    ours = {label: policy for label, policy in known.items() if label == "TensorUCB"}
-    return {**ours, **{label: StrategyPolicy(p) if label in own else p for label, p in chosen.items()}}
+    return {**always(known), **{label: StrategyPolicy(p) if label in own else p for label, p in chosen.items()}}
 
 
 def _further(

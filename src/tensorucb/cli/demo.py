@@ -68,13 +68,15 @@ def demo(
         return
     late = rows[0]["late_rounds"]
     print_table(
-        ("Policy", "Reached", "Regret", "90 % interval", f"Last {late}", "ms per round"),
+        ("Policy", "Reached", "% of best", "Regret", "90 % interval", f"Last {late}", "ms"),
         result_cells(rows, "to"),
         words=("Policy",),
         title=f"{graph.n_nodes:,} users, {graph.n_edges:,} edges, {environment.settings.k} seeds per round, "
         f"{count(runs, 'run')} of {count(rounds, 'round')}\n",
-        caption="Reached: users per round. Regret: how many more users the best possible choice would have reached, "
-        f"divided by {ETA:.2f} as in the paper; its interval over runs; and the last {count(late, 'round')} alone.",
+        caption="Reached: users per round, and as % of what the best possible choices reach. Regret: how many "
+        "more users the best possible choice would have reached, "
+        f"divided by {ETA:.2f} as in the paper; its interval over runs; and the last {count(late, 'round')} alone. "
+        "ms: milliseconds per round.",
         best=best_row(rows),
     )
     say()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorucb.experiments._cold_start import arrival_table, cold_start
+from tensorucb.experiments._cold_start import WorldWithNewcomers, arrival_table, cold_start
 from tensorucb.experiments._comparison import Comparison, compare
 from tensorucb.experiments._contestants import (
     contestants,
@@ -58,6 +58,7 @@ __all__ = [
     "Trial",
     "Tuning",
     "WorldSettings",
+    "WorldWithNewcomers",
     "arrival_table",
     "average_regret",
     "choose_features",

@@ -2,22 +2,87 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.arrays import F64
+from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_share
 from tensorucb.experiments._environment import Environment
-from tensorucb.experiments._regret import scaled_regret
 from tensorucb.experiments._results import mean_interval
-from tensorucb.experiments._runner import check_environment, check_policies, check_rounds, check_seed
+from tensorucb.experiments._runner import check_environment, check_policies, check_rounds, check_seed, run_policy
 from tensorucb.policies import Policy
 
 # Purposes of derived random streams: (seed, purpose, run).
-_NEW, _BEFORE, _AFTER, _POLICY, _ORACLE = 51, 52, 53, 54, 55
+_NEW, _BEFORE, _AFTER = 51, 52, 53
+
+
+class WorldWithNewcomers(Environment):
+    """A world in which a ``share`` of users and products arrive after ``arrival`` rounds.
+
+    Before, new users cannot be seeded and new products are not promoted; after, every round promotes a new product.
+    Who is new follows from the seed and the run. How many newcomers were seeded is counted, round by round.
+
+    Examples
+    --------
+    >>> import tensorucb as tu
+    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
+    >>> late = WorldWithNewcomers(world, share=0.5, arrival=3)
+    >>> tu.experiments.run_policy(late, tu.policies.HighDegree(), rounds=5).spread.shape, len(late.newcomers_seeded)
+    ((5,), 5)
+    """
+
+    def __init__(self, environment: Environment, *, share: float = 0.5, arrival: int = 50) -> None:
+        vars(self).update(vars(check_environment(environment)))
+        self.share = check_share("share", share, zero=False, one=False)
+        self.arrival = check_rounds("arrival", arrival)
+        self.name = f"{environment.name}, {share:.0%} arrive after {arrival} rounds"
+        self.newcomers_seeded: list[int] = []
+        self._make_caches()
+
+    def draw_products(self, rounds: int, *, seed: int, run: int) -> I64:
+        """Old products before the arrival, new ones after it."""
+        _, new, old = self._newcomers(seed, run)
+        before, after = (np.random.default_rng([seed, purpose, run]) for purpose in (_BEFORE, _AFTER))
+        late = max(0, rounds - self.arrival)
+        return np.concatenate([before.choice(old, rounds - late), after.choice(new, late)])
+
+    def in_round(self, round_number: int, *, seed: int, run: int) -> Environment:
+        """The world without new users, or with them."""
+        if round_number == 0:
+            self._is_new = self._newcomers(seed, run)[0]
+            self.newcomers_seeded.clear()
+            self._veterans = copy.copy(self)
+            self._veterans.candidates = np.flatnonzero(~self._is_new)
+            self._veterans.optimum = lru_cache(maxsize=None)(self._veterans._compute_optimum)
+        return self._veterans if round_number < self.arrival else self
+
+    def observe(
+        self,
+        product: int,
+        rows: ArrayLike,
+        strategies: ArrayLike | None = None,
+        *,
+        seed: int,
+        run: int,
+        round_number: int,
+    ) -> tuple[I64, F64]:
+        """What the round shows, as in any world; newcomers among the seeds are counted."""
+        self.newcomers_seeded.append(int(self._is_new[np.asarray(rows)].sum()))
+        return super().observe(product, rows, strategies, seed=seed, run=run, round_number=round_number)
+
+    def _newcomers(self, seed: int, run: int) -> tuple[NDArray[np.bool_], I64, I64]:
+        """Which users are new, the new products, and the others."""
+        rng = np.random.default_rng([seed, _NEW, run])
+        is_new = rng.random(self.graph.n_nodes) < self.share
+        order = rng.permutation(self.product_rows)
+        cut = max(1, min(order.size - 1, round(self.share * order.size)))
+        return is_new, order[:cut], order[cut:]
 
 
 @dataclass(frozen=True)
@@ -52,15 +117,17 @@ def cold_start(
     >>> found["HighDegree"].regret.shape
     (1, 4)
     """
-    check_environment(environment)
     check_policies(policies)
-    share = check_share("share", share, zero=False, one=False)
     before, after = check_rounds("rounds_before", rounds_before), check_rounds("rounds_after", rounds_after)
     runs, seed = check_rounds("runs", runs), check_seed("seed", seed)
+    world = WorldWithNewcomers(environment, share=share, arrival=before)
     found: dict[str, Arrival] = {}
     for label, policy in policies.items():
-        plays = [_play(environment, policy, share, before, after, run, seed) for run in range(runs)]
-        found[label] = Arrival(np.array([p[0] for p in plays]), np.array([p[1] for p in plays]))
+        regret, seeded = np.empty((runs, after)), np.empty((runs, after))
+        for run in range(runs):
+            regret[run] = run_policy(world, policy, rounds=before + after, run=run, seed=seed).regret[before:]
+            seeded[run] = world.newcomers_seeded[before:]
+        found[label] = Arrival(regret, seeded)
     return found
 
 
@@ -88,29 +155,3 @@ def arrival_table(found: Mapping[str, Arrival]) -> list[dict[str, Any]]:
             }
         )
     return sorted(rows, key=lambda row: float([*row.values()][2]))
-
-
-def _play(
-    environment: Environment, policy: Policy, share: float, before: int, after: int, run: int, seed: int
-) -> tuple[F64, F64]:
-    """Regret of each round after the arrival, and the number of newcomers seeded in it."""
-    new, draw_before, draw_after, bound, asked = (
-        np.random.default_rng([seed, purpose, run]) for purpose in (_NEW, _BEFORE, _AFTER, _POLICY, _ORACLE)
-    )
-    new_user = new.random(environment.graph.n_nodes) < share
-    order = new.permutation(environment.product_rows)
-    cut = max(1, min(order.size - 1, round(share * order.size)))
-    policy.bind(environment.graph, environment.users, bound)
-    # Both take their random keys from one stream.
-    everybody, veterans = environment.oracle(asked), environment.oracle(asked, candidates=np.flatnonzero(~new_user))
-    products = [*draw_before.choice(order[cut:], before).tolist(), *draw_after.choice(order[:cut], after).tolist()]
-    spread, optimum, seeded = np.empty(after), np.empty(after), np.empty(after)
-    for t, product in enumerate(products):
-        vector, oracle = environment.products[product], veterans if t < before else everybody
-        rows = policy.choose(vector, environment.settings.k, oracle)
-        policy.update(vector, *environment.observe(product, rows, seed=seed, run=run, round_number=t))
-        if t >= before:
-            spread[t - before] = environment.evaluate(product, rows)
-            optimum[t - before] = environment.optimum(product).spread
-            seeded[t - before] = new_user[rows].sum()
-    return scaled_regret(optimum, spread), seeded

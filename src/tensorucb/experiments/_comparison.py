@@ -9,9 +9,9 @@ from typing import Any
 
 from tensorucb.checks import check_path, check_report, check_sequence, shown
 from tensorucb.errors import InputError
-from tensorucb.experiments._contestants import contestants, ours_untouched, references, strategy_contestants
+from tensorucb.experiments._contestants import always, contestants, ours_untouched, references, strategy_contestants
 from tensorucb.experiments._environment import Environment
-from tensorucb.experiments._results import OURS, Experiment, RunResult
+from tensorucb.experiments._results import Experiment, RunResult
 from tensorucb.experiments._runner import check_environment, check_policies, check_rounds, run_experiment
 from tensorucb.experiments._tuning import Tuning, split_products, tune
 from tensorucb.policies import Grid, Policy
@@ -78,7 +78,12 @@ class Comparison:
         return None if self.directory is None else Path(self.directory) / "runs"
 
     def tune(self, grids: Mapping[str, Grid] | None = None) -> Tuning:
-        """Choose the settings of every policy on the same validation rounds; ``grids`` as in `experiments.tune`."""
+        """Choose the settings of every policy on the same validation rounds; ``grids`` as in `experiments.tune`.
+
+        Without validation rounds every policy stays as it is.
+        """
+        if not self.validation_rounds:
+            return Tuning(self.policies, {})
         return tune(
             self.environment if self.networks else split_products(self.environment)[0],
             self.policies,
@@ -104,7 +109,8 @@ class Comparison:
             part = self.play(world, policies(world), name, range(number, self.runs, len(worlds)))
             results += part.results
         order = part.policies
-        return Experiment(tuple(sorted(results, key=lambda r: (order.index(r.policy), r.run))))
+        ordered = sorted(results, key=lambda r: (order.index(r.policy), r.run))
+        return Experiment(tuple(ordered), part.measure)
 
     def play(
         self, world: Environment, policies: Mapping[str, Policy], stage: str, runs: int | range | None = None
@@ -150,9 +156,10 @@ def compare(
     ----------
     policies
         Labels of policies of this package, such as ``"LinUCB"``, and policies of one's own, which go by their
-        ``name``; or a mapping of labels to policies. `TensorUCB` takes part in any case. All by default.
+        ``name``; or a mapping of labels to policies. `TensorUCB` and `HighDegree` take part in any case. All by
+        default.
     validation_rounds
-        Rounds on which each setting is tried.
+        Rounds on which each setting is tried; 0 leaves every policy as it is.
     jobs, directory, report, engine
         See `run_experiment`.
 
@@ -160,11 +167,11 @@ def compare(
     --------
     >>> import tensorucb as tu
     >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
-    >>> compare(world, ["HighDegree", "Random"], rounds=10, runs=2)
+    >>> compare(world, ["Random"], rounds=10, runs=2)
     Experiment(4 policies, 2 runs of 10 rounds)
     """
     known = strategy_contestants() if check_environment(environment).strategies else contestants()
-    chosen = {OURS: known[OURS], **_labelled(known, policies)}
+    chosen = {**always(known), **_labelled(known, policies)}
     folder = None if directory is None else check_path("directory", directory)
     work = Comparison(
         environment, chosen, folder, rounds, runs, validation_rounds, seed, jobs=jobs, report=report, engine=engine

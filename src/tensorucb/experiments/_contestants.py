@@ -16,7 +16,8 @@ from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._results import OURS
 from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.experiments._tuning import with_arguments
-from tensorucb.policies import Grid, Policy, Prediction, TensorUCB, UCBPolicy
+from tensorucb.oracle import select_seeds
+from tensorucb.policies import Grid, Oracle, Policy, Prediction, TensorUCB, UCBPolicy
 from tensorucb.policies.registry import REGISTRY, make_policy
 
 # Table 3 of the paper, ours, and simple ones that the paper leaves out.
@@ -65,7 +66,7 @@ def strategy_contestants() -> dict[str, Policy]:
     'TensorUCB'
     """
     # Here and not at the top: these load scipy, which plots of other commands do not need.
-    from tensorucb.policies import GammaCounts, LinUCB, LogisticUCB
+    from tensorucb.policies import GammaCounts, HighDegree, LinUCB, LogisticUCB
 
     return {
         OURS: StrategyPolicy(TensorUCB()),
@@ -76,7 +77,13 @@ def strategy_contestants() -> dict[str, Policy]:
         "LogisticUCB per strategy": StrategyPolicy(LogisticUCB(), separate=True),
         "LinUCB": StrategyPolicy(LinUCB()),
         "GammaCounts per strategy": StrategyPolicy(GammaCounts(), separate=True),
+        "HighDegree": StrategyPolicy(HighDegree(), "turn"),
     }
+
+
+def always(known: Mapping[str, Policy]) -> dict[str, Policy]:
+    """Ours, to which differences are taken, and plain degree, which whoever learns should beat."""
+    return {label: known[label] for label in (OURS, "HighDegree")}
 
 
 def ours_untouched(policies: Mapping[str, Policy]) -> dict[str, Grid]:
@@ -108,7 +115,8 @@ class ProductBlind(_Reference):
     """The oracle's choice for the true probabilities averaged over products: perfect but for the product.
 
     A policy that ends below it has learned what the products change. The average is over at most 4,000 of the
-    products that rounds draw from, evenly spaced.
+    products that rounds draw from, evenly spaced. In a replayed log a follower answers once, so its users are greedy
+    maximum coverage, each follower weighted by the share of the items that it acted on.
     """
 
     name = "product-blind oracle"
@@ -120,6 +128,10 @@ class ProductBlind(_Reference):
         for product in products.tolist():
             mean += environment.probabilities(product)
         self._mean = mean / products.size
+        self._weights: F64 | None = None
+        if environment.measure == "responders":
+            self._weights = np.zeros(environment.graph.n_nodes)
+            self._weights[environment.graph.targets] = self._mean
 
     def settings(self) -> dict[str, Any]:
         """A digest of what it knows, so that kept runs are recognised."""
@@ -128,6 +140,14 @@ class ProductBlind(_Reference):
     def predict(self, state: Arrays, modes: Vectors) -> Prediction:
         """The average."""
         return Prediction(self.graph, self._mean)
+
+    def pick(self, prediction: Prediction, modes: Vectors, k: int, oracle: Oracle) -> I64:
+        """The oracle's choice for the average; of a log, the users whose distinct followers acted most often."""
+        if self._weights is None:
+            return oracle(self._mean, k)
+        return select_seeds(
+            self.graph, np.ones(self.graph.n_edges), k, objective="direct", values=self._weights, rng=0
+        ).rows
 
 
 class TruthWithStrategies(_Reference):

@@ -9,22 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I64
-from tensorucb.checks import check_count
+from tensorucb.checks import check_count, check_instance
 from tensorucb.data import Dataset, checksum
-from tensorucb.errors import InputError
+from tensorucb.errors import InputError, ShapeError
 from tensorucb.experiments._environment import Environment, WorldSettings
+from tensorucb.experiments._results import Measure
 from tensorucb.features import UserProfile, cached, laplacian_eigenmap, topic_mixtures, user_profile
 from tensorucb.threads import OnProgress
 from tensorucb.truth import TopicAwareIC, fit_topic_aware_ic
 from tensorucb.work import Engine
 
 _HOLD_OUT_EVERY = 5
+# Purpose of a derived random stream: (seed, purpose, run).
+_ITEMS = 14
 
 
 def environment_from_dataset(
@@ -109,7 +112,10 @@ class ReplayedLog(Environment):
     True
     """
 
+    measure: ClassVar[Measure] = "responders"
+
     def __init__(self, dataset: Dataset, users: ArrayLike | None, products: ArrayLike, **options: Any) -> None:
+        check_instance("dataset", dataset, Dataset, "a Dataset", "tensorucb.data.read_dataset reads one.")
         graph, log = dataset.graph, dataset.log
 
         def acted(item: int) -> F64:
@@ -118,14 +124,17 @@ class ReplayedLog(Environment):
             return actor[graph.targets]
 
         super().__init__(graph, users, products, acted, **options)
+        if len(self.products) != log.n_items:
+            raise ShapeError(f"products must have {log.n_items} rows, one per item; got {self.products.shape}.")
         if (self.settings.objective, self.settings.feedback) != ("direct", "one_hop"):
             raise InputError(
                 "a replayed log has the direct objective and one-hop feedback, since it does not tell whom responders "
                 f"would have persuaded; got {self.settings.objective} and {self.settings.feedback}."
             )
 
-    def draw_products(self, rounds: int, rng: np.random.Generator) -> I64:
+    def draw_products(self, rounds: int, *, seed: int, run: int) -> I64:
         """Every item once, in random order, and then again in another."""
+        rng = np.random.default_rng([seed, _ITEMS, run])
         times = -(-rounds // self.product_rows.size)
         return np.concatenate([rng.permutation(self.product_rows) for _ in range(times)])[:rounds]
 

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache, reduce
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,7 @@ from tensorucb.checks import (
 )
 from tensorucb.diffusion import LiveEdgePool, direct_spread, observe
 from tensorucb.errors import InputError, ShapeError
+from tensorucb.experiments._results import Measure
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph, check_probabilities, check_seeds
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 _PROBABILITY_BYTES = 512 * 2**20
 _POOL_BITS = 8 * 512 * 2**20
 # Purposes of derived random streams: (seed, purpose, ...) never collide.
-_OPTIMUM, _WORLDS, _COINS = 11, 12, 13
+_PRODUCTS, _OPTIMUM, _WORLDS, _COINS = 1, 11, 12, 13
 # For S* of the cascade objective: choices that must agree on a seed, and TIM+'s precision for the other seeds.
 _CHOICES, _EPSILON = 3, 0.15
 # Products whose truth is part of the checksum.
@@ -131,6 +132,11 @@ class Environment:
     True
     """
 
+    # What tables compare policies by.
+    measure: ClassVar[Measure] = "regret"
+    # Rows of the users who may be seeded; None: everybody.
+    candidates: I64 | None = None
+
     def __init__(
         self,
         graph: Graph,
@@ -208,12 +214,12 @@ class Environment:
         vector = self.products[self._number(product)]
         return [(vector, *(mode[s] for mode in self.strategies)) for s in range(self.n_strategies)]
 
-    def oracle(self, rng: np.random.Generator, candidates: I64 | None = None) -> SeedOracle:
-        """The oracle that every policy is given; it chooses from all rows, or from ``candidates``."""
+    def oracle(self, rng: np.random.Generator) -> SeedOracle:
+        """The oracle that every policy is given."""
         from tensorucb.oracle import SeedOracle
 
         rules: Any = {name: getattr(self.settings, name) for name in ("objective", "epsilon", "algorithm")}
-        return SeedOracle(self.graph, **rules, candidates=candidates, rng=rng)
+        return SeedOracle(self.graph, **rules, candidates=self.candidates, rng=rng)
 
     def pair_oracle(self, probabilities: F64, k: int) -> tuple[I64, I64]:
         """Users and the strategy of each, for ``(S, n_edges)`` probabilities; every policy is given the same one."""
@@ -222,9 +228,14 @@ class Environment:
         found = select_pairs(self.graph, probabilities, k, objective="direct")
         return found.rows, found.strategies
 
-    def draw_products(self, rounds: int, rng: np.random.Generator) -> I64:
-        """The products of so many rounds; more rounds begin with those of fewer."""
+    def draw_products(self, rounds: int, *, seed: int, run: int) -> I64:
+        """The products of the rounds of a run; more rounds begin with those of fewer."""
+        rng = np.random.default_rng([seed, _PRODUCTS, run])
         return self.product_rows[rng.integers(0, self.product_rows.size, size=rounds)]
+
+    def in_round(self, round_number: int, *, seed: int, run: int) -> Environment:
+        """The world as it is in this round: itself, unless it is one that changes in the course of a run."""
+        return self
 
     def evaluate(self, product: int, rows: ArrayLike, strategies: ArrayLike | None = None) -> float:
         """What the seeds reach, f(S), under the truth: exact for the direct objective, on frozen worlds for cascades.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,8 @@ from tensorucb.checks import check_count, check_numbers, check_text, refusal, sh
 from tensorucb.errors import InputError
 from tensorucb.experiments._regret import average_regret, scaled_regret
 
+Measure = Literal["regret", "responders"]
+"""What policies are compared by: regret, the less the better, or distinct responders, the more the better."""
 OURS = "TensorUCB"
 _LAST = 20
 _CHECKPOINTS = (10, 30, 100, 200)
@@ -87,6 +89,10 @@ class RunResult:
         """Scaled regret of each round."""
         return scaled_regret(self.optimum, self.spread)
 
+    def measured(self, measure: Measure) -> F64:
+        """Scaled regret, or what was reached, of each round."""
+        return self.regret if measure == "regret" else np.asarray(self.spread, dtype=np.float64)
+
     @cached_property
     def average_regret(self) -> F64:
         """Average scaled regret up to each round."""
@@ -97,6 +103,8 @@ class RunResult:
 class Experiment:
     """All runs of all policies, in the order they were given.
 
+    They are compared by ``measure``: ``"regret"``, or in replayed logs ``"responders"``.
+
     Examples
     --------
     >>> from tensorucb.experiments import Experiment, RunResult
@@ -106,6 +114,7 @@ class Experiment:
     """
 
     results: tuple[RunResult, ...]
+    measure: Measure = "regret"
 
     def __repr__(self) -> str:
         runs, rounds = len(self.results) // max(1, len(self.policies)), self.results[0].regret.size
@@ -134,16 +143,16 @@ class Experiment:
         return found
 
     def curve(self, policy: str) -> Interval:
-        """Mean and 90 % interval over runs of the average regret up to each round."""
-        return mean_interval([result.average_regret for result in self.of(policy)])
+        """Mean and 90 % interval over runs of the average measure up to each round."""
+        return mean_interval([average_regret(result.measured(self.measure)) for result in self.of(policy)])
 
     def final(self, policy: str, *, last: int | None = None) -> Interval:
-        """Mean and 90 % interval of the regret over the whole run, or over its ``last`` rounds."""
+        """Mean and 90 % interval of the measure over the whole run, or over its ``last`` rounds."""
         start = None if last is None else -check_count("last", last)
-        return mean_interval([result.regret[start:].mean() for result in self.of(policy)])
+        return mean_interval([result.measured(self.measure)[start:].mean() for result in self.of(policy)])
 
     def table(self) -> list[dict[str, Any]]:
-        """One row per policy: spread, regret with interval, regret over the last fifth, milliseconds per round."""
+        """One row per policy: spread, its share of the best possible, regret, late regret, milliseconds per round."""
         rounds = self.results[0].regret.size
         tail = max(1, rounds // 5)
         rows = []
@@ -157,8 +166,9 @@ class Experiment:
                     "runs": len(runs),
                     "rounds": rounds,
                     "spread": mean_interval([r.spread.mean() for r in runs]).row(),
-                    "regret": self.final(policy).row(),
-                    "late_regret": self.final(policy, last=tail).row(),
+                    "of_best": float(np.mean([_of_best(r, rounds) for r in runs])),
+                    "regret": mean_interval([r.regret.mean() for r in runs]).row(),
+                    "late_regret": mean_interval([r.regret[-tail:].mean() for r in runs]).row(),
                     "late_rounds": tail,
                     "milliseconds": dict(zip(("score", "select", "update"), milliseconds, strict=True)),
                 }
@@ -167,11 +177,13 @@ class Experiment:
 
 
 def decision_table(experiment: Experiment, *, networks: int = 1) -> list[dict[str, Any]]:
-    """One row per policy, best first: average regret up to each checkpoint, and over the last 20 of more rounds.
+    """One row per policy, best first: the average measure up to each checkpoint, and over the last 20 of more rounds.
 
-    All are means over runs, with 90 % intervals for the longest checkpoint of at most 100 rounds and for the last 20;
-    ``minus_ours`` is the policy's regret at that checkpoint minus ours, run by run (products and coins of a run are the
-    same for all), with its interval; ``worst_of_first_ten`` is the largest mean regret among the first ten rounds.
+    The measure is the experiment's, regret or distinct responders. All are means over runs, with 90 % intervals for the
+    longest checkpoint of at most 100 rounds and for the last 20; ``minus_ours`` is the policy's measure at that
+    checkpoint minus ours, run by run (products and coins of a run are the same for all), with its interval;
+    ``of_best`` is what the policy reached up to that checkpoint as a share of what the best possible choices reach,
+    with its interval; ``worst_of_first_ten`` is the worst mean among the first ten rounds.
 
     Parameters
     ----------
@@ -193,54 +205,65 @@ def decision_table(experiment: Experiment, *, networks: int = 1) -> list[dict[st
     def interval(values: Sequence[float]) -> Interval:
         return mean_interval(values if networks == 1 else [np.mean(values[n::networks]) for n in range(networks)])
 
-    at_main = {p: [float(r.average_regret[main - 1]) for r in experiment.of(p)] for p in experiment.policies}
+    more_is_better = experiment.measure == "responders"
+    values = {p: np.array([r.measured(experiment.measure) for r in experiment.of(p)]) for p in experiment.policies}
+    at_main = {policy: found[:, :main].mean(axis=1).tolist() for policy, found in values.items()}
     rows = []
-    for policy in experiment.policies:
-        runs = experiment.of(policy)
-        average = np.mean([r.average_regret for r in runs], axis=0)
-        regret = np.mean([r.regret for r in runs], axis=0)
+    for policy, found in values.items():
+        average = average_regret(found.mean(axis=0))
+        first = found.mean(axis=0)[:10]
         row = {
             "policy": policy,
             **{f"T={t}": float(average[t - 1]) for t in checkpoints},
             **_ends(f"T={main}", interval(at_main[policy])),
         }
         if rounds > _LAST:
-            late = interval([float(r.regret[-_LAST:].mean()) for r in runs])
+            late = interval(found[:, -_LAST:].mean(axis=1).tolist())
             row |= {"last20": float(late.mean), **_ends("last20", late)}
         if OURS in at_main:
             apart = interval([a - b for a, b in zip(at_main[policy], at_main[OURS], strict=True)])
             row |= {f"T={main}_minus_ours": float(apart.mean), **_ends(f"T={main}_minus_ours", apart)}
-        rows.append({**row, "worst_of_first_ten": float(regret[:10].max())})
-    return sorted(rows, key=lambda row: float(row[f"T={main}"]))
+        shares = interval([_of_best(run, main) for run in experiment.of(policy)])
+        row |= {"of_best": float(shares.mean), **_ends("of_best", shares)}
+        rows.append({**row, "worst_of_first_ten": float(first.min() if more_is_better else first.max())})
+    return sorted(rows, key=lambda row: float(row[f"T={main}"]), reverse=more_is_better)
 
 
 def printed_table(rows: Sequence[Mapping[str, Any]], *, sign: str = "±") -> tuple[list[str], list[list[str]]]:
     """The columns of :func:`decision_table` that one reads first, and their cells as text: it fits into 80 columns.
 
-    Average regret at the checkpoint that has an interval, its difference to ours, and the last 20 rounds; what follows
-    ``sign`` is half of the 90 % interval.
+    The average at the checkpoint that has an interval, its difference to ours, the last 20 rounds, and reach in per
+    cent of the best possible; what follows ``sign`` is half of the 90 % interval.
 
     Examples
     --------
     >>> from tensorucb.experiments import Experiment, RunResult, decision_table, printed_table
     >>> run = RunResult("Random", 0, product=[3, 1], spread=[7.0, 9.0], optimum=[9.0, 9.0], seconds=[[0.0] * 3] * 2)
     >>> printed_table(decision_table(Experiment((run,))))
-    (['Policy', 'T=2'], [['Random', '1.88']])
+    (['Policy', 'T=2', '% of best'], [['Random', '1.88', '88.9']])
     """
     check_text("sign", sign)
 
     def cell(row: Mapping[str, Any], name: str) -> str:
         half = (row[f"{name}_high"] - row[f"{name}_low"]) / 2 if f"{name}_low" in row else 0.0
-        return f"{row[name]:.2f}" + (f" {sign} {half:.2f}" if half else "")
+        return f"{row[name]:.{digits}f}" + (f" {sign} {half:.{digits}f}" if half else "")
 
     try:
         first = next(name for name in rows[0] if name.startswith("T="))
         main = next(name.removesuffix("_low") for name in rows[0] if name.endswith("_low"))
         names = {first: first, main: main, f"{main}_minus_ours": "minus ours", "last20": "last 20"}
         names = {name: title for name, title in names.items() if name in rows[0]}
-        return ["Policy", *names.values()], [[row["policy"], *(cell(row, name) for name in names)] for row in rows]
+        digits = 1 if max(row[main] for row in rows) >= 100.0 else 2
+        cells = [[row["policy"], *(cell(row, name) for name in names), f"{100.0 * row['of_best']:.1f}"] for row in rows]
+        return ["Policy", *names.values(), "% of best"], cells
     except (AttributeError, LookupError, StopIteration, TypeError, ValueError) as error:
         raise refusal("rows", "the rows that decision_table gives", rows) from error
+
+
+def _of_best(run: RunResult, rounds: int) -> float:
+    """What was reached as a share of what the best possible choices reach; 1 where these reach nobody."""
+    best = float(np.sum(run.optimum[:rounds]))
+    return float(np.sum(run.spread[:rounds])) / best if best > 0.0 else 1.0
 
 
 def _ends(name: str, interval: Interval) -> dict[str, float]:

@@ -31,7 +31,7 @@ from tensorucb.threads import OnProgress, single_threaded_blas
 from tensorucb.work import Engine, check_engine
 
 # Purposes of derived random streams: (seed, purpose, run).
-_PRODUCTS, _POLICY, _ORACLE = 1, 2, 3
+_POLICY, _ORACLE = 2, 3
 _KIND = "experiment run"
 
 
@@ -67,7 +67,7 @@ class _Stopwatch:
 
     seconds = 0.0
 
-    def timed(self, oracle: Callable[..., Any]) -> Callable[..., Any]:
+    def timed(self, oracle: Callable[..., Any]) -> Any:
         """The same oracle, with its time counted."""
 
         def call(*arguments: Any, **options: Any) -> Any:
@@ -100,7 +100,7 @@ def product_sequence(environment: Environment, rounds: int, *, run: int, seed: i
     """
     check_environment(environment)
     rounds, run, seed = check_rounds("rounds", rounds), check_seed("run", run), check_seed("seed", seed)
-    return environment.draw_products(rounds, np.random.default_rng([seed, _PRODUCTS, run]))
+    return environment.draw_products(rounds, seed=seed, run=run)
 
 
 def policy_arguments(policy: Policy) -> dict[str, Any]:
@@ -147,12 +147,13 @@ def run_policy(
     products = product_sequence(environment, rounds, run=run, seed=seed)
     policy.bind(environment.graph, environment.users, np.random.default_rng([seed, _POLICY, run]))
     watch, k = _Stopwatch(), environment.settings.k
-    oracle = watch.timed(environment.oracle(np.random.default_rng([seed, _ORACLE, run])))
-    pair_oracle = watch.timed(environment.pair_oracle)
+    seed_oracle = environment.oracle(np.random.default_rng([seed, _ORACLE, run]))
+    oracle, pair_oracle = watch.timed(seed_oracle), watch.timed(environment.pair_oracle)
     spread, optimum, seconds = np.empty(rounds), np.empty(rounds), np.empty((rounds, 3))
     for t, product in enumerate(products.tolist()):
-        vector = environment.products[product]
-        optimum[t] = environment.optimum(product).spread
+        world, vector = environment.in_round(t, seed=seed, run=run), environment.products[product]
+        seed_oracle.candidates = oracle.candidates = world.candidates
+        optimum[t] = world.optimum(product).spread
         watch.seconds, start = 0.0, time.perf_counter()
         # The seeds; and their strategies, in a world that has any.
         with _named(label or policy.name):
@@ -161,7 +162,7 @@ def run_policy(
             else:
                 choice = [policy.choose(vector, k, oracle)]
         seconds[t, :2] = time.perf_counter() - start - watch.seconds, watch.seconds
-        edges, outcomes = environment.observe(product, *choice, seed=seed, run=run, round_number=t)
+        edges, outcomes = world.observe(product, *choice, seed=seed, run=run, round_number=t)
         start = time.perf_counter()
         if isinstance(policy, StrategyPolicy):
             strategies = of_edges(environment.graph, choice[0], choice[1], edges)
@@ -169,7 +170,7 @@ def run_policy(
         else:
             policy.update(vector, edges, outcomes)
         seconds[t, 2] = time.perf_counter() - start
-        spread[t] = environment.evaluate(product, *choice)
+        spread[t] = world.evaluate(product, *choice)
         if each_round is not None:
             each_round()
     return RunResult(label or policy.name, run, products, spread, optimum, seconds)
@@ -342,4 +343,5 @@ def run_experiment(
         plays = [Play(kept, (label, policy, run), label) for run in numbers for label, policy in policies.items()]
         results = play_all(plays, rounds=rounds, jobs=jobs, engine=engine, report=report)
     order = list(policies)
-    return Experiment(tuple(sorted(results, key=lambda r: (order.index(r.policy), r.run))))
+    ordered = sorted(results, key=lambda r: (order.index(r.policy), r.run))
+    return Experiment(tuple(ordered), environment.measure)

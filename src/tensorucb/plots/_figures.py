@@ -20,15 +20,16 @@ REGRET = (
     f"divided by {ETA:.2f} as in the paper. Lower is better."
 )
 REGRET_AXIS = f"Regret per round (users ÷ {ETA:.2f})"
+RESPONDERS = "Distinct responders per round"
 _BEST = "best possible"
 _ROW = 30  # pixels for a bar and the space around it
 
 
-def regret_curves(experiment: Experiment, *, title: str = "Average regret so far") -> Any:
+def regret_curves(experiment: Experiment, *, title: str = "") -> Any:
     """Average scaled regret over rounds: ours and the two best others in colour, the rest grey.
 
     The dashed line at 0 is the best possible choice, made by an oracle that knows every probability. The bars at the
-    right end are 90 % intervals over runs.
+    right end are 90 % intervals over runs. In a replayed log it is the distinct responders per round, and no regret.
 
     Examples
     --------
@@ -44,15 +45,16 @@ def regret_curves(experiment: Experiment, *, title: str = "Average regret so far
     note = f"The best possible choice reaches {short_number(reached)} users per round on average."
     if len(first) > 1:
         note += f" Bars at the right: 90 % intervals over {len(first)} runs."
-    finals = {policy: float(curve.mean[-1]) for policy, curve in curves.items()}
+    replayed = experiment.measure == "responders"
+    finals = {policy: float(-curve.mean[-1] if replayed else curve.mean[-1]) for policy, curve in curves.items()}
     return line_chart(
         curves,
         x_title="Round",
-        y_title=f"{REGRET_AXIS}, average so far",
-        title=title,
-        subtitle=[REGRET, note],
+        y_title=f"{RESPONDERS if replayed else REGRET_AXIS}, average so far",
+        title=title or ("Average responders so far" if replayed else "Average regret so far"),
+        subtitle=[note] if replayed else [REGRET, note],
         loud=leaders(finals),
-        reference=_BEST,
+        reference="" if replayed else _BEST,
     )
 
 
@@ -80,7 +82,8 @@ def rank_curves(curves: Mapping[int, Interval], *, title: str = "Regret by tenso
 def final_regret(experiment: Experiment, *, last: int | None = None, title: str = "") -> Any:
     """Average scaled regret of each policy as bars, best on top, with the 90 % interval over runs.
 
-    Ours and the two best others have the colours that they have in :func:`regret_curves`.
+    Ours and the two best others have the colours that they have in :func:`regret_curves`. In a replayed log it is the
+    distinct responders per round.
 
     Examples
     --------
@@ -91,22 +94,23 @@ def final_regret(experiment: Experiment, *, last: int | None = None, title: str 
     """
     check_instance("experiment", experiment, Experiment, "an Experiment, as run_experiment gives it")
     check_text("title", title, empty=True, longest=LONGEST_TITLE)
-    loud = leaders({policy: float(experiment.final(policy).mean) for policy in experiment.policies})
+    sign = -1.0 if experiment.measure == "responders" else 1.0
+    loud = leaders({policy: sign * float(experiment.final(policy).mean) for policy in experiment.policies})
     hues = dict(zip(loud, colours(loud), strict=True))
     rows: list[dict[str, Any]] = [
         {"label": policy, **experiment.final(policy, last=last).row(), "colour": hues.get(policy)}
         for policy in experiment.policies
     ]
-    rows.sort(key=lambda row: float(row["mean"]))
+    rows.sort(key=lambda row: sign * float(row["mean"]))
     low, high = _bar_ends(rows)
     for row in rows:
         row |= {"text": short_number(row["mean"]), "from": max(row["low"], low), "to": min(row["high"], high)}
     order = [row["label"] for row in rows]
-    x_title = REGRET_AXIS + (f", last {last} rounds" if last else ", all rounds")
-    subtitle = "Lower is better; 0 is the best possible choice."
+    x_title = (REGRET_AXIS if sign > 0 else RESPONDERS) + (f", last {last} rounds" if last else ", all rounds")
+    subtitle = "Lower is better; 0 is the best possible choice." if sign > 0 else "Higher is better."
     if any(row["high"] > row["low"] for row in rows):
         subtitle += " Whiskers are 90 % intervals over runs."
-    heading = alt.TitleParams(title or "Who loses least", subtitle=subtitle)
+    heading = alt.TitleParams(title or ("Who loses least" if sign > 0 else "Who reaches most"), subtitle=subtitle)
     described = f"{heading.text}. {x_title}: " + ", ".join(f"{row['label']} {row['text']}" for row in rows) + "."
     return alt.layer(*_bar_layers(rows, order, (low, high), x_title)).properties(
         width=WIDTH, height=_ROW * len(order), title=heading, description=described
