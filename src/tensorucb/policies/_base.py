@@ -164,7 +164,7 @@ class UCBPolicy:
 
     A subclass writes the model as three functions of a *state*, a dict of arrays:
 
-    - ``start(dims)``: the state before the first round; ``dims`` are the sizes of the context's vectors;
+    - ``initial(dims)``: the state before the first round; ``dims`` are the sizes of the context's vectors;
     - ``learn(state, modes, edges, outcomes)``: the state after one more round. It may change the arrays in place;
     - ``predict(state, modes)``: a `Prediction` for the context ``modes``.
 
@@ -198,7 +198,7 @@ class UCBPolicy:
     >>> from tensorucb.policies import Prediction, UCBPolicy, check_policy
     >>> class Counts(UCBPolicy):
     ...     name = "Counts"
-    ...     def start(self, dims):
+    ...     def initial(self, dims):
     ...         return {"trials": np.zeros(self.graph.n_edges), "responses": np.zeros(self.graph.n_edges)}
     ...     def learn(self, state, modes, edges, outcomes):
     ...         np.add.at(state["trials"], edges, 1.0)
@@ -232,7 +232,7 @@ class UCBPolicy:
 
     # -- the model, which a subclass writes --
 
-    def start(self, dims: tuple[int, ...]) -> Any:
+    def initial(self, dims: tuple[int, ...]) -> Any:
         """The state before the first round, for contexts whose vectors have these sizes."""
         return {}
 
@@ -250,7 +250,7 @@ class UCBPolicy:
 
     def from_arrays(self, dims: tuple[int, ...], arrays: Mapping[str, NDArray[Any]]) -> Any:
         """The state of `to_arrays`, checked: by default arrays must have the names, shapes and types of the start."""
-        return self._matching(self.start(dims), arrays)
+        return self._matching(self.initial(dims), arrays)
 
     # -- exploration and choice --
 
@@ -317,7 +317,7 @@ class UCBPolicy:
             return self._state
         dims = tuple(mode.size for mode in modes)
         if self._blank is None or self._blank[0] != dims:
-            self._blank = dims, self.start(dims)
+            self._blank = dims, self.initial(dims)
         return self._blank[1]
 
     def _predicted(self, modes: Vectors) -> Prediction:

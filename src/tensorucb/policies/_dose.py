@@ -44,8 +44,8 @@ def with_doses(known: Arrays, targets: I32, expected: F64, outcomes: F64) -> Arr
     counts = np.zeros_like(known["doses"])
     # A user's outcomes together count as much as they tell.
     weight = 1.0 / (1.0 + redundancy_of(known)[0] * (sizes[cell] - 1.0))
-    np.add.at(counts, (0, dose, place), weight)
-    np.add.at(counts, (1, dose, place), weight * outcomes)
+    for count, values in zip(counts, (weight, weight * outcomes), strict=True):
+        count += np.bincount(dose * _LOGITS.size + place, values, count.size).reshape(count.shape)
     return {"pairs": known["pairs"] + pairs, "doses": known["doses"] + counts}
 
 

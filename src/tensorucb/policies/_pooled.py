@@ -19,7 +19,7 @@ class PooledRatePolicy(UCBPolicy):
 
     tunable: ClassVar[Grid] = {}
 
-    def start(self, dims: tuple[int, ...]) -> Arrays:
+    def initial(self, dims: tuple[int, ...]) -> Arrays:
         """Successes and trials."""
         return {"totals": np.array([_PRIOR_SUCCESSES, _PRIOR_TRIALS])}
 

@@ -79,7 +79,7 @@ class TensorPolicy(UCBPolicy):
         super().bind(graph, users, rng)
         self._features = np.ascontiguousarray(self._prepared(self.users))
 
-    def start(self, dims: tuple[int, ...]) -> TensorState:
+    def initial(self, dims: tuple[int, ...]) -> TensorState:
         """What is known before the first round."""
         return self._begin(self._model(dims), np.random.default_rng([self._key, zlib.crc32(b"start")]))
 

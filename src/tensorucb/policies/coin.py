@@ -54,7 +54,7 @@ class COIN(UCBPolicy):
         self.name, factor = _VARIANTS[variant]
         self.exploration = factor if exploration is None else check_number("exploration", exploration)
 
-    def start(self, dims: tuple[int, ...]) -> Arrays:
+    def initial(self, dims: tuple[int, ...]) -> Arrays:
         """``n`` and ``N`` of each cell and edge."""
         shape = (dims[0], self.graph.n_edges)
         return {"successes": np.zeros(shape), "trials": np.zeros(shape, dtype=np.int32)}

@@ -41,7 +41,7 @@ class CUCB(UCBPolicy):
     def __init__(self, *, exploration: float = 1.0) -> None:
         self.exploration = check_number("exploration", exploration)
 
-    def start(self, dims: tuple[int, ...]) -> Arrays:
+    def initial(self, dims: tuple[int, ...]) -> Arrays:
         """Successes and trials of each edge."""
         edges = self.graph.n_edges
         return {"successes": np.zeros(edges), "trials": np.zeros(edges, dtype=np.int64)}

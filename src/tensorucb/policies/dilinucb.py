@@ -33,7 +33,7 @@ class DILinUCB(LinearPolicy):
 
     name = "DILinUCB"
 
-    def start(self, dims: tuple[int, ...]) -> Arrays:
+    def initial(self, dims: tuple[int, ...]) -> Arrays:
         """θ and the inverse of M of each source."""
         nodes, dim = self.graph.n_nodes, self.users.shape[1] + self._n_matched
         inverse = np.broadcast_to(np.eye(dim) * self.prior_variance, (nodes, dim, dim))

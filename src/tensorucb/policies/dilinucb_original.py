@@ -81,7 +81,7 @@ class DILinUCBOriginal(UCBPolicy):
             sampler = np.random.default_rng([graph.n_nodes, self.max_targets])
             self._targets = np.sort(sampler.choice(graph.n_nodes, self.max_targets, replace=False))
 
-    def start(self, dims: tuple[int, ...]) -> Arrays:
+    def initial(self, dims: tuple[int, ...]) -> Arrays:
         """N and b of each source."""
         return {"counts": np.zeros(self.graph.n_nodes, dtype=np.int64), "reached": np.zeros(self.users.shape)}
 

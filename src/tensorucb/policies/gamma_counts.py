@@ -64,7 +64,7 @@ class GammaCounts(UCBPolicy):
         self.base_rate = check_share("base_rate", base_rate, zero=False, one=False)
         self.prior_trials = check_number("prior_trials", prior_trials, strict=True)
 
-    def start(self, dims: tuple[int, ...]) -> Arrays:
+    def initial(self, dims: tuple[int, ...]) -> Arrays:
         """A and B of each source."""
         n = self.graph.n_nodes
         return {"shape": np.full(n, self.base_rate * self.prior_trials), "trials": np.full(n, self.prior_trials)}

@@ -71,7 +71,7 @@ class IMFB(UCBPolicy):
         self.init = check_choice("init", init, ("random", "zero"))
         self.base_rate = check_share("base_rate", base_rate, zero=False, one=False)
 
-    def start(self, dims: tuple[int, ...]) -> Arrays:
+    def initial(self, dims: tuple[int, ...]) -> Arrays:
         """θ, β and the inverses of A and C."""
         n, widest = self.graph.n_nodes, 2.0 * (self.base_rate / self.dim) ** 0.5 * (self.init == "random")
         generator = np.random.default_rng([self._key, zlib.crc32(b"start")])

@@ -32,7 +32,7 @@ class IMLinUCB(LinearPolicy):
 
     name = "IMLinUCB"
 
-    def start(self, dims: tuple[int, ...]) -> Arrays:
+    def initial(self, dims: tuple[int, ...]) -> Arrays:
         """M and b."""
         return self._ridge(self.users.shape[1] + 2 * self._n_matched)
 

@@ -54,7 +54,7 @@ class LinUCB(LinearPolicy):
         )
         self.constant = check_flag("constant", constant)
 
-    def start(self, dims: tuple[int, ...]) -> Arrays:
+    def initial(self, dims: tuple[int, ...]) -> Arrays:
         """M and b."""
         return self._ridge(self._n_effects(dims))
 

@@ -78,7 +78,7 @@ class LogisticUCB(FeaturePolicy):
         self.max_rows = check_count("max_rows", max_rows, 1)
         self.matched = check_flag("matched", matched)
 
-    def start(self, dims: tuple[int, ...]) -> Arrays:
+    def initial(self, dims: tuple[int, ...]) -> Arrays:
         """θ and its precision; μ and Λ, what is known apart from the log; and the log."""
         mean = np.zeros(self._n_effects(dims))
         mean[-1] = self.base_logit
@@ -147,7 +147,7 @@ class LogisticUCB(FeaturePolicy):
 
     def from_arrays(self, dims: tuple[int, ...], arrays: Mapping[str, NDArray[Any]]) -> Arrays:
         """The state, whose log may have any length."""
-        expected = self.start(dims)
+        expected = self.initial(dims)
         rows, products = (len(np.atleast_1d(arrays.get(name, ()))) for name in ("edges", "products"))
         for name in ("edges", "outcomes", "product_of"):
             expected[name] = np.resize(expected[name], rows)

@@ -128,7 +128,7 @@ class TensorUCB(UCBPolicy):
         self._profile = None if profile.k is None else profile
         self._settings = response.ResponseSettings(rank=self.rank, base_logit=self.base_logit, max_rows=self.max_rows)
 
-    def start(self, dims: tuple[int, ...]) -> _State:
+    def initial(self, dims: tuple[int, ...]) -> _State:
         """No round."""
         return _State(0, (), None, 0)
 

@@ -55,7 +55,7 @@ class Thompson(UCBPolicy):
         self.prior_trials = check_number("prior_trials", prior_trials, strict=True)
         self.by_cell = self.uses_product = check_flag("by_cell", by_cell)
 
-    def start(self, dims: tuple[int, ...]) -> Arrays:
+    def initial(self, dims: tuple[int, ...]) -> Arrays:
         """Successes and failures of each edge, in each cell."""
         shape = (dims[0] if self.by_cell else 1, self.graph.n_edges)
         return {"successes": np.zeros(shape), "failures": np.zeros(shape)}

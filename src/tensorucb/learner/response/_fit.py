@@ -230,13 +230,15 @@ class Stand:
     def value(self) -> float:
         """The log posterior up to a constant."""
         prior, point, settings = self.prior, self.point, self.settings
-        squares = np.sum((point.weights - prior.means) ** 2 / prior.variances[prior.groups])
-        squares += np.sum(point.effects**2 / prior.effect_variances)
-        squares += np.sum(point.target_weights**2 / prior.target_variances)
-        squares += point.offsets @ point.offsets / prior.offset_variance
-        squares += point.rounds @ point.rounds / prior.round_variance
-        squares += (point.saturation - settings.saturation) ** 2 / settings.saturation_variance
-        return self.at.value - 0.5 * float(squares)
+        squares = (
+            float(np.sum((point.weights - prior.means) ** 2 / prior.variances[prior.groups])),
+            float(np.sum(point.effects**2 / prior.effect_variances)),
+            float(np.sum(point.target_weights**2 / prior.target_variances)),
+            float(point.offsets @ point.offsets) / prior.offset_variance,
+            float(point.rounds @ point.rounds) / prior.round_variance,
+            (point.saturation - settings.saturation) ** 2 / settings.saturation_variance,
+        )
+        return self.at.value - 0.5 * sum(squares)
 
 
 def fit(settings: ResponseSettings, nodes: NodeFeatures, sizes: tuple[int, ...], log: Log) -> Fitted:
@@ -366,7 +368,7 @@ def target_step(now: Stand) -> tuple[Move, TargetPosterior]:
     own_columns = np.column_stack([data.taste, -more / (1.0 + (1.0 - point.saturation) * more)])
 
     def by_target(values: F64) -> F64:
-        return np.bincount(data.cell_place, values, data.observed.size)
+        return np.bincount(data.cell_place, values, data.observed.size).astype(np.float64)
 
     curvature, slope = by_target(w), by_target(e)
     crossed = np.stack([by_target(w * column) for column in own_columns.T], axis=1)
