@@ -7,7 +7,7 @@ import pytest
 
 from campaign.worlds import Clock, answers, small_campaign
 from tensorucb.errors import InputError, StateError, UnknownIdError
-from tensorucb.policies import COIN, HighDegree, Random
+from tensorucb.policies import COIN, HighDegree, Random, TensorUCB
 
 
 def test_exclude_candidates_and_must_include():
@@ -149,7 +149,7 @@ def test_a_shadow_round_records_both_and_learns_from_what_was_done():
 
 
 def test_explanations_name_rank_gain_followers_and_both_numbers():
-    campaign = small_campaign()
+    campaign = small_campaign(policy=TensorUCB())
     opted_out = ["person-003"]
     ask = campaign.ask("tea", 3, exclude=opted_out, candidates=campaign.graph.ids.tolist()[:25])
     whole = ask.explain()

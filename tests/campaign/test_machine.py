@@ -11,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tensorucb.policies.beliefs import expected_probabilities
 
 from campaign.reference import credit, learned
 from campaign.worlds import Clock, out_pairs, small_campaign, small_graph
@@ -207,7 +206,7 @@ class OrderedMachine(CampaignMachine):
         everything = list(zip(GRAPH.ids[GRAPH.sources].tolist(), GRAPH.ids[GRAPH.targets].tolist(), strict=True))
         for held in self.plain.values():
             if held["status"] == "closed":
-                p = dict(zip(everything, expected_probabilities(policy, held["product"]).tolist(), strict=True))
+                p = dict(zip(everything, policy.prediction(held["product"]).expected().tolist(), strict=True))
                 shares = credit("shared", held["pairs"], sorted(held["acted"]), held["opened"], 100, p)
                 told = {pair: float(outcome) for pair, outcome in held["told"].items()}
                 outcomes = learned(everything, {s for s, _ in held["pairs"]}, told, shares)
@@ -215,7 +214,9 @@ class OrderedMachine(CampaignMachine):
                 policy.update(held["product"], edges, list(outcomes.values()))
         for product in ("tea", "soap"):
             vector = {"tea": [1.0, 0.0], "soap": [0.0, 1.0]}[product]
-            np.testing.assert_allclose(self.campaign.probabilities(product), policy.score(vector), atol=1e-9)
+            np.testing.assert_allclose(
+                self.campaign.probabilities(product), policy.prediction(vector).expected(), atol=1e-9
+            )
         assert self.campaign.model_hash() == self.campaign.replay_hash()
 
 

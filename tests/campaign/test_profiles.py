@@ -89,7 +89,7 @@ def test_probabilities_are_those_of_a_policy_bound_directly(kind):
         played(campaign, rounds)
         policy = bound(campaign, profile(), kind())
         for name, vector in PRODUCTS.items():
-            np.testing.assert_array_equal(campaign.probabilities(name), policy.score(vector))
+            np.testing.assert_array_equal(campaign.probabilities(name), policy.prediction(vector).expected())
 
 
 def test_the_past_counts_from_the_first_round():
@@ -115,7 +115,7 @@ def test_new_users_come_with_features_alone_or_with_a_profile():
     np.testing.assert_array_equal(held(campaign).taste[-1], fresh.taste[0])
     campaign.add_users([], None, ["new-001"], ["new-000"])
     played(campaign, 1)
-    np.testing.assert_array_equal(campaign.probabilities("tea"), bound(campaign, held(campaign)).score(PRODUCTS["tea"]))
+    np.testing.assert_array_equal(campaign.probabilities("tea"), bound(campaign, held(campaign)).prediction(PRODUCTS["tea"]).expected())
     assert campaign.model_hash() == campaign.replay_hash()
 
 
@@ -164,9 +164,8 @@ def test_forgetting_removes_the_rows_of_the_person(tmp_path):
     assert campaign.forget(f"person-{victim:03d}").proven
     keep = np.arange(30) != victim
     assert_same_parts(held(campaign), UserProfile(**marks).select(keep))
-    np.testing.assert_array_equal(
-        campaign.probabilities("soap"), bound(campaign, UserProfile(**marks).select(keep)).score(PRODUCTS["soap"])
-    )
+    alone = bound(campaign, UserProfile(**marks).select(keep))
+    np.testing.assert_array_equal(campaign.probabilities("soap"), alone.prediction(PRODUCTS["soap"]).expected())
     assert stored_marks(campaign) == 0
     campaign.disconnect()
     with tu.load_campaign("spring", storage=f"sqlite:///{path}", clock=Clock()) as again:

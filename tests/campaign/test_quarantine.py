@@ -94,16 +94,17 @@ class Moody(Thompson):
     name = "Moody"
     how = ""
 
-    def _initial(self, dims):
+    def initial(self, dims):
         # What no score shows.
-        return {**super()._initial(dims), "spare": np.zeros(1)} if dims else {}
+        return {**super().initial(dims), "spare": np.zeros(1)}
 
-    def _learn(self, modes, edges, outcomes):
-        super()._learn(modes, edges, outcomes)
+    def learn(self, state, modes, edges, outcomes):
+        state = super().learn(state, modes, edges, outcomes)
         if modes[0][1] == 1.0 and self.how == "raises":
             raise RuntimeError("not today")
         if modes[0][1] == 1.0 and self.how in ("nan", "hidden"):
-            self._arrays["successes" if self.how == "nan" else "spare"][:] = np.nan
+            state["successes" if self.how == "nan" else "spare"][:] = np.nan
+        return state
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from tensorucb.policies.beliefs import expected_probabilities
 
 from campaign.reference import credit, learned
 from campaign.workers import CONTEXT, play_round_with_strategies, play_with_strategies
@@ -232,7 +231,7 @@ def test_a_round_teaches_each_strategy_what_was_done_with_it(rule):
     everything = out_pairs(campaign, graph.ids.tolist())
     for i, (ask, vector) in enumerate(zip(asks, ([1.0, 0.0], [0.0, 1.0], [1.0, 0.0]), strict=True)):
         given = _mixed(campaign, i)
-        means = {s: expected_probabilities(policy, [vector, features]) for s, features in STRATEGIES.items()}
+        means = {s: policy.prediction([vector, features]).expected() for s, features in STRATEGIES.items()}
         p = {pair: means[given.get(pair[0], "email")][e] for e, pair in enumerate(everything)}
         pairs = [pair for pair in everything if pair[0] in given]
         outcomes = {(r["source"], r["target"]): float(r["outcome"]) for r in told[ask.id]}
@@ -244,7 +243,7 @@ def test_a_round_teaches_each_strategy_what_was_done_with_it(rule):
                 policy.update([vector, features], edges, list(own.values()))
     for strategy, features in STRATEGIES.items():
         found = campaign.probabilities(("tea", strategy))
-        np.testing.assert_allclose(found, policy.score([[1.0, 0.0], features]), rtol=1e-6)
+        np.testing.assert_allclose(found, policy.prediction([[1.0, 0.0], features]).expected(), rtol=1e-6)
     assert campaign.model_hash() == campaign.replay_hash()
 
 

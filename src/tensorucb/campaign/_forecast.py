@@ -17,6 +17,7 @@ from tensorucb.arrays import F64
 
 # Misses in units of the stated half-width, as they are if the policy is right: those of a normal distribution.
 _USUAL_MISSES = np.array([0.038, 0.115, 0.194, 0.276, 0.363, 0.459, 0.568, 0.7, 0.875, 1.192])
+_THEIR_WEIGHT = 0.3  # of each of these, in rounds
 _DISCOUNT = 0.98  # of older rounds, since the policy goes on learning
 _HALF = 0.5
 _LEAST_WIDTH = 0.05  # on the scale of logarithms
@@ -80,7 +81,7 @@ def _quantile(weights: F64, counts: F64, audience: int, share: float) -> float:
 def width_factor(past: Sequence[Outcome], level: float) -> float:
     """How many times as wide as stated an interval must be to hold ``level`` of the numbers; rounds oldest first."""
     misses = np.array([*_USUAL_MISSES, *(outcome.forecast.miss(outcome.responders) for outcome in past)])
-    weights = np.append(np.ones(_USUAL_MISSES.size), _DISCOUNT ** np.arange(len(past))[::-1])
+    weights = np.append(np.full(_USUAL_MISSES.size, _THEIR_WEIGHT), _DISCOUNT ** np.arange(len(past))[::-1])
     order = np.argsort(misses, kind="stable")
     share = np.cumsum(weights[order]) / weights.sum()
     return float(misses[order][np.searchsorted(share, level - 1e-12)])

@@ -179,7 +179,7 @@ def foresee(
     if audience.size == 0:
         return Outlook(Reach(0.0, 0.0, 0.0, objective=objective), None, beliefs, np.zeros(rows.size))
     expected = audience.responders(beliefs.rounds(audience.edges), beliefs.redundancy)
-    forecast = _stated(beliefs, audience, expected, rng)
+    forecast = _stated(beliefs, audience, expected)
     factor = width_factor(past, _LEVEL)
     if objective == "direct":
         gains = sum(w * direct_gains(graph, p, rows, beliefs.redundancy) for w, p in beliefs.each_round())
@@ -232,9 +232,10 @@ class _Audience:
         return np.asarray(some.sum(axis=1))
 
 
-def _stated(beliefs: Beliefs, audience: _Audience, expected: F64, rng: np.random.Generator) -> Forecast:
+def _stated(beliefs: Beliefs, audience: _Audience, expected: F64) -> Forecast:
     """The policy's predictive distribution: what the round has of its own, what is not known of the sources, coins."""
-    draws = rng.normal(size=(_DRAWS, int(audience.sources.max()) + 1))
+    # The same draws every time, so that the same question has the same answer.
+    draws = np.random.default_rng(0).normal(size=(_DRAWS, int(audience.sources.max()) + 1))
     counts = np.stack(
         [audience.responders(beliefs.rounds(audience.edges, z[audience.sources]), beliefs.redundancy) for z in draws]
     )
