@@ -166,7 +166,7 @@ class CampaignMachine(RuleBasedStateMachine):
                 (successes if yes else failures)[edge] += 1
         self.campaign.model_hash()
         arrays = self.campaign._handle.model.policy.state().arrays
-        if arrays:
+        if "successes" in arrays:
             np.testing.assert_array_equal(arrays["successes"][0], successes)
             np.testing.assert_array_equal(arrays["failures"][0], failures)
         else:

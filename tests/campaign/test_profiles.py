@@ -115,7 +115,9 @@ def test_new_users_come_with_features_alone_or_with_a_profile():
     np.testing.assert_array_equal(held(campaign).taste[-1], fresh.taste[0])
     campaign.add_users([], None, ["new-001"], ["new-000"])
     played(campaign, 1)
-    np.testing.assert_array_equal(campaign.probabilities("tea"), bound(campaign, held(campaign)).prediction(PRODUCTS["tea"]).expected())
+    np.testing.assert_array_equal(
+        campaign.probabilities("tea"), bound(campaign, held(campaign)).prediction(PRODUCTS["tea"]).expected()
+    )
     assert campaign.model_hash() == campaign.replay_hash()
 
 

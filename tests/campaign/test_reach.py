@@ -247,8 +247,9 @@ def test_campaigns_count_direct_responses_unless_told_otherwise():
 
 def test_the_interval_covers_on_a_generated_world():
     from tensorucb.data import make_sandbox
+    from tensorucb.experiments import Environment
 
-    place = study.generated(make_sandbox(150, 1500, 10, rng=5))
+    place = Environment.from_sandbox(make_sandbox(150, 1500, 10, rng=5))
     rounds = list(study.play("sandbox", place, LinUCB(), 5, 40, 0))
     assert 0.8 <= np.mean([entry.covered for entry in rounds]) <= 1.0
     assert 0.75 < sum(entry.reach.mean for entry in rounds) / sum(entry.observed for entry in rounds) < 1.35
