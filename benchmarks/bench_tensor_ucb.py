@@ -11,11 +11,11 @@ import sys
 import time
 
 import numpy as np
+from tensorucb.learner.response._likelihood import load, sums_at
 
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
 from tensorucb.learner import response
-from tensorucb.learner.response._likelihood import load, sums_at
 from tensorucb.oracle import SeedOracle
 from tensorucb.policies.online_tensor_ucb import OnlineTensorUCB
 from tensorucb.policies.tensor_ucb import TensorUCB

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tensorucb.policies.beliefs import expected_probabilities
 
 from campaign.reference import credit, learned
 from campaign.worlds import Clock, out_pairs, small_campaign, small_graph
 from tensorucb.campaign import load_campaign
 from tensorucb.errors import InputError, StateError
 from tensorucb.policies import TensorUCB, Thompson
-from tensorucb.policies.beliefs import expected_probabilities
 
 GRAPH = small_graph(12, 50)
 

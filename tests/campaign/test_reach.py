@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tensorucb.policies.beliefs import one_pass
 
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
 from studies import reach as study
@@ -20,8 +21,7 @@ from tensorucb.campaign._forecast import (
     adapted_level,
     predict,
 )
-from tensorucb.policies import UCBPolicy, HighDegree, LinUCB, TensorUCB, Thompson
-from tensorucb.policies.beliefs import one_pass
+from tensorucb.policies import HighDegree, LinUCB, TensorUCB, Thompson, UCBPolicy
 
 POLICIES = [LinUCB(), TensorUCB(rank=2), Thompson(), HighDegree()]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from tensorucb.policies.beliefs import expected_probabilities
 
 from campaign.reference import credit, learned
 from campaign.workers import CONTEXT, play_round_with_strategies, play_with_strategies
@@ -16,7 +17,6 @@ from tensorucb.errors import InputError, ShapeError, StateError, UnknownIdError
 from tensorucb.graph import Graph
 from tensorucb.oracle import select_pairs
 from tensorucb.policies import HighDegree, LinUCB, LogisticUCB, TensorUCB
-from tensorucb.policies.beliefs import expected_probabilities
 
 STRATEGIES = {"email": [1.0, 0.0, 0.0], "visit": [0.0, 1.0, 0.0], "call": [0.0, 0.0, 1.0]}
 COSTS = {"visit": 2.0, "call": 0.5}

@@ -26,7 +26,7 @@ from tensorucb.experiments._files import write_timings
 from tensorucb.experiments._fingerprint import code_digest
 from tensorucb.experiments._runner import KeptRuns
 from tensorucb.experiments._tuning import VALIDATION_RUN, _search
-from tensorucb.policies import UCBPolicy, Grid, HighDegree, LinUCB, Random
+from tensorucb.policies import Grid, HighDegree, LinUCB, Random, UCBPolicy
 
 
 class Spy(UCBPolicy):

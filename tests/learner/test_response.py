@@ -8,12 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from reference import response as plain
-from tensorucb.errors import InputError, ShapeError
-from tensorucb.graph import Graph
-from tensorucb.learner import response
-from tensorucb.learner.response._context import context_of
 from tensorucb.learner.response._learn import (
     fit,
     quick_step,
@@ -22,8 +16,14 @@ from tensorucb.learner.response._learn import (
     taste_step,
 )
 from tensorucb.learner.response._likelihood import Stand, load
-from tensorucb.learner.response._log import with_told
 from tensorucb.learner.response._state import Point, with_sources
+
+from reference import response as plain
+from tensorucb.errors import InputError, ShapeError
+from tensorucb.graph import Graph
+from tensorucb.learner import response
+from tensorucb.learner.response._context import context_of
+from tensorucb.learner.response._log import with_told
 
 
 def network(rng, n=12, m=60):

@@ -9,7 +9,7 @@ import pytest
 
 from tensorucb import policies
 from tensorucb.features import UserProfile
-from tensorucb.policies import UCBPolicy, Policy, PolicyState, check_policy
+from tensorucb.policies import Policy, PolicyState, UCBPolicy, check_policy
 from tensorucb.policies.registry import REGISTRY, make_policy
 
 # Every registered policy, and others of their arguments that change what they do.

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tensorucb.policies.beliefs import expected_probabilities
 
 from studies.drift import play, sandbox_worlds
 from tensorucb.data import read_dataset
@@ -20,7 +21,6 @@ from tensorucb.errors import InputError, StateError
 from tensorucb.experiments import environment_from_dataset
 from tensorucb.files import pack_state, unpack_state
 from tensorucb.policies import COIN, CUCB, LinUCB, PolicyState, TensorUCB, Thompson, check_policy
-from tensorucb.policies.beliefs import expected_probabilities
 from tensorucb.policies.drift import DriftAlarm, DriftState, ForgetOnDrift
 
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"

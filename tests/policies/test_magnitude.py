@@ -8,7 +8,7 @@ import pytest
 from tensorucb import policies
 from tensorucb.checks import LARGEST
 from tensorucb.errors import InputError
-from tensorucb.policies import UCBPolicy, LinUCB, OnlineTensorUCB, PolicyState, TensorUCB
+from tensorucb.policies import LinUCB, OnlineTensorUCB, PolicyState, TensorUCB, UCBPolicy
 from tensorucb.policies._playground import make_playground
 
 OWN = [

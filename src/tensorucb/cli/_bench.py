@@ -231,7 +231,7 @@ def rounds(graph: Graph, told: int = 20) -> Iterator[Row]:
         scored, learned, edges_told = [], [], 0
         for _ in range(told):
             product = rng.dirichlet(np.full(_TOPICS, 0.3))
-            scored.append(_spent(lambda z=product: policy.beliefs(z), time.process_time))  # type: ignore[misc]
+            scored.append(_spent(lambda z=product: policy.score(z), time.process_time))  # type: ignore[misc]
             edges = graph.out_edges(rng.choice(hubs, 5, replace=False))
             outcomes = (rng.random(edges.size) < 0.05).astype(np.float64)
             started = time.process_time()

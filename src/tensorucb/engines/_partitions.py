@@ -214,7 +214,7 @@ class Part(NamedTuple):
 
     def probabilities(self, sources: F64, targets: F32, start: int = 0, stop: int | None = None) -> F64:
         """Probabilities of the out-edges of sources ``start .. stop``, counted from the first, by factors of odds."""
-        from tensorucb.learner.response._kernels import probabilities_of_odds
+        from tensorucb.policies._kernels import probabilities_of_odds
 
         last = self.offsets.size - 1 if stop is None else stop
         offsets = self.offsets[start : last + 1] - self.offsets[start]

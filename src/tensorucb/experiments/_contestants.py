@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tensorucb.arrays import F64, I64
+from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._results import OURS
 from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.experiments._tuning import with_arguments
-from tensorucb.policies import UCBPolicy, Grid, Policy, TensorUCB
+from tensorucb.policies import Grid, Policy, Prediction, TensorUCB, UCBPolicy
 from tensorucb.policies.registry import REGISTRY, make_policy
 
 # Table 3 of the paper, ours, and simple ones that the paper leaves out.
@@ -91,15 +91,17 @@ def ours_untouched(policies: Mapping[str, Policy]) -> dict[str, Grid]:
 
 
 class _Reference(UCBPolicy):
-    """A policy that knows its scores from the start, and has nothing to learn."""
+    """A policy that knows the truth, or a part of it, from the start; in these worlds every contact is a coin."""
 
     tunable: ClassVar[Grid] = {}
+    knows_redundancy: ClassVar[bool] = True
 
     def __init__(self, environment: Environment) -> None:
         self.bind(environment.graph, None)
 
-    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
+    def learn(self, state: Arrays, modes: Vectors, edges: I64, outcomes: F64) -> Arrays:
         """Nothing to learn."""
+        return state
 
 
 class ProductBlind(_Reference):
@@ -123,8 +125,9 @@ class ProductBlind(_Reference):
         """A digest of what it knows, so that kept runs are recognised."""
         return {"sha256": hashlib.sha256(self._mean.tobytes()).hexdigest()}
 
-    def _score(self, modes: tuple[F64, ...]) -> F64:
-        return self._mean
+    def predict(self, state: Arrays, modes: Vectors) -> Prediction:
+        """The same for every product."""
+        return Prediction(self.graph, self._mean)
 
 
 class TruthWithStrategies(_Reference):
@@ -135,19 +138,20 @@ class TruthWithStrategies(_Reference):
     def __init__(self, environment: Environment, fixed: int | None = None) -> None:
         super().__init__(environment)
         self._environment, self.fixed = environment, fixed
-        self._known = {environment.products[p].tobytes(): p for p in environment.product_rows.tolist()}
+        self._rows = {environment.products[p].tobytes(): p for p in environment.product_rows.tolist()}
 
     def settings(self) -> dict[str, Any]:
         """The fixed strategy; what the world is, kept runs know already."""
         return {"fixed": self.fixed}
 
-    def _score(self, modes: tuple[F64, ...]) -> F64:
+    def predict(self, state: Arrays, modes: Vectors) -> Prediction:
+        """The truth for the product and the strategy."""
         first, *chosen = modes
         strategy = self.fixed
         if strategy is None:
             same = [(rows == mode).all(axis=1) for rows, mode in zip(self._environment.strategies, chosen, strict=True)]
             strategy = int(np.flatnonzero(np.logical_and.reduce(same))[0])
-        return self._environment.probabilities(self._known[first.tobytes()], strategy)
+        return Prediction(self.graph, self._environment.probabilities(self._rows[first.tobytes()], strategy))
 
 
 def best_strategy(environment: Environment) -> int:

@@ -27,7 +27,7 @@ from tensorucb.experiments._runner import (
 )
 from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.features import UserProfile
-from tensorucb.policies import UCBPolicy, Grid, Policy
+from tensorucb.policies import Grid, Policy, UCBPolicy
 from tensorucb.threads import OnProgress
 from tensorucb.work import Engine
 

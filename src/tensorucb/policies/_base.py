@@ -226,6 +226,7 @@ class UCBPolicy:
     _state: Any = None  # None before the first update
     _blank: tuple[tuple[int, ...], Any] | None = None  # the start, once somebody asked for it
     _doses: Arrays
+    _redundancy: float = 0.0  # what the doses say
 
     # -- the model, which a subclass writes --
 
@@ -275,7 +276,8 @@ class UCBPolicy:
         self._users = as_user_features(graph, users, needed=self.needs_users, name=self.name)
         self._graph, self._key = graph, int(stream_key(as_generator(rng)))
         self._rounds, self._dims = 0, None
-        self._state, self._blank, self._doses = None, None, no_doses()
+        self._state, self._blank = None, None
+        self._take(no_doses())
 
     def prediction(self, product: Product) -> Prediction:
         """What is believed of every edge for this product, exploration left out."""
@@ -297,13 +299,14 @@ class UCBPolicy:
         """Learn one round: edge numbers in the order observed, and outcomes in [0, 1]."""
         modes = self._modes(product)
         rows, values = as_observations(self.graph.n_edges, edges, outcomes)
-        if rows.size:
-            doses = self._doses
-            if not self.knows_redundancy:
-                expected = self._predicted(modes).rounds(rows)[1].mean(axis=0)
-                doses = with_doses(doses, self.graph.targets[rows], expected, values)
-            self._state = self.learn(self._known(modes), modes, rows, values)
-            self._doses = doses
+        state, doses = self._known(modes), self._doses
+        if rows.size and not self.knows_redundancy:
+            distinct, place, trials = np.unique(rows, return_inverse=True, return_counts=True)
+            weights, expected = self.predict(state, modes).rounds(distinct)
+            means = np.bincount(place, values) / trials
+            doses = with_doses(doses, self.graph.targets[distinct], weights @ expected, means)
+        self._state = self.learn(state, modes, rows, values) if rows.size else state
+        self._take(doses)
         self._dims = tuple(mode.size for mode in modes)
         self._blank = None
         self._rounds += 1
@@ -319,7 +322,10 @@ class UCBPolicy:
 
     def _predicted(self, modes: Vectors) -> Prediction:
         prediction = self.predict(self._known(modes), modes)
-        return prediction if self.knows_redundancy else prediction.with_redundancy(redundancy_of(self._doses)[1])
+        return prediction if self.knows_redundancy else prediction.with_redundancy(self._redundancy)
+
+    def _take(self, doses: Arrays) -> None:
+        self._doses, self._redundancy = doses, redundancy_of(doses)
 
     def state(self) -> PolicyState:
         """A copy of everything learned."""
@@ -359,8 +365,8 @@ class UCBPolicy:
         doses = {} if self.knows_redundancy else {f"dose_{name}": array for name, array in no_doses().items()}
         learned = {name: array for name, array in arrays.items() if name not in doses}
         known = self._matching(doses, {name: array for name, array in arrays.items() if name in doses})
-        self._state = None if dims is None or not learned else self.from_arrays(dims, learned)
-        self._doses = {name.removeprefix("dose_"): array for name, array in known.items()}
+        self._state = self._matching({}, learned) or None if dims is None else self.from_arrays(dims, learned)
+        self._take({name.removeprefix("dose_"): array for name, array in known.items()} or no_doses())
         self._key, self._rounds, self._dims, self._blank = key, rounds, dims, None
 
     # -- helpers --

@@ -31,7 +31,7 @@ def no_doses() -> Arrays:
 
 
 def with_doses(known: Arrays, targets: I32, expected: F64, outcomes: F64) -> Arrays:
-    """What is known after one more round: its targets, their expected probabilities, and the outcomes."""
+    """What is known after one more round: target, expected probability and outcome of each of its distinct edges."""
     _, cell, sizes = np.unique(targets, return_inverse=True, return_counts=True)
     logits = np.log(np.clip(expected, 1e-6, 1.0 - 1e-6))
     logits -= np.log1p(-np.exp(logits))
@@ -41,12 +41,11 @@ def with_doses(known: Arrays, targets: I32, expected: F64, outcomes: F64) -> Arr
     pairs = [np.sum(np.bincount(cell, x) ** 2) - np.sum(x * x) for x in (residuals, deviations)]
     place = np.clip((logits - _LOWEST) / _WIDTH, 0, _LOGITS.size - 1).astype(np.int64)
     dose = np.minimum(sizes[cell], _DOSES) - 1
-    counts = np.zeros_like(known["doses"])
     # A user's outcomes together count as much as they tell.
-    weight = 1.0 / (1.0 + redundancy_of(known)[0] * (sizes[cell] - 1.0))
-    np.add.at(counts, (0, dose, place), weight)
-    np.add.at(counts, (1, dose, place), weight * outcomes)
-    return {"pairs": known["pairs"] + pairs, "doses": known["doses"] + counts}
+    weight = 1.0 / (1.0 + sameness(known) * (sizes[cell] - 1.0))
+    bins = dose * _LOGITS.size + place
+    counts = [np.bincount(bins, x, _DOSES * _LOGITS.size) for x in (weight, weight * outcomes)]
+    return {"pairs": known["pairs"] + pairs, "doses": known["doses"] + np.reshape(counts, known["doses"].shape)}
 
 
 def _shift(logits: F64, outcomes: F64) -> float:
@@ -60,12 +59,17 @@ def _shift(logits: F64, outcomes: F64) -> float:
     return shift
 
 
-def redundancy_of(known: Arrays) -> tuple[float, float]:
-    """r and ρ = r·q."""
+def sameness(known: Arrays) -> float:
+    """Estimate r."""
     products, deviations = known["pairs"].tolist()
-    r = float(np.clip(products / (deviations + 1.0), 0.0, 1.0))
+    return float(np.clip(products / (deviations + 1.0), 0.0, 1.0))
+
+
+def redundancy_of(known: Arrays) -> float:
+    """Estimate ρ = r·q."""
+    r = sameness(known)
     if r == 0.0:
-        return 0.0, 0.0
+        return 0.0
     trials, responses = known["doses"]
     dose = np.log1p(r * (1.0 - _CANDIDATES)[:, None] * np.arange(_DOSES))[:, :, None] + _LOGITS
     level = np.zeros(_CANDIDATES.size)
@@ -76,4 +80,4 @@ def redundancy_of(known: Arrays) -> tuple[float, float]:
     logits = dose + level[:, None, None]
     fit = (responses * logits - trials * np.logaddexp(0.0, logits)).sum(axis=(1, 2))
     fit -= 0.5 * level**2 + 0.5 * (_CANDIDATES - _MEAN) ** 2 / _VARIANCE
-    return r, r * max(float(_CANDIDATES[np.argmax(fit)]), 0.0)
+    return r * max(float(_CANDIDATES[np.argmax(fit)]), 0.0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from tensorucb.arrays import F64, I64, Arrays, Vectors
 from tensorucb.checks import check_flag
 from tensorucb.policies._linear import LinearPolicy

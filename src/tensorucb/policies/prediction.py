@@ -1,4 +1,4 @@
-"""`Prediction`: what a policy believes of every edge in one context. Every number shown or chosen by comes from here."""
+"""`Prediction`: what a policy believes of every edge in one context. Every number shown or chosen by starts here."""
 
 from __future__ import annotations
 

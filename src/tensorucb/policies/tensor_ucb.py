@@ -45,14 +45,14 @@ class TensorUCB(UCBPolicy):
     ``logit p_tij(x) = θ·x_i + d_i·(1, x) + u_t + γ·(t_j, taste_j(x)) + b_j + log(1 + r(1 − q)(m_tj − 1))``: what the
     context x (product, strategy, …) and a source's features predict, and each source's own effect and response beyond
     that; what is particular to the round; the target's features, taste and own readiness; and what it changes that
-    the target follows m contacted users. ``docs/model.md`` explains the whole model, and how it is learned, on one page.
+    the target follows m contacted users. ``docs/model.md`` explains the model, and how it is learned, on one page.
 
     It has no tensor rank: of the paper it keeps the context of several feature vectors, the posterior, the confidence
     bound, the oracle and Algorithm 1. The paper's low-rank tensor is `TensorUCB.paper`.
 
     Seeds are chosen by the total response of a source to the context, so exploration is about sources: the deviation of
-    a source's logit, times ``exploration``, is added to the logits of its out-edges. The oracle is told how far a second
-    contact of the same follower brings nothing new.
+    a source's logit, times ``exploration``, is added to the logits of its out-edges. The oracle is told how far a
+    second contact of the same follower brings nothing new.
 
     What is known is a function of the rounds told, whatever their order. All of them are fitted again when their number
     has grown by a tenth; between two fits the rounds are only kept.
@@ -114,10 +114,10 @@ class TensorUCB(UCBPolicy):
 
     @classmethod
     def paper(
-        cls, *, rank: int = 10, exploration: float = 0.1, noise_variance: float = 0.1, start: str = "ones"
+        cls, *, rank: int = 10, exploration: float = 0.1, noise_variance: float = 0.1, init: str = "ones"
     ) -> PaperTensorUCB:
         """The paper's Algorithm 1; `PaperTensorUCB` lists where it departs from the text."""
-        return PaperTensorUCB(rank, exploration, noise_variance=noise_variance, start=start)
+        return PaperTensorUCB(rank, exploration, noise_variance=noise_variance, init=init)
 
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
         """Start again on this graph, with (n, d) user features or a `UserProfile`, and a seed."""
@@ -162,7 +162,7 @@ class TensorUCB(UCBPolicy):
     def to_arrays(self, state: _State) -> Arrays:
         """The log alone: what it says is found again by a fit."""
         counts = {"counters": np.array([state.rounds, state.fitted_rounds], dtype=np.int64)}
-        return counts | response.log_to_arrays(state.log, state.log[0].vectors.size)
+        return counts | response.log_to_arrays(state.log, sum(self._dims or ()))
 
     def from_arrays(self, dims: tuple[int, ...], arrays: Mapping[str, NDArray[Any]]) -> _State:
         """The log, and a fit to the rounds that were fitted."""
@@ -175,6 +175,6 @@ class TensorUCB(UCBPolicy):
         log = response.log_from_arrays(found, self.graph, sum(dims))
         rounds, fitted_rounds = found["counters"].tolist()
         kept = len(log) - (rounds - fitted_rounds)
-        if not 0 < kept <= len(log):
+        if not 0 <= kept <= len(log) <= rounds or (kept == 0) != (rounds == 0):
             raise InputError(f"the state of {self.name} is malformed: {len(log)} rounds do not fit its counters.")
-        return _State(rounds, log, self._fit(dims, log[:kept]), fitted_rounds)
+        return _State(rounds, log, self._fit(dims, log[:kept]) if log else None, fitted_rounds)

@@ -24,7 +24,7 @@ from tensorucb.experiments.offline import (
     write_campaign,
 )
 from tensorucb.graph import Graph
-from tensorucb.policies import CUCB, UCBPolicy, LinUCB
+from tensorucb.policies import CUCB, LinUCB, UCBPolicy
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "howto" / "evaluate-from-logs.md"
 

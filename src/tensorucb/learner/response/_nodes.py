@@ -31,7 +31,7 @@ class NodeFeatures:
     as_source: F64  # (n, d_s): features, past influence, then zeros in the columns that depend on the product
     as_target: F64  # (n, d_t): features and past influence
     influence: PastInfluence | None
-    taste: F64 | None  # (n, k): past actions beyond what the user's activity predicts, standardised; taste(x) = row · mixture
+    taste: F64 | None  # (n, k): past actions beyond the user's activity, standardised; taste(x) = row · mixture
     axes: F64  # (d_t, d_t): principal axes of the features, the widest first
 
     @property
@@ -71,7 +71,6 @@ class NodeFeatures:
         if self.taste is not None:
             X[:, -1] = mixed(self.taste)
         return X
-
 
     def tastes(self, mix: F64, rows: I64 | slice = slice(None)) -> F64:
         """``(n, 1)`` taste of some targets, each for its own mixture (n, k) or all for one (k,); no column without."""
