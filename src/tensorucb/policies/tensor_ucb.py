@@ -134,9 +134,9 @@ class TensorUCB(UCBPolicy):
 
     def learn(self, state: _State, modes: Vectors, edges: I64, outcomes: F64) -> _State:
         """One more round in the log, and a fit if there are enough new ones."""
-        record = response.told(self.graph, np.concatenate(modes), edges, outcomes)
-        log = response.with_round(state.log, record, self.max_rows)
         rounds = state.rounds + 1
+        record = response.told(self.graph, np.concatenate(modes), edges, outcomes, rounds)
+        log = response.with_round(state.log, record, self.max_rows)
         thinned = log[: len(state.log)] != state.log
         if rounds < math.ceil(self._settings.growth * state.fitted_rounds) and not thinned:
             return _State(rounds, log, state.fitted, state.fitted_rounds)
