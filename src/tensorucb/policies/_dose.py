@@ -22,7 +22,8 @@ _DOSES, _LOWEST, _HIGHEST, _WIDTH = 20, -8.0, 4.0, 0.5
 _LOGITS = np.arange(_LOWEST, _HIGHEST, _WIDTH) + _WIDTH / 2
 _CANDIDATES = np.linspace(-1.0, 1.0, 41)  # of q
 _MEAN, _VARIANCE = 0.5, 0.25  # of its prior
-_STEPS = 8
+# Newton steps, and how far one may go: a policy may expect 0 or 1 of every edge.
+_STEPS, _LARGEST_STEP = 12, 2.0
 
 
 def no_doses() -> Arrays:
@@ -33,8 +34,8 @@ def no_doses() -> Arrays:
 def with_doses(known: Arrays, targets: I32, expected: F64, outcomes: F64) -> Arrays:
     """What is known after one more round: target, expected probability and outcome of each of its distinct edges."""
     _, cell, sizes = np.unique(targets, return_inverse=True, return_counts=True)
-    logits = np.log(np.clip(expected, 1e-6, 1.0 - 1e-6))
-    logits -= np.log1p(-np.exp(logits))
+    sure = np.clip(expected, 1e-4, 1.0 - 1e-4)
+    logits = np.log(sure / (1.0 - sure))
     logits += _shift(logits, outcomes)
     p = 1.0 / (1.0 + np.exp(-logits))
     residuals, deviations = outcomes - p, np.sqrt(p * (1.0 - p))
@@ -55,7 +56,7 @@ def _shift(logits: F64, outcomes: F64) -> float:
         p = 1.0 / (1.0 + np.exp(-logits - shift))
         # Half a response more and half a failure more keep it finite.
         slope = wanted - p.sum() - shift
-        shift = float(np.clip(shift + slope / (np.sum(p * (1.0 - p)) + 1.0), -8.0, 8.0))
+        shift += float(np.clip(slope / (np.sum(p * (1.0 - p)) + 1.0), -_LARGEST_STEP, _LARGEST_STEP))
     return shift
 
 
@@ -76,7 +77,8 @@ def redundancy_of(known: Arrays) -> float:
     for _ in range(_STEPS):
         p = 1.0 / (1.0 + np.exp(-dose - level[:, None, None]))
         slope = (responses - trials * p).sum(axis=(1, 2)) - level
-        level += slope / ((trials * p * (1.0 - p)).sum(axis=(1, 2)) + 1.0)
+        step = slope / ((trials * p * (1.0 - p)).sum(axis=(1, 2)) + 1.0)
+        level += np.clip(step, -_LARGEST_STEP, _LARGEST_STEP)
     logits = dose + level[:, None, None]
     fit = (responses * logits - trials * np.logaddexp(0.0, logits)).sum(axis=(1, 2))
     fit -= 0.5 * level**2 + 0.5 * (_CANDIDATES - _MEAN) ** 2 / _VARIANCE
