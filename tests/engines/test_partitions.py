@@ -34,13 +34,15 @@ def compare(graph: Graph, parts: PartitionedGraph, engine: Engine | None) -> Non
     a, b, p = numbers(graph)
     options: Any = {"exclude": graph.ids[:3], "must_include": graph.ids[9:11]}
     options["values"] = np.linspace(0.5, 2.0, graph.n_nodes)
-    there = parts.select_direct(12, sources=a, targets=b, engine=engine, **options)
-    here = select_seeds(graph, p, 12, objective="direct", **options)
-    assert np.array_equal(there.seeds, here.seeds)
-    # Factors of the odds of targets have 32 bits.
-    assert there.spread == pytest.approx(here.spread, rel=1e-6)
-    assert there.upper == pytest.approx(here.upper, rel=1e-6)
-    same(there, parts.select_direct(12, sources=a, targets=b, **options))
+    for redundancy in (0.0, 0.8):
+        options["redundancy"] = redundancy
+        there = parts.select_direct(12, sources=a, targets=b, engine=engine, **options)
+        here = select_seeds(graph, p, 12, objective="direct", **options)
+        assert np.array_equal(there.seeds, here.seeds)
+        # Factors of the odds of targets have 32 bits.
+        assert there.spread == pytest.approx(here.spread, rel=1e-6)
+        assert there.upper == pytest.approx(here.upper, rel=1e-6)
+        same(there, parts.select_direct(12, sources=a, targets=b, **options))
 
 
 def check_sums(graph: Graph, parts: PartitionedGraph, engine: Engine | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,8 @@ VARIANTS: list[dict[str, Any]] = [
     {"groups": np.arange(1500) % 3, "quotas": 4},
     {"groups": np.arange(1500) % 3, "quotas": 4, "costs": np.linspace(1.0, 3.0, 1500), "budget": 20.0},
     {"max_memory": 2.0**20},
+    {"redundancy": 0.7},
+    {"redundancy": 0.7, "algorithm": "tim", "must_include": [7, 9]},
 ]
 
 
@@ -95,6 +98,15 @@ def test_pairs_and_a_row_of_rounds_are_the_same(engine: RayEngine) -> None:
     for _ in range(3):
         first, *others = [oracle(p, 5) for oracle in oracles]
         assert all(np.array_equal(first, other) for other in others)
+
+
+@pytest.mark.slow
+def test_eight_threads_share_an_engine(engine: RayEngine) -> None:
+    graph, p = network(800, 4000)
+    shared, alone = SeedOracle(graph, rng=4, engine=engine), SeedOracle(graph, rng=4)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: shared(p, 5).tolist(), range(16)))
+    assert sorted(found) == sorted(alone(p, 5).tolist() for _ in range(16))
 
 
 @pytest.mark.slow

@@ -113,7 +113,7 @@ def most_failures(count: int) -> int:
     return failures
 
 
-def count_failures(algorithm: str, name: str, count: int, spoil=lambda pick, graph: pick):
+def count_failures(algorithm: str, name: str, count: int, spoil=lambda pick, graph: pick, redundancy: float = 0.0):
     """On how many graphs the seeds are poorer than guaranteed, and the certificate wrong.
 
     ``spoil`` may change a selection before it is judged.
@@ -125,6 +125,7 @@ def count_failures(algorithm: str, name: str, count: int, spoil=lambda pick, gra
         arguments, (nodes, sizes, ok), values = case(name, graph, rng)
         k = arguments.pop("k")
         settings = {"objective": "direct"} if algorithm == "direct" else {"algorithm": algorithm}
+        settings["redundancy"] = redundancy
         pick = select_seeds(graph, p, k, epsilon=EPSILON, delta=DELTA, threads=1, rng=seed, **settings, **arguments)
         rows = pick.rows.tolist()
         assert len(set(rows)) == len(rows)
@@ -132,9 +133,9 @@ def count_failures(algorithm: str, name: str, count: int, spoil=lambda pick, gra
         assert set(rows) <= set(nodes)
         if "budget" not in name:
             assert len(rows) == k
-        objective = ExactSpread(graph, p, values)
+        objective = ExactSpread(graph, p, values, redundancy)
         if algorithm == "direct":
-            objective = partial(direct_value, graph, p, values=values)
+            objective = partial(direct_value, graph, p, values=values, redundancy=redundancy)
         best = best_set(objective, nodes, sizes, ok)
         pick = spoil(pick, graph)
         reached = objective(pick.rows.tolist())
@@ -143,8 +144,8 @@ def count_failures(algorithm: str, name: str, count: int, spoil=lambda pick, gra
     return poor, outside
 
 
-def check(algorithm: str, name: str, count: int) -> None:
-    poor, outside = count_failures(algorithm, name, count)
+def check(algorithm: str, name: str, count: int, redundancy: float = 0.0) -> None:
+    poor, outside = count_failures(algorithm, name, count, redundancy=redundancy)
     allowed = 0 if algorithm == "direct" else most_failures(count)
     assert poor <= allowed
     assert outside <= allowed
@@ -155,10 +156,16 @@ def test_never_below_its_factor_and_within_its_certificate(algorithm, name):
     check(algorithm, name, FEW)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "name"), RUNS)
-def test_the_same_on_all_graphs(algorithm, name):
-    check(algorithm, name, GRAPHS)
+def test_the_same_with_redundancy(algorithm, name):
+    check(algorithm, name, FEW, redundancy=0.6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("redundancy", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize(("algorithm", "name"), RUNS)
+def test_the_same_on_all_graphs(algorithm, name, redundancy):
+    check(algorithm, name, GRAPHS, redundancy)
 
 
 def least_useful(pick, graph):

@@ -21,8 +21,13 @@ def coin(key: int, run: int, edge: int) -> float:
     return (mix64((state + edge * GOLDEN) & MASK) >> 11) / 2**53
 
 
-def live_edges(key: int, run: int, p) -> np.ndarray:
-    return np.array([coin(key, run, e) < p[e] for e in range(len(p))])
+def live_edges(key: int, run: int, p, targets=(), redundancy: float = 0.0) -> np.ndarray:
+    """Which edges are live; with ``redundancy`` nodes with one coin have two draws behind those of all edges."""
+    live = np.array([coin(key, run, e) < p[e] for e in range(len(p))])
+    for e, j in enumerate(targets if redundancy else ()):
+        if coin(key, run, len(p) + 2 * int(j)) < redundancy:
+            live[e] = coin(key, run, len(p) + 2 * int(j) + 1) < p[e]
+    return live
 
 
 def reached(graph, live, rows) -> list[int]:

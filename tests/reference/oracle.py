@@ -22,13 +22,28 @@ def reachability(n: int, sources: NDArray, targets: NDArray) -> tuple[NDArray, N
     return live.astype(bool), reach
 
 
+def world_chances(live: NDArray, probabilities, targets: NDArray, redundancy: float = 0.0) -> NDArray:
+    """How likely each world is (a row of ``live`` says which edges live).
+
+    With probability ``redundancy`` a node has one uniform number for all its in-edges, else one for each of them.
+    """
+    p = np.asarray(probabilities, dtype=float)
+    chance = np.ones(len(live))
+    for node in np.unique(targets):
+        lives, q = live[:, targets == node], p[targets == node]
+        by_coins = np.where(lives, q, 1.0 - q).prod(axis=1)
+        # The number is below the probability of all edges that live, and not below that of any other.
+        by_one_number = np.where(lives, q, 1.0).min(axis=1) - np.where(lives, 0.0, q).max(axis=1)
+        chance *= (1.0 - redundancy) * by_coins + redundancy * np.maximum(0.0, by_one_number)
+    return chance
+
+
 class ExactSpread:
     """Expected (value of the) spread of any seed set, by enumerating the worlds of a tiny graph."""
 
-    def __init__(self, graph, probabilities, values=None) -> None:
+    def __init__(self, graph, probabilities, values=None, redundancy=0.0) -> None:
         live, self.reach = reachability(graph.n_nodes, graph.sources, graph.targets)
-        p = np.asarray(probabilities, dtype=float)
-        self.weight = np.where(live, p, 1.0 - p).prod(axis=1)
+        self.weight = world_chances(live, probabilities, graph.targets, redundancy)
         self.values = np.ones(graph.n_nodes) if values is None else np.asarray(values, dtype=float)
 
     def __call__(self, rows: Iterable[int]) -> float:
@@ -72,15 +87,17 @@ def rr_set(graph, probabilities, root: int, rng: np.random.Generator) -> list[in
     return members
 
 
-def direct_value(graph, probabilities, rows, values=None) -> float:
+def direct_value(graph, probabilities, rows, values=None, redundancy=0.0) -> float:
     """The direct objective by its formula."""
     v = np.ones(graph.n_nodes) if values is None else np.asarray(values, dtype=float)
-    survive = np.ones(graph.n_nodes)
+    survive, strongest = np.ones(graph.n_nodes), np.zeros(graph.n_nodes)
     for e in range(graph.n_edges):
         if graph.sources[e] in set(rows):
             survive[graph.targets[e]] *= 1.0 - probabilities[e]
+            strongest[graph.targets[e]] = max(strongest[graph.targets[e]], probabilities[e])
     survive[list(rows)] = 0.0
-    return float(v @ (1.0 - survive))
+    strongest[list(rows)] = 1.0
+    return float(v @ ((1.0 - redundancy) * (1.0 - survive) + redundancy * strongest))
 
 
 def greedy_rows(objective: Callable, degree, k: int) -> list[int]:

@@ -8,30 +8,33 @@ from itertools import combinations, product
 import numpy as np
 from numpy.typing import NDArray
 
-from reference.oracle import reachability
+from reference.oracle import reachability, world_chances
 
 Pairs = tuple[tuple[int, int], ...]
 
 
-def contact_chances(graph, probabilities, pairs: Pairs) -> NDArray:
+def contact_chances(graph, probabilities, pairs: Pairs, redundancy: float = 0.0) -> NDArray:
     """The chance of each user to be activated by those contacted, each of whom tries every follower once."""
-    fail = np.ones(graph.n_nodes)
+    fail, strongest = np.ones(graph.n_nodes), np.zeros(graph.n_nodes)
     for user, strategy in pairs:
         for e in range(graph.n_edges):
             if graph.sources[e] == user:
-                fail[graph.targets[e]] *= 1.0 - probabilities[strategy, e]
-    return 1.0 - fail
+                target, p = graph.targets[e], probabilities[strategy, e]
+                fail[target] *= 1.0 - p
+                strongest[target] = max(strongest[target], p)
+    return (1.0 - redundancy) * (1.0 - fail) + redundancy * strongest
 
 
 class DirectPairs:
-    """``Σ v_j (1 - Π (1 - p_ij))``, contacted users active, if they count at all."""
+    """``Σ v_j {(1 - ρ) [1 - Π (1 - p_ij)] + ρ max p_ij}``, contacted users active, if they count at all."""
 
-    def __init__(self, graph, probabilities, values=None, *, count_seeds=True) -> None:
+    def __init__(self, graph, probabilities, values=None, *, count_seeds=True, redundancy=0.0) -> None:
         self.graph, self.p, self.count_seeds = graph, np.asarray(probabilities), count_seeds
         self.values = np.ones(graph.n_nodes) if values is None else np.asarray(values)
+        self.redundancy = redundancy
 
     def __call__(self, pairs: Pairs) -> float:
-        chance = contact_chances(self.graph, self.p, pairs)
+        chance = contact_chances(self.graph, self.p, pairs, self.redundancy)
         if self.count_seeds:
             chance[[user for user, _ in pairs]] = 1.0
         return float(self.values @ chance)
@@ -58,7 +61,7 @@ class CascadePairs:
         return float(self.weight @ (active @ self.values))
 
 
-def literal_cascade(graph, probabilities, spread, pairs: Pairs) -> float:
+def literal_cascade(graph, probabilities, spread, pairs: Pairs, redundancy: float = 0.0) -> float:
     """The same, edge by edge: every outcome of every contact's and every user's attempts."""
     attempts = [
         (("pair", user), int(graph.targets[e]), probabilities[strategy][e])
@@ -68,10 +71,10 @@ def literal_cascade(graph, probabilities, spread, pairs: Pairs) -> float:
     ]
     attempts += [(int(graph.sources[e]), int(graph.targets[e]), spread[e]) for e in range(graph.n_edges)]
     total = 0.0
-    for outcome in product((False, True), repeat=len(attempts)):
-        chance = 1.0
-        for (_, _, p), lives in zip(attempts, outcome, strict=True):
-            chance *= p if lives else 1.0 - p
+    outcomes = list(product((False, True), repeat=len(attempts)))
+    targets, p = (np.array([attempt[part] for attempt in attempts]) for part in (1, 2))
+    chances = world_chances(np.array(outcomes), p, targets, redundancy)
+    for outcome, chance in zip(outcomes, chances.tolist(), strict=True):
         reached: set = {("pair", user) for user, _ in pairs}
         while True:
             more = {t for (s, t, _), lives in zip(attempts, outcome, strict=True) if lives and s in reached} - reached

@@ -59,16 +59,18 @@ class Cascade:
     edges: I64
 
 
-def _trace(graph: Graph, p: F64, rows: I64, key: np.uint64) -> tuple[I64, I64, I64]:
+def _trace(graph: Graph, p: F64, redundancy: float, rows: I64, key: np.uint64) -> tuple[I64, I64, I64]:
     """Nodes, steps and edges of the first run."""
     from tensorucb.diffusion import _kernels
 
     nodes, steps, edges = (np.empty(graph.n_nodes, dtype=np.int64) for _ in range(3))
-    count = _kernels.trace(graph.out_offsets, graph.targets, p, rows, key, 0, nodes, steps, edges)
+    count = _kernels.trace(graph.out_offsets, graph.targets, p, redundancy, rows, key, 0, nodes, steps, edges)
     return nodes[:count].copy(), steps[:count].copy(), edges[:count].copy()
 
 
-def simulate_cascade(graph: Graph, probabilities: ArrayLike, seeds_rows: ArrayLike, rng: RngLike = None) -> Cascade:
+def simulate_cascade(
+    graph: Graph, probabilities: ArrayLike, seeds_rows: ArrayLike, rng: RngLike = None, *, redundancy: float = 0.0
+) -> Cascade:
     """Run one independent cascade and keep which edge activated each node, and when.
 
     With the same ``rng`` this is the first of :func:`simulate_cascades`' runs, which explains the arguments.
@@ -82,7 +84,8 @@ def simulate_cascade(graph: Graph, probabilities: ArrayLike, seeds_rows: ArrayLi
     [0, 1, 2]
     """
     p, rows = _checked(graph, probabilities, "seeds_rows", seeds_rows)
-    return Cascade(*_trace(graph, p, rows, stream_key(as_generator(rng))))
+    rho = check_share("redundancy", redundancy)
+    return Cascade(*_trace(graph, p, rho, rows, stream_key(as_generator(rng))))
 
 
 def simulate_cascades(
@@ -94,6 +97,7 @@ def simulate_cascades(
     threads: int | None = None,
     *,
     values: ArrayLike | None = None,
+    redundancy: float = 0.0,
     engine: Engine | None = None,
 ) -> F64:
     """Run independent cascades and count the nodes that each reaches, or add up their values.
@@ -111,6 +115,10 @@ def simulate_cascades(
         Number of cascades, seed or generator, and threads to use; by default every usable core.
     values
         Value of each node; 1 each by default.
+    redundancy
+        The probability that a node has one coin for all its in-edges in a run, in place of one for each of them. An
+        edge fires if the coin is below its probability, so with one coin only the strongest edge into a node counts.
+        This is what :func:`tensorucb.select_seeds` means by it.
     engine
         Where cascades run: None for this machine, or a cluster (:class:`tensorucb.engines.RayEngine`).
 
@@ -124,7 +132,8 @@ def simulate_cascades(
     """
     p, rows = _checked(graph, probabilities, "seeds_rows", seeds_rows)
     worth, key = _worth(graph, values), stream_key(as_generator(rng))
-    shared = (graph.out_offsets, graph.targets, frozen(p), frozen(rows), key, frozen(worth))
+    rho = check_share("redundancy", redundancy)
+    shared = (graph.out_offsets, graph.targets, frozen(p), rho, frozen(rows), key, frozen(worth))
     runs, workers = check_count("runs", runs, 1, MOST_RUNS), thread_count(threads)
     return np.concatenate(map_pieces(check_engine(engine), reach_runs, shared, chunk_bounds(runs, workers), workers))
 
@@ -147,6 +156,7 @@ def simulate_gains(
     rng: RngLike = None,
     threads: int | None = None,
     *,
+    redundancy: float = 0.0,
     engine: Engine | None = None,
 ) -> F64:
     """Run independent cascades and count the nodes that each seed adds to those of the seeds before it.
@@ -162,7 +172,8 @@ def simulate_gains(
     [[2.0, 0.0]]
     """
     p, rows = _checked(graph, probabilities, "seeds_rows", seeds_rows)
-    shared = (graph.out_offsets, graph.targets, frozen(p), frozen(rows), stream_key(as_generator(rng)))
+    rho = check_share("redundancy", redundancy)
+    shared = (graph.out_offsets, graph.targets, frozen(p), rho, frozen(rows), stream_key(as_generator(rng)))
     runs, workers = check_count("runs", runs, 1, max(1, MOST_RUNS // max(1, rows.size))), thread_count(threads)
     return np.concatenate(map_pieces(check_engine(engine), _gain_runs, shared, chunk_bounds(runs, workers), workers))
 
@@ -170,7 +181,8 @@ def simulate_gains(
 def _gain_runs(shared: tuple[Any, ...], start: int, stop: int) -> F64:
     from tensorucb.diffusion import _kernels
 
-    gains = np.empty((stop, shared[3].size))
+    *_, rows, _ = shared
+    gains = np.empty((stop, rows.size))
     _kernels.gains_hashed(*shared, start, stop, gains)
     return gains[start:]
 
@@ -181,6 +193,8 @@ def observe(
     rows: ArrayLike,
     feedback: Literal["one_hop", "cascade"] = "one_hop",
     rng: RngLike = None,
+    *,
+    redundancy: float = 0.0,
 ) -> tuple[I64, F64]:
     """Play one round; return the numbers of the edges that were tried, and 1.0 for each that fired (0.0 if not).
 
@@ -197,6 +211,8 @@ def observe(
         ``"cascade"`` the out-edges of every activated node, in order of activation.
     rng
         Seed or generator.
+    redundancy
+        As in :func:`simulate_cascades`: edges to a user with one coin fire together, those of probability above it.
 
     Examples
     --------
@@ -210,12 +226,13 @@ def observe(
 
     check_choice("feedback", feedback, ("one_hop", "cascade"))
     p, nodes = _checked(graph, probabilities, "rows", rows)
+    rho = check_share("redundancy", redundancy)
     key = stream_key(as_generator(rng))
     if feedback == "cascade":
-        nodes = _trace(graph, p, nodes, key)[0]
+        nodes = _trace(graph, p, rho, nodes, key)[0]
     tried = int((graph.out_offsets[nodes + 1] - graph.out_offsets[nodes]).sum())
     edges, outcomes = np.empty(tried, dtype=np.int64), np.empty(tried)
-    _kernels.coins(graph.out_offsets, p, nodes, key, 0, edges, outcomes)
+    _kernels.coins(graph.out_offsets, graph.targets, p, rho, nodes, key, 0, edges, outcomes)
     return edges, outcomes
 
 
@@ -248,6 +265,7 @@ def spread(
     rng: RngLike = None,
     level: float = 0.95,
     values: ArrayLike | None = None,
+    redundancy: float = 0.0,
     threads: int | None = None,
     engine: Engine | None = None,
 ) -> Spread:
@@ -257,7 +275,7 @@ def spread(
 
     Parameters
     ----------
-    graph, probabilities, seeds_rows, runs, rng, values, threads, engine
+    graph, probabilities, seeds_rows, runs, rng, values, redundancy, threads, engine
         As in :func:`simulate_cascades`.
     level
         Nominal coverage of the interval mean ± z·s/√runs.
@@ -271,18 +289,27 @@ def spread(
     3.0
     """
     level = check_share("level", level, zero=False, one=False)
-    reached = simulate_cascades(graph, probabilities, seeds_rows, runs, rng, threads, values=values, engine=engine)
+    reached = simulate_cascades(
+        graph, probabilities, seeds_rows, runs, rng, threads, values=values, redundancy=redundancy, engine=engine
+    )
     mean, half = float(reached.mean()), np.inf
     if reached.size > 1:
         half = NormalDist().inv_cdf((1 + level) / 2) * float(reached.std(ddof=1)) / reached.size**0.5
     return Spread(mean, mean - half, mean + half, int(reached.size), level)
 
 
-def direct_spread(graph: Graph, probabilities: ArrayLike, rows: ArrayLike, values: ArrayLike | None = None) -> float:
+def direct_spread(
+    graph: Graph,
+    probabilities: ArrayLike,
+    rows: ArrayLike,
+    values: ArrayLike | None = None,
+    *,
+    redundancy: float = 0.0,
+) -> float:
     """Exact expected number (or value) of the seeds and of those that they activate themselves.
 
-    ``Σ_{i∈S} v_i + Σ_{j∉S} v_j·(1 − Π_{i∈S}(1 − p_ij))``: what the out-edges of the seeds, the feedback of the
-    paper's Algorithm 1, can show.
+    ``Σ_{i∈S} v_i + Σ_{j∉S} v_j·{(1 − ρ)[1 − Π_{i∈S}(1 − p_ij)] + ρ·max_{i∈S} p_ij}`` with the redundancy ρ: what the
+    out-edges of the seeds, the feedback of the paper's Algorithm 1, can show.
 
     Parameters
     ----------
@@ -290,14 +317,19 @@ def direct_spread(graph: Graph, probabilities: ArrayLike, rows: ArrayLike, value
         The social network, the activation probability of each edge, and the distinct node rows of the seeds.
     values
         Value of each node; 1 each by default.
+    redundancy
+        How far a second contact of the same user brings nothing new, as in :func:`tensorucb.select_seeds`.
 
     Examples
     --------
     >>> from tensorucb.graph import Graph
     >>> direct_spread(Graph.from_edges([0, 1], [2, 2]), [0.5, 0.5], [0, 1])
     2.75
+    >>> direct_spread(Graph.from_edges([0, 1], [2, 2]), [0.5, 0.5], [0, 1], redundancy=1.0)
+    2.5
     """
     from tensorucb.diffusion import _kernels
 
     p, seeds = _checked(graph, probabilities, "rows", rows)
-    return float(_kernels.direct(graph.out_offsets, graph.targets, p, seeds, _worth(graph, values)))
+    rho = check_share("redundancy", redundancy)
+    return float(_kernels.direct(graph.out_offsets, graph.targets, p, rho, seeds, _worth(graph, values)))

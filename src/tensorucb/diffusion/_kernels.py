@@ -5,6 +5,9 @@ Glossary: ``off`` out-offsets, ``dst`` targets, ``p`` edge probabilities, ``rows
 
 The coin of edge ``e`` in run ``r`` is draw number ``e`` of the stream ``(key, r)``; the edge is live when the coin
 is below ``p[e]``. So ``p = 1`` always fires, ``p = 0`` never does, and a larger ``p`` keeps every live edge.
+
+With redundancy ``rho`` a node has one coin for all its in-edges, in place of theirs, with probability ``rho``. Behind
+the coins of all edges the stream has two draws for each node: whether it has one coin, and that coin.
 """
 
 from __future__ import annotations
@@ -28,8 +31,18 @@ def _start(rows, mark, stamp, queue):  # type: ignore[no-untyped-def]
     return rows.size
 
 
+@numba.njit(inline="always", cache=True)
+def _coin(z, e, dst, rho, state):  # type: ignore[no-untyped-def]
+    """The coin of edge ``e``, whose own draw is at ``z``."""
+    if rho > 0.0:
+        w = state + np.uint64(dst.size + 2 * np.int64(dst[e])) * GOLDEN
+        if unit(mix64(w)) < rho:
+            return unit(mix64(w + GOLDEN))
+    return unit(mix64(z))
+
+
 @numba.njit(**KERNEL)
-def _reach_hashed(off, dst, p, state, mark, stamp, queue, count):  # type: ignore[no-untyped-def]
+def _reach_hashed(off, dst, p, rho, state, mark, stamp, queue, count):  # type: ignore[no-untyped-def]
     head = 0
     while head < count:
         v = queue[head]
@@ -37,7 +50,7 @@ def _reach_hashed(off, dst, p, state, mark, stamp, queue, count):  # type: ignor
         z = state + np.uint64(off[v]) * GOLDEN
         for e in range(off[v], off[v + 1]):
             # Coin first: few edges are live, so this branch is the one that the processor guesses right.
-            if unit(mix64(z)) < p[e] and mark[dst[e]] != stamp:
+            if _coin(z, e, dst, rho, state) < p[e] and mark[dst[e]] != stamp:
                 mark[dst[e]] = stamp
                 queue[count] = dst[e]
                 count += 1
@@ -46,14 +59,14 @@ def _reach_hashed(off, dst, p, state, mark, stamp, queue, count):  # type: ignor
 
 
 @numba.njit(**KERNEL)
-def reach_hashed(off, dst, p, rows, key, start, stop, val, out):  # type: ignore[no-untyped-def]
+def reach_hashed(off, dst, p, rho, rows, key, start, stop, val, out):  # type: ignore[no-untyped-def]
     """Value reached in runs ``start..stop - 1`` into ``out``, coins computed on the way."""
     n = off.size - 1
     mark, queue = np.zeros(n, np.int32), np.empty(n, np.int32)
     for run in range(start, stop):
         stamp = np.int32(run - start + 1)
         count = _start(rows, mark, stamp, queue)
-        count = _reach_hashed(off, dst, p, stream(key, run), mark, stamp, queue, count)
+        count = _reach_hashed(off, dst, p, rho, stream(key, run), mark, stamp, queue, count)
         out[run] = count
         if val.size:
             out[run] = 0.0
@@ -62,7 +75,7 @@ def reach_hashed(off, dst, p, rows, key, start, stop, val, out):  # type: ignore
 
 
 @numba.njit(**KERNEL)
-def gains_hashed(off, dst, p, rows, key, start, stop, out):  # type: ignore[no-untyped-def]
+def gains_hashed(off, dst, p, rho, rows, key, start, stop, out):  # type: ignore[no-untyped-def]
     """Nodes outside the seeds that each seed adds to those before it, in runs ``start..stop - 1``, into ``out``."""
     n = off.size - 1
     mark, queue = np.zeros(n, np.int32), np.empty(n, np.int32)
@@ -72,19 +85,20 @@ def gains_hashed(off, dst, p, rows, key, start, stop, out):  # type: ignore[no-u
         state = stream(key, run)
         for i in range(rows.size):
             queue[0] = rows[i]
-            out[run, i] = _reach_hashed(off, dst, p, state, mark, stamp, queue, 1) - 1
+            out[run, i] = _reach_hashed(off, dst, p, rho, state, mark, stamp, queue, 1) - 1
 
 
 @numba.njit(**KERNEL)
-def pack_worlds(p, key, start, stop, bits):  # type: ignore[no-untyped-def]
+def pack_worlds(dst, p, rho, key, start, stop, bits):  # type: ignore[no-untyped-def]
     """Live edges of worlds ``start..stop - 1``, 64 per word."""
     m = p.size
     for world in range(start, stop):
-        z = stream(key, world)
+        state = stream(key, world)
+        z = state
         for word in range(bits.shape[1]):
             w = _ZERO
             for b in range(min(64, m - 64 * word)):
-                if unit(mix64(z)) < p[64 * word + b]:
+                if _coin(z, 64 * word + b, dst, rho, state) < p[64 * word + b]:
                     w |= _ONE << np.uint64(b)
                 z += GOLDEN
             bits[world, word] = w
@@ -131,7 +145,7 @@ def reach_packed(off, dst, bits, rows, start, stop, out):  # type: ignore[no-unt
 
 
 @numba.njit(**KERNEL)
-def trace(off, dst, p, rows, key, run, nodes, steps, parents):  # type: ignore[no-untyped-def]
+def trace(off, dst, p, rho, rows, key, run, nodes, steps, parents):  # type: ignore[no-untyped-def]
     """One cascade with its story: nodes in order, the step of each, and the edge that fired first (-1: a seed)."""
     mark = np.zeros(off.size - 1, np.int32)
     count = _start(rows, mark, np.int32(1), nodes)
@@ -143,7 +157,7 @@ def trace(off, dst, p, rows, key, run, nodes, steps, parents):  # type: ignore[n
         v = nodes[head]
         z = state + np.uint64(off[v]) * GOLDEN
         for e in range(off[v], off[v + 1]):
-            if unit(mix64(z)) < p[e] and mark[dst[e]] == 0:
+            if _coin(z, e, dst, rho, state) < p[e] and mark[dst[e]] == 0:
                 mark[dst[e]] = 1
                 nodes[count] = dst[e]
                 steps[count] = steps[head] + 1
@@ -155,8 +169,8 @@ def trace(off, dst, p, rows, key, run, nodes, steps, parents):  # type: ignore[n
 
 
 @numba.njit(**KERNEL)
-def coins(off, p, nodes, key, run, edges, outcomes):  # type: ignore[no-untyped-def]
-    """Every out-edge of ``nodes`` with its own coin, in order."""
+def coins(off, dst, p, rho, nodes, key, run, edges, outcomes):  # type: ignore[no-untyped-def]
+    """Every out-edge of ``nodes`` with the outcome of its coin, in order."""
     count = 0
     state = stream(key, run)
     for i in range(nodes.size):
@@ -164,23 +178,26 @@ def coins(off, p, nodes, key, run, edges, outcomes):  # type: ignore[no-untyped-
         z = state + np.uint64(off[v]) * GOLDEN
         for e in range(off[v], off[v + 1]):
             edges[count] = e
-            outcomes[count] = 1.0 if unit(mix64(z)) < p[e] else 0.0
+            outcomes[count] = 1.0 if _coin(z, e, dst, rho, state) < p[e] else 0.0
             count += 1
             z += GOLDEN
 
 
 @numba.njit(**KERNEL)
-def direct(off, dst, p, rows, val):  # type: ignore[no-untyped-def]
+def direct(off, dst, p, rho, rows, val):  # type: ignore[no-untyped-def]
     """Value of the seeds and of what their own out-edges activate."""
-    miss = np.ones(off.size - 1)
+    miss, best = np.ones(off.size - 1), np.zeros(off.size - 1)
     total = 0.0
     for i in range(rows.size):
         miss[rows[i]] = 0.0
+        best[rows[i]] = 1.0
         total += val[rows[i]] if val.size else 1.0
     for i in range(rows.size):
         for e in range(off[rows[i]], off[rows[i] + 1]):
             u = dst[e]
-            # miss[u] = Π(1 − p) over the seeds so far; 0 for the seeds themselves.
-            total += miss[u] * p[e] * (val[u] if val.size else 1.0)
+            # Over the seeds so far miss[u] = Π(1 − p) and best[u] = max p; 0 and 1 for the seeds themselves.
+            new = (1.0 - rho) * miss[u] * p[e] + rho * max(0.0, p[e] - best[u])
+            total += new * (val[u] if val.size else 1.0)
             miss[u] *= 1.0 - p[e]
+            best[u] = max(best[u], p[e])
     return total

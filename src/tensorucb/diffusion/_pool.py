@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64
-from tensorucb.checks import check_count
+from tensorucb.checks import check_count, check_share
 from tensorucb.diffusion._cascades import MOST_RUNS, chunk_bounds, reach_runs
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
@@ -32,6 +32,8 @@ class LiveEdgePool:
         The social network, and the activation probability of each edge in graph order.
     worlds, rng, threads
         Number of worlds, of which one bit per edge is kept; seed or generator; and threads to use.
+    redundancy
+        As in :func:`simulate_cascades`.
     engine
         Where worlds are looked at: None for this machine, or a cluster (:class:`tensorucb.engines.RayEngine`), which
         keeps no bits and tosses the same coins again.
@@ -51,6 +53,7 @@ class LiveEdgePool:
         worlds: int = 1000,
         rng: RngLike = None,
         *,
+        redundancy: float = 0.0,
         threads: int | None = None,
         engine: Engine | None = None,
     ) -> None:
@@ -64,14 +67,15 @@ class LiveEdgePool:
         self._threads = thread_count(threads)
         p = check_probabilities(graph, probabilities)
         key = stream_key(as_generator(rng))
-        self._worlds = (graph.out_offsets, graph.targets, frozen(p), key)
+        rho = check_share("redundancy", redundancy)
+        self._worlds = (graph.out_offsets, graph.targets, frozen(p), rho, key)
         if self._engine is not None:
             return
         bits: NDArray[np.uint64] = np.empty((self.worlds, -(-graph.n_edges // 64)), dtype=np.uint64)
         self._bits = bits
 
         def work(start: int, stop: int) -> None:
-            _kernels.pack_worlds(p, key, start, stop, bits)
+            _kernels.pack_worlds(graph.targets, p, rho, key, start, stop, bits)
 
         map_chunks(work, chunk_bounds(self.worlds, self._threads), self._threads)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 import socket
+import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -35,6 +36,8 @@ class Crew:
         self.ray, self._ours = _connected(self.address)
         self._numbers = itertools.count()
         self._workers: dict[int, Any] = {}
+        # One thread at a time: it waits for the workers, and replaces those that are lost.
+        self._turn = threading.Lock()
         try:
             self._hire()
         except BaseException:
@@ -51,7 +54,8 @@ class Crew:
 
     def close(self) -> None:
         """End the workers, and the connection if it was made for them."""
-        workers, self._workers = self._workers, {}
+        with self._turn:
+            workers, self._workers = self._workers, {}
         if _unreachable(self.address) is None:
             for worker in workers.values():
                 self.ray.kill(worker)
@@ -65,8 +69,14 @@ class Crew:
         owner: Callable[[int], int] | None = None,
     ) -> list[Any]:
         """Make these calls, each on its owner or the next worker that is free; ``done(i, result)`` after each."""
-        if not self._workers:
-            raise StateError("this engine is closed; make a new one.")
+        with self._turn:
+            if not self._workers:
+                raise StateError("this engine is closed; make a new one.")
+            return self._run(calls, done, owner)
+
+    def _run(
+        self, calls: Sequence[Call], done: Callable[[int, Any], None], owner: Callable[[int], int] | None
+    ) -> list[Any]:
         results: list[Any] = [None] * len(calls)
         waiting, attempts = list(range(len(calls))), Counter[int]()
         pending: dict[Any, tuple[int, int]] = {}

@@ -138,13 +138,14 @@ class PartitionedGraph:
         exclude: ArrayLike | None = None,
         must_include: ArrayLike | None = None,
         values: ArrayLike | None = None,
+        redundancy: float = 0.0,
         engine: Engine | None = None,
     ) -> Selection:
         """Pick seeds for the direct objective, as :func:`tensorucb.select_seeds` would from the whole graph.
 
         Parameters
         ----------
-        k, candidates, exclude, must_include, values
+        k, candidates, exclude, must_include, values, redundancy
             As in :func:`tensorucb.select_seeds`.
         sources, targets
             One number per node: the probability of an edge is the logistic function of its source's number plus its
@@ -155,7 +156,7 @@ class PartitionedGraph:
         like = cast(Graph, self)
         own, theirs = (self._per_node(name, x) for name, x in (("sources", sources), ("targets", targets)))
         named = rows_of(like, candidates=candidates, exclude=exclude, must_include=must_include)
-        problem = make_problem(like, k, **named, values=values)
+        problem = make_problem(like, k, **named, values=values, redundancy=redundancy)
         odds, factor = frozen(source_odds(own)), frozen(target_odds(theirs))
         return direct_choice(_PartitionedTask(like, _NO_EDGES, problem, self, odds, factor, check_engine(engine)))
 
@@ -243,8 +244,11 @@ class _PartitionedTask(DirectTask):
 
     def take(self, row: int, worth: F64) -> None:
         targets, p = self._out_edges(row)
-        worth[targets] *= 1.0 - p
-        worth[row] = 0.0
+        worth[0, targets] *= 1.0 - p
+        worth[0, row] = 0.0
+        if len(worth) > 1:
+            worth[2, targets] = np.maximum(worth[2, targets], p)
+            worth[2, row] = 1.0
 
     def _out_edges(self, row: int) -> tuple[I32, F64]:
         part = self.network.part(int(np.searchsorted(self.network.bounds, row, side="right")) - 1)

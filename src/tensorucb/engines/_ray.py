@@ -151,7 +151,7 @@ class _RaySampler(Sampler):
         self._marked = np.empty(0, dtype=np.int64)
         self.total = float(graph.n_nodes)
 
-    def load(self, p: F64, values: F64 | None = None) -> None:
+    def load(self, p: F64, values: F64 | None = None, redundancy: float = 0.0) -> None:
         """Send the probabilities of a round to the cluster."""
         graph, put = self.graph, self.crew.ray.put
         if count_invalid(p, 0, graph.n_edges):
@@ -159,7 +159,8 @@ class _RaySampler(Sampler):
         self.probabilities = p
         self.total = float(graph.n_nodes) if values is None else float(np.cumsum(values)[-1])
         sizes = graph.n_nodes, graph.n_edges
-        self.round = Round(next(_numbers), sizes, self._wires, put(p), None if values is None else put(values))
+        worth = None if values is None else put(values)
+        self.round = Round(next(_numbers), sizes, self._wires, put(p), worth, redundancy)
 
     def mark(self, rows: I64) -> None:
         """Let walks stop at these nodes."""

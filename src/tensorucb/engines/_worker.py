@@ -40,13 +40,17 @@ class Wires:
 
 @dataclass(frozen=True)
 class Round:
-    """A round's probabilities: its number, and where the cluster keeps the graph's arrays, these, and node values."""
+    """A round's probabilities: its number, and where the cluster keeps the graph's arrays, these, and node values.
+
+    ``redundancy`` is the probability that a node has one random number for all its in-edges.
+    """
 
     number: int
     sizes: tuple[int, int]
     wires: tuple[Any, ...]
     probabilities: Any
     values: Any = None
+    redundancy: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,7 @@ class Shard:
                 self._sampler = Sampler(cast(Graph, wires), 1)
                 self._scratch = np.zeros(wires.n_nodes, dtype=np.int32), np.empty(wires.n_nodes, dtype=np.int32)
                 self._wires = current.wires
-            self._sampler.load(_get(current.probabilities), _get(current.values))
+            self._sampler.load(_get(current.probabilities), _get(current.values), current.redundancy)
             self._round, self._plan, self._marks = current.number, -1, None
         if self._marks is None or not np.array_equal(self._marks, marks):
             self._sampler.mark(marks)

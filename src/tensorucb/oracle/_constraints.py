@@ -47,7 +47,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I64
-from tensorucb.checks import check_count, check_number, shown
+from tensorucb.checks import check_count, check_number, check_share, shown
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_values
@@ -76,6 +76,7 @@ class SeedProblem:
     costs: F64 | None = None
     weights: F64 = field(default_factory=lambda: np.empty(0, dtype=np.float64))
     budget: float = math.inf
+    redundancy: float = 0.0
     # Where nodes stand for pairs: what direct gains count for each node, and the least that choosing a node is worth.
     worth: F64 | None = None
     own: F64 | None = None
@@ -156,9 +157,12 @@ class SeedProblem:
         return [0.0] + [least * _DENSITY_STEP**i for i in range(steps + 1)]
 
     def direct_worth(self) -> F64:
-        """What direct gains count for each node, as an array of its own."""
-        worth = self.values if self.worth is None else self.worth
-        return np.ones(self.n) if worth is None else worth.copy()
+        """What direct gains count for each node before there are seeds; the rows are explained in `greedy._kernels`."""
+        given = self.values if self.worth is None else self.worth
+        worth = np.ones(self.n) if given is None else given
+        if self.redundancy == 0.0:
+            return worth[None, :].copy()
+        return np.stack([(1.0 - self.redundancy) * worth, self.redundancy * worth, np.zeros(self.n)])
 
     def after(self, rows: I64) -> SeedProblem:
         """What is left to choose once ``rows`` (forced ones included) are taken."""
@@ -231,6 +235,7 @@ def make_problem(
     budget: float | None = None,
     groups: ArrayLike | None = None,
     quotas: Mapping[Any, int] | int | None = None,
+    redundancy: float = 0.0,
 ) -> SeedProblem:
     """A checked problem from rows and per-node arrays; an error where nothing is admissible.
 
@@ -260,7 +265,16 @@ def make_problem(
     worth = None if values is None else check_values(graph, values)
     if worth is not None and not worth.sum() > 0.0:
         raise InputError("values are all zero, so every choice is worth the same; give some node a positive value.")
-    problem = SeedProblem(graph.n_nodes, allowed, forced, picks, 1.0 - 1.0 / math.e, "1 - 1/e", worth)
+    problem = SeedProblem(
+        graph.n_nodes,
+        allowed,
+        forced,
+        picks,
+        1.0 - 1.0 / math.e,
+        "1 - 1/e",
+        worth,
+        redundancy=check_share("redundancy", redundancy),
+    )
     if groups is not None and quotas is not None:
         problem = _grouped(graph, problem, groups, quotas, full=costs is None)
     if costs is not None and budget is not None:

@@ -1,6 +1,22 @@
-"""The direct objective ``f(S) = Σ_j v_j (1 - Π_{i∈S} (1 - p_ij))``, seeds counted as active: exact lazy greedy.
+"""The direct objective, by exact lazy greedy: users activated by the seeds themselves, seeds counted as active.
+
+    f(S) = Σ_{j∈S} v_j + Σ_{j∉S} v_j { (1 - ρ) [1 - Π_{i∈S} (1 - p_ij)] + ρ max_{i∈S} p_ij }
 
 No sampling is involved, so ``spread = lower`` is exact and ``upper`` bounds every admissible choice with certainty.
+
+**Redundancy.** ρ says how far a second contact of the same follower brings nothing new: with ρ = 0 each edge has a coin
+of its own, with ρ = 1 only the strongest edge into a node counts. Every ρ keeps greedy's factors, for this reason. Let
+each node j draw a random set T_j of its in-neighbours, independently of other nodes. With probability ρ it draws one
+uniform number U and takes every i with ``U < p_ij``; otherwise it takes each i with probability p_ij by itself. A seed
+set S activates j if j is in S, or if S meets T_j. Given j's kind of draw, S meets T_j with probability ``max p_ij``
+(that U is below the largest) or ``1 - Π (1 - p_ij)``, so f(S) is the expected value of the nodes that S activates.
+For fixed sets T_j this value is a weighted coverage: seed i covers itself and every j with i in T_j. A coverage is
+monotone and submodular in S. So is f, which is a mean of coverages.
+
+A law of T_j for each node is a *triggering model* (Kempe, Kleinberg, Tardos, 2003). The cascade objective follows the
+same sets from node to node: S then reaches what the edges from T_j to j connect with it, again a coverage for fixed
+sets. The walk that collects all nodes from which a root is reached this way is its RR set, and S meets it exactly if
+S reaches the root. So RR sets are unbiased, and all bounds that are built on them hold for every ρ.
 """
 
 from __future__ import annotations
@@ -23,7 +39,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class DirectTask:
-    """What a greedy run needs; ``worth`` is a node's value times the probability that no seed has activated it."""
+    """What a greedy run needs; ``worth`` is what is still to be won at each node (see `greedy._kernels`)."""
 
     graph: Graph
     p: F64

@@ -54,6 +54,7 @@ def select_pairs(
     groups: ArrayLike | None = None,
     quotas: Mapping[Any, int] | int | None = None,
     values: ArrayLike | None = None,
+    redundancy: float = 0.0,
     count_seeds: bool = True,
     epsilon: float = 0.1,
     delta: float | None = None,
@@ -101,8 +102,8 @@ def select_pairs(
     count_seeds
         False: contacted users count only as far as others reach them, so that a budget is not spent on contacting many
         users who bring few responses.
-    values, epsilon, delta, quality, max_memory, threads, rng, engine
-        As in :func:`select_seeds`.
+    values, redundancy, epsilon, delta, quality, max_memory, threads, rng, engine
+        As in :func:`select_seeds`. The redundancy is that of all contacts of a user, whatever their strategies.
     algorithm
         For the cascade: ``"opim"`` or ``"imm"``.
 
@@ -137,6 +138,7 @@ def select_pairs(
         budget=budget,
         groups=groups,
         quotas=quotas,
+        redundancy=redundancy,
     )
     counted = check_flag("count_seeds", count_seeds)
     in_play = users.allowed.astype(np.bool_)

@@ -71,7 +71,7 @@ def cascade(
     sampler: Sampler, p: F64, problem: SeedProblem, settings: Settings, algorithm: str, key: np.uint64
 ) -> Selection:
     """Choose seeds for the cascade objective."""
-    sampler.load(p, problem.values)
+    sampler.load(p, problem.values, problem.redundancy)
     keys = np.random.Generator(np.random.PCG64(int(key))).integers(0, 2**64, _KEYS, dtype=np.uint64)
     try:
         outcome = _ALGORITHMS[algorithm](sampler, problem, settings, keys)
@@ -116,6 +116,7 @@ def select_seeds(
     budget: float | None = None,
     groups: ArrayLike | None = None,
     quotas: Mapping[Any, int] | int | None = None,
+    redundancy: float = 0.0,
     quality: float = QUALITY,
     max_memory: float = 2.0**31,
     threads: int | None = None,
@@ -161,6 +162,11 @@ def select_seeds(
         A label for each node, in the order of ``graph.ids``, and the most seeds of each group: a mapping, or
         one number for all. Groups that the mapping leaves out are not limited. Factor ``1/2``; together with a
         budget ``1/5``.
+    redundancy
+        ρ in [0, 1]: how far a second contact of the same user brings nothing new. Seeds S activate user j with
+        probability ``(1 - ρ) [1 - Π (1 - p_ij)] + ρ max p_ij`` over i in S; in a cascade the same holds of every step.
+        0, the default: each edge has a coin of its own (independent cascades). 1: only the strongest edge into a user
+        counts. All factors and certificates hold for every ρ.
     quality
         ``opim`` goes on sampling until the noise of its choice (the standard errors of the seeds' gains added up, and
         three times that of their whole coverage) is at most ``1 / quality`` of the coverage; 0 stops at the
@@ -197,6 +203,7 @@ def select_seeds(
         budget=budget,
         groups=groups,
         quotas=quotas,
+        redundancy=redundancy,
     )
     where = check_engine(engine)
     if wanted == "direct":
@@ -210,14 +217,15 @@ class SeedOracle:
     """An oracle for policies: ``oracle(probabilities, k)`` gives the rows of ``k`` seeds.
 
     Rows go in and rows come out. Scratch memory is kept between calls, and each call takes the next random key
-    of ``rng``, so a run of calls repeats for a seed.
+    of ``rng``, so a run of calls repeats for a seed. Several threads may call one oracle at the same time: each call
+    then has scratch memory of its own.
 
     Parameters
     ----------
     graph
         The network.
-    objective, epsilon, algorithm, delta, quality, max_memory, threads, rng, engine
-        As in :func:`select_seeds`.
+    objective, epsilon, algorithm, delta, quality, max_memory, redundancy, threads, rng, engine
+        As in :func:`select_seeds`. A call may bring a redundancy of its own, since a policy may learn it.
     candidates
         Rows from which to choose whenever a call names none; policies that choose without the oracle respect it too.
 
@@ -241,6 +249,7 @@ class SeedOracle:
         delta: float | None = None,
         quality: float = QUALITY,
         max_memory: float = 2.0**31,
+        redundancy: float = 0.0,
         candidates: ArrayLike | None = None,
         threads: int | None = None,
         rng: RngLike = None,
@@ -251,10 +260,11 @@ class SeedOracle:
         self.objective = check_choice("objective", objective, ("cascade", "direct"))
         self.algorithm = check_choice("algorithm", algorithm, ("opim", "tim", "imm"))
         self.candidates = _checked_rows(graph, "candidates", candidates)
+        self.redundancy = check_share("redundancy", redundancy)
         self._settings = check_settings(epsilon, delta, quality, max_memory, graph.n_nodes)
         self._threads, self._engine = thread_count(threads), check_engine(engine)
         self._rng = as_generator(rng)
-        self._sampler: Sampler | None = None
+        self._idle_samplers: list[Sampler] = []
 
     def __call__(
         self,
@@ -263,9 +273,12 @@ class SeedOracle:
         *,
         candidates: ArrayLike | None = None,
         must_include: ArrayLike | None = None,
+        redundancy: float | None = None,
     ) -> I64:
-        """The rows of ``k`` seeds, ``must_include`` first."""
-        return self.select(probabilities, k, candidates=candidates, must_include=must_include).rows
+        """The rows of ``k`` seeds, ``must_include`` first; without ``redundancy``, with the oracle's own."""
+        return self.select(
+            probabilities, k, candidates=candidates, must_include=must_include, redundancy=redundancy
+        ).rows
 
     def select(
         self,
@@ -274,18 +287,24 @@ class SeedOracle:
         *,
         candidates: ArrayLike | None = None,
         must_include: ArrayLike | None = None,
+        redundancy: float | None = None,
     ) -> Selection:
         """The same choice with its certificate."""
         p = check_probabilities(self.graph, probabilities)
         allowed = self.candidates if candidates is None else _checked_rows(self.graph, "candidates", candidates)
         forced = _checked_rows(self.graph, "must_include", must_include)
-        problem = make_problem(self.graph, k, candidates=allowed, must_include=forced)
+        own = self.redundancy if redundancy is None else redundancy
+        problem = make_problem(self.graph, k, candidates=allowed, must_include=forced, redundancy=own)
         key = stream_key(self._rng)
         if self.objective == "direct":
             return direct(self.graph, p, problem)
-        if self._sampler is None:
-            self._sampler = new_sampler(self.graph, self._threads, self._engine)
-        return cascade(self._sampler, p, problem, self._settings, self.algorithm, key)
+        try:
+            sampler = self._idle_samplers.pop()
+        except IndexError:
+            sampler = new_sampler(self.graph, self._threads, self._engine)
+        found = cascade(sampler, p, problem, self._settings, self.algorithm, key)
+        self._idle_samplers.append(sampler)
+        return found
 
 
 def _checked_rows(graph: Graph, name: str, rows: ArrayLike | None) -> I64 | None:

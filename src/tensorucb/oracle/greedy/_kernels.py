@@ -10,7 +10,9 @@ Glossary
     quotas       ``(group, room)``: ``group[level, c]`` is a group of c on each level, ``room[g]`` is how many more
                  candidates group g may have
     network      ``(out_offsets, targets, p)``
-    worth[j]     the value of node j times the probability that no seed activates it directly
+    worth[:, j]  what is still to be won at node j by direct activation. Without redundancy one row: the value of j
+                 times the probability that no seed activates it. With redundancy ρ three rows: 1 - ρ of that; ρ times
+                 the value of j; and the largest probability of an edge to j from a seed (1 if j is a seed)
 
 Sampling noise: a candidate that newly covers ``g`` sets does so with a standard error of ``√g``. Candidates within one
 standard error of the best, or within ``NOISE`` sets of it where that is more, are not told apart by the samples: 16
@@ -132,28 +134,54 @@ def _take(c, starts, sets, offsets, reduced, covered, marginal):  # type: ignore
 
 
 @numba.njit(inline="always", cache=True)
-def direct_gain(i, out_offsets, targets, p, worth):  # type: ignore[no-untyped-def]
-    """What node ``i`` adds: its own worth, and what it adds at its targets."""
-    gain = worth[i]
+def _gain_of_coins(i, out_offsets, targets, p, worth):  # type: ignore[no-untyped-def]
+    """What node ``i`` adds where each edge has a coin of its own: at itself, and at its targets."""
+    gain = worth[0, i]
     for e in range(out_offsets[i], out_offsets[i + 1]):
         if targets[e] != i:
-            gain += worth[targets[e]] * p[e]
+            gain += worth[0, targets[e]] * p[e]
+    return gain
+
+
+@numba.njit(inline="always", cache=True)
+def _gain_of_strongest(i, out_offsets, targets, p, worth):  # type: ignore[no-untyped-def]
+    """The same where only the strongest edge into a node counts."""
+    gain = worth[1, i] * (1.0 - worth[2, i])
+    for e in range(out_offsets[i], out_offsets[i + 1]):
+        if targets[e] != i:
+            gain += worth[1, targets[e]] * max(0.0, p[e] - worth[2, targets[e]])
+    return gain
+
+
+@numba.njit(inline="always", cache=True)
+def direct_gain(i, out_offsets, targets, p, worth):  # type: ignore[no-untyped-def]
+    """What node ``i`` adds by itself and by its edges."""
+    gain = _gain_of_coins(i, out_offsets, targets, p, worth)
+    if worth.shape[0] > 1:
+        gain += _gain_of_strongest(i, out_offsets, targets, p, worth)
     return gain
 
 
 @numba.njit(**KERNEL)
 def direct_gains(out_offsets, targets, p, worth, rows, gains):  # type: ignore[no-untyped-def]
-    """The gain of each of ``rows``."""
+    """The gain of each of ``rows``; in two passes, since one that may do both is several times slower."""
     for r in range(rows.size):
-        gains[r] = direct_gain(rows[r], out_offsets, targets, p, worth)
+        gains[r] = _gain_of_coins(rows[r], out_offsets, targets, p, worth)
+    if worth.shape[0] > 1:
+        for r in range(rows.size):
+            gains[r] += _gain_of_strongest(rows[r], out_offsets, targets, p, worth)
 
 
 @numba.njit(**KERNEL)
 def direct_take(i, out_offsets, targets, p, worth):  # type: ignore[no-untyped-def]
     """Seed ``i``."""
     for e in range(out_offsets[i], out_offsets[i + 1]):
-        worth[targets[e]] *= 1.0 - p[e]
-    worth[i] = 0.0
+        worth[0, targets[e]] *= 1.0 - p[e]
+    worth[0, i] = 0.0
+    if worth.shape[0] > 1:
+        for e in range(out_offsets[i], out_offsets[i + 1]):
+            worth[2, targets[e]] = max(worth[2, targets[e]], p[e])
+        worth[2, i] = 1.0
 
 
 @numba.njit(**KERNEL)

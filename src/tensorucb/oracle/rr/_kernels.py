@@ -12,14 +12,18 @@ Glossary
     inverses    1 / log(1 - top)
     reaches[c]  nodes of a larger in-degree are skipped over geometrically
     state[u]    free, marked (a walk that meets u stops there) or next to a marked node, which reaches u with
-                probability ``chance[u]``; in the current set or not
+                probability ``chance[0, u]``, or ``chance[1, u]`` if u has one number for all its in-edges; in the
+                current set or not
     s, r        the state of a set's random stream, and 64 random bits drawn from it
+    ρ           redundancy: the probability that a node has one random number for all its in-edges
+    nodes[0]    the first state of the stream from which the nodes of the current set draw whether they have one number,
+                and which; node v has draws 2v and 2v + 1, so whoever asks gets the same
 
 Resolution: three ways decide an edge, by its target's bound. Below 0.5, eight edges share a draw: a byte each,
 and 53 more bits for an edge whose byte lets it hope. From 0.5 on, two edges share a draw of 32 bits each, so
 ``p`` counts as rounded up to a multiple of 2**-32. Large in-degrees with small bounds are skipped over
 geometrically, with 53 bits. On small graphs ``p`` itself is kept in 32-bit floating point. ``p = 0`` is never live and
-``p = 1`` always.
+``p = 1`` always. A node's number for all its in-edges has 53 bits.
 """
 
 from __future__ import annotations
@@ -138,14 +142,18 @@ def _root(draw, n, cumulative):  # type: ignore[no-untyped-def]
 @numba.njit(**KERNEL)
 def mark_nodes(rows, out_offsets, targets, p, state, chance):  # type: ignore[no-untyped-def]
     """Mark ``rows``, and note for their targets the chance that a live edge leads there from any of them."""
+    one_number = chance.shape[0] > 1
     for r in range(rows.size):
         for e in range(out_offsets[rows[r]], out_offsets[rows[r] + 1]):
             t = targets[e]
-            if state[t] == _FREE:
+            new = state[t] == _FREE
+            if new:
                 state[t] = _NEXT
-                chance[t] = p[e]
+                chance[0, t] = p[e]
             else:
-                chance[t] += (1.0 - chance[t]) * p[e]
+                chance[0, t] += (1.0 - chance[0, t]) * p[e]
+            if one_number:
+                chance[1, t] = p[e] if new else max(chance[1, t], p[e])
     for r in range(rows.size):
         state[rows[r]] = _MARKED
 
@@ -160,24 +168,27 @@ def unmark_nodes(rows, out_offsets, targets, state):  # type: ignore[no-untyped-
 
 
 @numba.njit(**KERNEL)
-def _nearest(v, in_offsets, in_edges, in_sources, p, state, chance, draw):  # type: ignore[no-untyped-def]
-    """Which marked node reached ``v``: the first with a live edge, given that there is one."""
+def _nearest(v, in_offsets, in_edges, in_sources, p, state, chance, draw, number):  # type: ignore[no-untyped-def]
+    """Which marked node reached ``v``: the first with a live edge, given that there is one.
+
+    ``number`` is that of all in-edges of ``v``, negative if it has none.
+    """
     found = np.int64(0)
-    level = unit(draw) * chance[v]
+    level = number if number >= 0.0 else unit(draw) * chance[0, v]
     reached = 0.0
     for i in range(in_offsets[v], in_offsets[v + 1]):
         if state[in_sources[i]] == _MARKED:
             q = p[in_edges[i] if in_edges.size > 0 else i]
             if q > 0.0:
                 found = np.int64(in_sources[i])
-            reached += (1.0 - reached) * q
+            reached = max(reached, q) if number >= 0.0 else reached + (1.0 - reached) * q
             if level < reached:
                 break
     return found
 
 
 @numba.njit(**KERNEL)
-def sample_sets(network, tables, marks, cumulative, key, first, count, store, limit, horizon):  # type: ignore[no-untyped-def]
+def sample_sets(network, tables, marks, cumulative, redundancy, key, first, count, store, limit, horizon):  # type: ignore[no-untyped-def]
     """RR sets ``first .. first + count``: the members and lengths of those that meet no marked node.
 
     ``hits[credit[u]]`` counts the sets that stopped at the marked node ``u``. With ``store`` false only hits
@@ -185,6 +196,9 @@ def sample_sets(network, tables, marks, cumulative, key, first, count, store, li
     ``horizon`` nodes. Edges from marked nodes are decided as soon as a node joins the set, before any other edge into
     it, which spares the walk the rest; they are passed over later. ``cumulative`` (empty for equal ones) are the sums
     of the values by which roots are drawn. Returns members, lengths, the number of sets done, and of nodes expanded.
+
+    A node with one number for all its in-edges that no marked node reached keeps its number: other edges are then live
+    if it is below their probability, though it is known to be above those of the marked nodes.
 
     The steps are closures, since numba counts references to arrays that are passed to functions, which would take
     longer than the steps themselves. Each takes and returns ``size``, the end of the set, and ``s``, the state of
@@ -197,6 +211,14 @@ def sample_sets(network, tables, marks, cumulative, key, first, count, store, li
     n = in_offsets.size - 1
     members = np.empty(n + 1024, np.int32)
     lengths = np.empty(count if store else 0, np.int32)
+    nodes = np.zeros(1, np.uint64)
+
+    def one_number(v):  # type: ignore[no-untyped-def]
+        """The number of ``v`` for all its in-edges in this set; -1 if each has its own."""
+        if redundancy == 0.0:
+            return -1.0
+        z = nodes[0] + np.uint64(2 * np.int64(v)) * GOLDEN
+        return unit(mix64(z + GOLDEN)) if unit(mix64(z)) < redundancy else -1.0
 
     def join(u, size, s):  # type: ignore[no-untyped-def]
         """Add ``u`` to the set, unless it is there."""
@@ -211,8 +233,12 @@ def sample_sets(network, tables, marks, cumulative, key, first, count, store, li
             state[u] = _NEXT | _IN
             members[size] = u
             size += 1
-            ends = unit(mix64(s)) < chance[u]
-            s += GOLDEN
+            number = one_number(u)
+            if number >= 0.0:
+                ends = number < chance[1, u]
+            else:
+                ends = unit(mix64(s)) < chance[0, u]
+                s += GOLDEN
         return size, s, ends
 
     def toss_eight(e, stop, need, size, s):  # type: ignore[no-untyped-def]
@@ -257,6 +283,15 @@ def sample_sets(network, tables, marks, cumulative, key, first, count, store, li
             e += 1
         return size, s, ends
 
+    def toss_together(e, stop, number, size, s):  # type: ignore[no-untyped-def]
+        """In-edges ``e .. stop``, one number for all."""
+        ends = False
+        while e < stop and not ends:
+            if number < p[in_edges[e] if scattered else e]:
+                size, s, ends = join(in_sources[e], size, s)
+            e += 1
+        return size, s, ends
+
     def leap(e, stop, top, inverse, size, s):  # type: ignore[no-untyped-def]
         """In-edges ``e .. stop``, most of them skipped over geometrically."""
         ends, position, last = False, np.float64(e) - 1.0, np.float64(stop)
@@ -291,6 +326,9 @@ def sample_sets(network, tables, marks, cumulative, key, first, count, store, li
             grown[:size] = members[:size]
             members = grown
         start = cursor = size
+        if redundancy > 0.0:
+            nodes[0] = mix64(s)
+            s += GOLDEN
         size, s, ends = join(root, size, s)
         while cursor < size and cursor < start + horizon and not ends:
             v = members[cursor]
@@ -301,7 +339,11 @@ def sample_sets(network, tables, marks, cumulative, key, first, count, store, li
                 if scattered:
                     _prefetch(in_edges, ahead)
             e, stop, c = in_offsets[v], in_offsets[v + 1], peak[v]
-            if needs[c] == _NONE:
+            number = one_number(v)
+            if number >= 0.0:
+                if number < tops[c]:
+                    size, s, ends = toss_together(e, stop, number, size, s)
+            elif needs[c] == _NONE:
                 size, s, ends = toss_two(e, stop, size, s)
             elif stop - e <= reaches[c]:
                 size, s, ends = toss_eight(e, stop, needs[c], size, s)
@@ -311,7 +353,8 @@ def sample_sets(network, tables, marks, cumulative, key, first, count, store, li
             state[members[j]] &= _OUT
         work += cursor - start
         if ends:
-            nearest = _nearest(members[size - 1], in_offsets, in_edges, in_sources, p, state, chance, mix64(s))
+            v = members[size - 1]
+            nearest = _nearest(v, in_offsets, in_edges, in_sources, p, state, chance, mix64(s), one_number(v))
             hits[credit[nearest]] += 1
             size = start
         elif not store:

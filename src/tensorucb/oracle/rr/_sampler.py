@@ -87,7 +87,8 @@ class Sampler:
         self._states = [np.zeros(n, dtype=np.uint8) for _ in range(threads)]
         self._peaks = np.empty((threads, n), dtype=np.uint8)
         self._tables = peak_tables()
-        self._chance = np.empty(n, dtype=np.float64)
+        self._chance = np.empty((1, n), dtype=np.float64)
+        self._redundancy = 0.0
         self._credit = np.zeros(n, dtype=np.int32)
         # Scratch of the greedy choice: which candidate a node is, -1 for none.
         self.numbers = np.full(n, -1, dtype=np.int32)
@@ -100,9 +101,15 @@ class Sampler:
         self._pace = 16.0  # nodes expanded per set, in the last batch
         self.total = float(n)
 
-    def load(self, p: F64, values: F64 | None = None) -> None:
-        """Take the probabilities of a round, and the nodes' values if roots are to be drawn in proportion to them."""
+    def load(self, p: F64, values: F64 | None = None, redundancy: float = 0.0) -> None:
+        """Take the probabilities of a round, and the nodes' values if roots are to be drawn in proportion to them.
+
+        With probability ``redundancy`` a node has one random number for all its in-edges, else one for each of them.
+        """
         graph = self.graph
+        self._redundancy = redundancy
+        if redundancy > 0.0 and self._chance.shape[0] == 1:
+            self._chance = np.empty((2, graph.n_nodes), dtype=np.float64)
         self.probabilities = p
         self._cumulative = _NO_VALUES if values is None else np.cumsum(values)
         self.total = float(graph.n_nodes) if values is None else float(self._cumulative[-1])
@@ -163,8 +170,9 @@ class Sampler:
             marks = (state, self._chance, self._credit, hits)
             try:
                 out = sample_sets(
-                    network, self._tables, marks, self._cumulative, key, start, number, store, room, reach
-                )
+                    network, self._tables, marks, self._cumulative, self._redundancy, key, start, number, store, room,
+                    reach,
+                )  # fmt: skip
             finally:
                 free.append(state)
             return number, *out, hits
