@@ -254,12 +254,12 @@ def test_imfb(graph, rounds, warmup, decay):
 
 @pytest.mark.parametrize(("dim", "base_rate"), [(2, 0.25), (10, 0.03), (30, 0.1)])
 def test_imfb_starts_at_the_base_rate(dim, base_rate):
-    """The mean of 6,000 edges' start is within 3 % of the base rate; ¼ is uniform on [0, 1/√dim]."""
+    """The mean of 6,000 edges' start is within 5 % of the base rate; ¼ is uniform on [0, 1/√dim]."""
     rng = np.random.default_rng(0)
     big = Graph.from_edges(rng.integers(0, 900, 6000), rng.integers(0, 900, 6000), self_loops="drop")
     policy = policies.IMFB(dim=dim, base_rate=base_rate, exploration=0.0, warmup=0.0)
     start = started(policy, big, 1)
-    assert policy.score([1.0]).mean() == pytest.approx(base_rate, rel=0.03)
+    assert policy.score([1.0]).mean() == pytest.approx(base_rate, rel=0.05)
     if base_rate == 0.25:
         assert 0.95 < start["theta"].max() * dim**0.5 <= 1.0
 

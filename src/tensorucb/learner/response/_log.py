@@ -118,7 +118,7 @@ def log_from_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, k: int) ->
     fits = contexts.shape == (sizes.size, k) and all(array.shape == sizes.shape for array in of_round)
     if not fits or (sizes < 0).any() or any(array.shape != (int(sizes.sum()),) for array in rows.values()):
         raise ShapeError("the rounds kept in the state do not fit each other: sizes of log_… arrays differ.")
-    log = []
+    log: list[Told] = []
     for vectors, number, level, stop in zip(contexts, *of_round, np.cumsum(sizes), strict=True):
         part = {name: array[stop - sizes[len(log)] : stop] for name, array in rows.items()}
         record = Told(graph, vectors, **part, number=int(number), level=int(level))
