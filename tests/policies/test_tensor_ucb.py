@@ -139,6 +139,75 @@ def test_a_saved_policy_goes_on_bit_for_bit():
     assert one.state().arrays["log_outcomes"].size <= 150
 
 
+def test_the_state_is_the_log_and_predictions_are_found_again():
+    policy, graph, _, product = taught(rounds=14)
+    saved = policy.state()
+    assert all(name == "counters" or name.startswith("log_") for name in saved.arrays)
+    other = TensorUCB()
+    other.bind(graph, policy.users, 9)
+    other.restore(saved)
+    for one, two in zip(
+        vars(policy.prediction(product)).values(), vars(other.prediction(product)).values(), strict=True
+    ):
+        assert one is two or np.array_equal(one, two)
+
+
+@pytest.mark.parametrize("modes", [1, 2])
+def test_the_order_of_rounds_and_a_late_response_do_not_matter(modes):
+    """Told in another order, or again with a response that came late: predictions are equal to 1e-8."""
+    graph, rng = network()
+    users = rng.normal(size=(graph.n_nodes, 3))
+    rounds = []
+    for _ in range(8):
+        edges = rng.permutation(graph.n_edges)[:30]
+        rounds.append(([rng.random(3 + m) for m in range(modes)], edges, rng.integers(0, 2, 30) * 1.0))
+    late = [(product, edges, outcomes.copy()) for product, edges, outcomes in rounds]
+    late[2][2][0] = 1.0 - late[2][2][0]
+
+    def after(told):
+        policy = TensorUCB(rank=4)
+        policy.bind(graph, users, 0)
+        for each in told:
+            policy.update(*each)
+        return policy.prediction(rounds[0][0])
+
+    whole, changed = after(rounds), after(late)
+    for one, other in ((whole, after(rounds[::-1])), (changed, after([*late[4:], *late[:4]]))):
+        for name in ("mean", "deviation", "target", "level", "redundancy"):
+            np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=0, atol=1e-8)
+    assert abs(whole.expected() - changed.expected()).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"counters": np.array([3, 9])},
+        {"counters": np.array([3, 0])},
+        {"counters": np.array([2, 2])},
+        {"log_levels": np.array([9, 0, 0])},
+        {"log_contexts": np.ones((3, 2))},
+    ],
+)
+def test_a_state_that_cannot_be_is_refused_and_changes_nothing(change):
+    policy, _, _, product = taught(rounds=3)
+    saved, before = policy.state(), policy.score(product)
+    with pytest.raises(InputError, match="state"):
+        policy.restore(PolicyState(saved.settings, {**saved.arrays, **change}))
+    with pytest.raises(InputError, match="must hold arrays"):
+        policy.restore(PolicyState(saved.settings, {}))
+    with pytest.raises(InputError, match="must hold arrays"):
+        policy.restore(PolicyState({**saved.settings, "product_dims": None}, saved.arrays))
+    np.testing.assert_array_equal(policy.score(product), before)
+
+
+def test_a_product_much_larger_than_usual_is_shortened_with_a_warning():
+    policy, _, _, _ = taught(rounds=6)
+    with pytest.warns(UserWarning, match="more than ten times as long"):
+        large = policy.score(1e6 * np.ones(3))
+    with pytest.warns(UserWarning, match="more than ten times as long"):
+        np.testing.assert_allclose(large, policy.score(1e9 * np.ones(3)), rtol=1e-9)
+
+
 def test_threads_do_not_matter(monkeypatch):
     monkeypatch.setattr("tensorucb.learner.response._predict._NODES", 7)
     monkeypatch.setattr("tensorucb.learner.response._predict._SEEN", 5)
