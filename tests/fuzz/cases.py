@@ -459,18 +459,15 @@ for _name, _arguments in POLICIES.items():
 simple(
     "policies.TensorUCB.paper",
     policies.TensorUCB.paper,
-    lambda w: {"rank": 2, "exploration": 0.1, "noise_variance": 0.1, "start": "ones"},
+    lambda w: {"rank": 2, "exploration": 0.1, "noise_variance": 0.1, "init": "ones"},
 )
-CASES["policies.TensorUCB.mean"] = lambda w: Case(
-    _taught_policy(w, "TensorUCB", {"rank": 2}).mean, {"product": w.product}, unit=True
+CASES["policies.TensorUCB.prediction"] = lambda w: Case(
+    lambda product: _taught_policy(w, "TensorUCB", {"rank": 2}).prediction(product).expected(),
+    {"product": w.product},
+    unit=True,
 )
 simple("policies.DriftAlarm", policies.DriftAlarm, lambda w: {"run_length": 100.0})
 CASES["policies.DriftAlarm.update"] = lambda w: Case(policies.DriftAlarm().update, {"misfit": 1.0})
-CASES["policies.expected_probabilities"] = lambda w: Case(
-    policies.expected_probabilities,
-    {"policy": _taught_policy(w, "LinUCB", {}), "product": w.product},
-    unit=True,
-)
 CASES["policies.check_policy"] = lambda w: Case(
     policies.check_policy,
     {"factory": policies.Random, "rounds": 2, "k": 1, "modes": 1, "seed": 0},

@@ -24,7 +24,7 @@ from tensorucb.experiments.offline import (
     write_campaign,
 )
 from tensorucb.graph import Graph
-from tensorucb.policies import CUCB, LinUCB, UCBPolicy
+from tensorucb.policies import CUCB, LinUCB, Prediction, UCBPolicy
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "howto" / "evaluate-from-logs.md"
 
@@ -246,14 +246,15 @@ class Spy(UCBPolicy):
     def settings(self):
         return {}
 
-    def _score(self, modes):
-        return np.full(self.graph.n_edges, 0.1)
+    def predict(self, state, modes):
+        return Prediction(self.graph, np.full(self.graph.n_edges, 0.1))
 
-    def _choose(self, modes, k, oracle):
+    def pick(self, prediction, modes, k, oracle):
         return np.arange(k)
 
-    def _learn(self, modes, edges, outcomes):
+    def learn(self, state, modes, edges, outcomes):
         self.told.append(set(self.graph.sources[edges].tolist()))
+        return state
 
 
 def test_replay_shows_matches_alone_or_the_whole_log(environment):
