@@ -316,9 +316,10 @@ class UCBPolicy:
         if self._state is not None:
             return self._state
         dims = tuple(mode.size for mode in modes)
-        if self._blank is None or self._blank[0] != dims:
-            self._blank = dims, self.start(dims)
-        return self._blank[1]
+        blank = self._blank  # another thread may ask for contexts of other sizes
+        if blank is None or blank[0] != dims:
+            blank = self._blank = dims, self.start(dims)
+        return blank[1]
 
     def _predicted(self, modes: Vectors) -> Prediction:
         prediction = self.predict(self._known(modes), modes)

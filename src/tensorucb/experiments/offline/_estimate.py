@@ -26,7 +26,6 @@ from tensorucb.experiments.offline._rounds import (
     sums_by_round,
 )
 from tensorucb.policies import Oracle, Policy
-from tensorucb.policies.beliefs import expected_probabilities
 from tensorucb.rng import RngLike, as_generator
 
 Choices = Sequence[ArrayLike] | NDArray[np.integer[Any]]
@@ -337,7 +336,7 @@ def replay(
         r = campaign.round(t)
         rows = np.asarray(policy.choose(r.product, k, chooser), dtype=np.int64)
         if how.needs_model:
-            beliefs.append(expected_probabilities(policy, r.product)[campaign.graph.out_edges(rows)])
+            beliefs.append(policy.prediction(r.product).expected()[campaign.graph.out_edges(rows)])
         both = np.intersect1d(rows, r.contacts)
         shown = np.isin(campaign.graph.sources[r.edges], both) if learn == "matched" else slice(None)
         policy.update(r.product, r.edges[shown], r.outcomes[shown])

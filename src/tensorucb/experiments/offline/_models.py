@@ -14,7 +14,6 @@ from tensorucb.checks import check_array, check_count
 from tensorucb.experiments.offline._campaign import LoggedCampaign
 from tensorucb.experiments.offline._rounds import Baseline
 from tensorucb.policies import Policy
-from tensorucb.policies.beliefs import expected_probabilities
 from tensorucb.rng import RngLike, as_generator
 
 Model = ArrayLike | Policy | Callable[[int], F64]
@@ -75,7 +74,7 @@ def cross_fitted_model(
     @lru_cache(maxsize=_HELD)
     def believed(part: int, product: bytes) -> F64:
         policy.restore(states[part])
-        return expected_probabilities(policy, np.frombuffer(product))
+        return policy.prediction(np.frombuffer(product)).expected()
 
     return lambda t: believed(int(fold[t]), campaign.products[t].tobytes())
 
@@ -92,7 +91,7 @@ def as_baseline(campaign: LoggedCampaign, model: Model) -> Baseline:
 
         @lru_cache(maxsize=_HELD)
         def believed(product: bytes) -> F64:
-            return expected_probabilities(policy, np.frombuffer(product))
+            return policy.prediction(np.frombuffer(product)).expected()
 
         return lambda t, edges: believed(campaign.products[t].tobytes())[edges]
     if callable(model):
