@@ -175,7 +175,7 @@ def test_tune_takes_an_own_policy_and_keeps_what_it_tried(folder):
         ("broken_policies:Mine", "broken_policies cannot be imported (ModuleNotFoundError: No module named 'nothing"),
         ("own_policies:Mine", "own_policies has no 'Mine'. Its classes: SourceRate, Bare, Lacking"),
         ("own_policies:a_number", "must name a class; it names int 'a_number'"),
-        ("own_policies:Lacking", "it lacks score, choose, update, state, restore."),
+        ("own_policies:Lacking", "it lacks prediction, score, choose, update, state, restore."),
         ("own_policies:Demanding", "Demanding() failed (TypeError"),
         ("own_policies:Short", "update() must take (product, edges, outcomes)"),
         ("own_policies:Misspelt", "no argument 'explorations'"),

@@ -24,11 +24,11 @@ from tensorucb.errors import FileFormatError, InputError, ShapeError
 from tensorucb.graph import Graph
 from tensorucb.graph._build import rows_by_id
 from tensorucb.graph._ids import IdIndex, frozen
-from tensorucb.learner.response._score import source_odds, target_odds
 from tensorucb.oracle import Selection
 from tensorucb.oracle._constraints import make_problem
 from tensorucb.oracle._direct import DirectTask, direct_choice
 from tensorucb.oracle._select import rows_of
+from tensorucb.policies.prediction import source_odds, target_odds
 from tensorucb.threads import single_threaded_blas, thread_count
 from tensorucb.work import Engine, Piece, check_engine, map_pieces
 

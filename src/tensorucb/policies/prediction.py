@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from tensorucb.arrays import F64, I64
+from tensorucb.arrays import F32, F64, I64
 from tensorucb.graph import Graph
 from tensorucb.threads import map_chunks, thread_count
 
@@ -111,8 +111,7 @@ class Prediction:
         # in 32 bits, half of what has to come from memory: the relative error is below 1e-7.
         from tensorucb.policies._kernels import probabilities_of_odds
 
-        odds = np.exp(np.clip(mean, -_LARGEST_SOURCE, _LARGEST_SOURCE))
-        factor = np.exp(np.clip(self.target, -_LARGEST_TARGET, _LARGEST_TARGET)).astype(np.float32)
+        odds, factor = source_odds(mean), target_odds(self.target)
         offsets, targets = self.graph.out_offsets, self.graph.targets
         p = np.empty(targets.size)
 
@@ -122,3 +121,13 @@ class Prediction:
         ends = np.searchsorted(offsets, np.arange(_EDGES, targets.size, _EDGES))
         map_chunks(run, [0, *ends.tolist(), offsets.size - 1], thread_count())
         return p
+
+
+def source_odds(part: F64) -> F64:
+    """The odds that a source's part of a logit stands for."""
+    return np.exp(np.clip(part, -_LARGEST_SOURCE, _LARGEST_SOURCE))
+
+
+def target_odds(part: F64) -> F32:
+    """The factor on the odds that a target's part of a logit stands for."""
+    return np.exp(np.clip(part, -_LARGEST_TARGET, _LARGEST_TARGET)).astype(np.float32)
