@@ -130,6 +130,25 @@ def thread_row(name: str, graph: Graph, kind: str, k: int) -> dict[str, object]:
     return _row(f"{name}, {kind}, K={k}: two threads beside one, wall", wall[0], wall[1], "s")
 
 
+def redundancy_rows(name: str, graph: Graph, kind: str, k: int) -> list[dict[str, object]]:
+    """CPU time of a selection with redundancy 0.9 beside one without."""
+    p = probabilities(graph, kind)
+    rows = []
+    for objective in ("cascade", "direct"):
+        seconds = []
+        for redundancy in (0.9, 0.0):
+            oracle = SeedOracle(graph, objective=objective, redundancy=redundancy, threads=1, rng=0)
+            oracle(p, k)
+            times = []
+            for _ in range(3 * REPEATS):
+                start = time.process_time()
+                oracle(p, k)
+                times.append(time.process_time() - start)
+            seconds.append(statistics.median(times))
+        rows.append(_row(f"{name}, {kind}, K={k}: {objective}, redundancy 0.9 beside 0, CPU", *seconds, "s"))
+    return rows
+
+
 def thread_rows(seeds: int = 10) -> Iterator[str]:
     """Whole selections with a new oracle each time: CPU and wall time on one thread, wall time on two."""
     yield "| network | p | K | CPU s, one thread | wall s, one | wall s, two | one / two |\n" + "| --- " * 7 + "|"
@@ -162,8 +181,9 @@ def run(quick: bool = False) -> list[dict[str, object]]:
     middle = power_law(29_000, 372_000, 1)
     rows = []
     for kind in ("wc", "uni"):
-        rows += graph_rows(small_name, small, kind)
-        rows += graph_rows("power law 29k/372k", middle, kind)
+        for name, graph in ((small_name, small), ("power law 29k/372k", middle)):
+            rows += graph_rows(name, graph, kind)
+            rows += redundancy_rows(name, graph, kind, SEEDS[0])
     rows.append(thread_row("power law 29k/372k", middle, "uni", 50))
     if not quick:
         large = power_law(1_000_000, 10_000_000, 2)

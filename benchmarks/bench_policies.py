@@ -44,7 +44,7 @@ def _hub_feedback(graph: Graph, hubs: int, seed: int) -> tuple[np.ndarray, np.nd
 class _FirstRows:
     candidates = None
 
-    def __call__(self, probabilities: Any, k: int, *, candidates: Any = None, must_include: Any = None) -> Any:
+    def __call__(self, probabilities: Any, k: int, *, candidates: Any = None, **options: Any) -> Any:
         return np.arange(k) if candidates is None else candidates[:k]
 
 
@@ -55,7 +55,7 @@ def _cpu(call: Callable[[], object]) -> float:
 
 
 def _round_time(policy: Any, product: np.ndarray, feedback: tuple[np.ndarray, np.ndarray], repeats: int) -> float:
-    picks_itself = type(policy)._choose is not policies.UCBPolicy._choose
+    picks_itself = type(policy).pick is not policies.UCBPolicy.pick
 
     def one() -> None:
         policy.score(product)

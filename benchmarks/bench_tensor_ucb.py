@@ -9,13 +9,14 @@ import os
 import statistics
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
-from tensorucb.learner.response._likelihood import load, sums_at
 
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
-from tensorucb.learner import response
+from tensorucb.learner.response._design import design_of
+from tensorucb.learner.response._fit import Point, Stand, context_part
 from tensorucb.oracle import SeedOracle
 from tensorucb.policies.online_tensor_ucb import OnlineTensorUCB
 from tensorucb.policies.tensor_ucb import TensorUCB
@@ -39,18 +40,32 @@ def _profile(rng, n):
     return UserProfile(rng.normal(size=(n, 1)), past[0], past[1], 20.0 * rng.random((n, TOPICS)))
 
 
-def _sums(data, point):
-    """Log-likelihood, and curvature and slope by pull, by target and in taste: NumPy, array by array over all rows."""
-    q, j = np.repeat(np.arange(data.place.size), np.diff(data.ptr)), data.target_number
-    pulls = data.X @ point.weights + np.einsum("qk,qk->q", point.effects[data.place], data.Z)
-    targets = data.T @ point.target_weights + point.target_offsets[data.observed]
-    u = pulls[q] + targets[j] + point.taste_weight * data.taste
+def _sums(now):
+    """Log-likelihood, curvature and slope by pull, six sums by cell: NumPy, array by array over all rows."""
+    data, point = now.data, now.point
+    q, c = np.repeat(np.arange(data.pull_place.size), np.diff(data.ptr)), data.cell
+    pulls = data.X @ point.weights + np.einsum("qk,qk->q", point.effects[data.pull_place], data.Z)
+    pulls += point.rounds[data.pull_round]
+    features, more = data.T.shape[1], now.redundancy * (data.dose - 1.0)
+    cells = (data.T @ point.target_weights[:features] + point.offsets)[data.cell_place]
+    cells += data.taste @ point.target_weights[features:] + np.log1p((1.0 - point.saturation) * more)
+    u, weight = pulls[q] + cells[c], data.weight / (1.0 + more)[c]
     p = 1.0 / (1.0 + np.exp(-u))
-    value = float(np.sum(data.outcome * u - data.trials * np.logaddexp(0.0, u)))
-    w, e = data.trials * p * (1.0 - p), data.outcome - data.trials * p
-    by_pull = [np.add.reduceat(part, data.ptr[:-1]) for part in (w, e)]
-    by_target = [np.bincount(j, part, data.observed.size) for part in (w, e)]
-    return *by_pull, *by_target, value, float(w @ data.taste**2), float(e @ data.taste)
+    value = float(np.sum(weight * (data.outcome * u - np.logaddexp(0.0, u))))
+    v, e = p * (1.0 - p), data.outcome - p
+    by_pull = [np.add.reduceat(part, data.ptr[:-1]) for part in (weight * v, weight * e)]
+    by_cell = [np.bincount(c, part, cells.size) for part in (weight * v, weight * e, e, np.sqrt(v), e * e, v)]
+    return value, np.stack(by_pull, axis=1), np.stack(by_cell, axis=1)
+
+
+def _stand(policy):
+    """Where the policy's last fit ended, round effects left out."""
+    fitted, log = policy._state.fitted, policy._state.log[: policy._state.fitted_rounds]
+    data = design_of(policy._nodes, fitted.context, log)
+    offsets, rounds = fitted.offsets[data.observed], np.zeros(len(log))
+    point = Point(fitted.weights, fitted.effects, fitted.target_weights, offsets, rounds, fitted.saturation)
+    part = context_part(policy._nodes, fitted.context)
+    return Stand(policy._settings, data, fitted.prior, part, point, fitted.redundancy)
 
 
 def _median(function, repeats):
@@ -101,13 +116,15 @@ def _whole_rounds(graph, users, rounds, k=10, *, again=True):
     for _ in range(rounds):
         product = rng.dirichlet(np.full(TOPICS, 0.3))
         begin = time.process_time()
-        beliefs = policy.beliefs(product)
+        prediction = policy.prediction(product)
+        expected, optimistic = prediction.expected(), prediction.probabilities(policy.exploration)
         scored = time.process_time()
-        rows = oracle(beliefs.optimistic, k, candidates=None if again else np.flatnonzero(free))
+        allowed = None if again else np.flatnonzero(free)
+        rows = oracle(optimistic, k, candidates=allowed, redundancy=prediction.redundancy)
         chosen = time.process_time()
         free[rows] = False
         edges = graph.out_edges(rows)
-        outcomes = rng.random(edges.size) < beliefs.mean[edges]
+        outcomes = rng.random(edges.size) < expected[edges]
         told = time.process_time()
         policy.update(product, edges, outcomes)
         spent.append((scored - begin, chosen - scored, time.process_time() - told))
@@ -148,12 +165,11 @@ def run(quick: bool = False) -> list[dict[str, object]]:
         policy = TensorUCB()
         scoring, learning, observed, largest = _play(policy, graph, users, rounds)
         peer = _play(OnlineTensorUCB(rank=5), graph, users, 10)
-        state = policy._state
-        data = load(policy._nodes, state.context, state.seen, state.log)
-        reference = _median(lambda x=data, s=state: _sums(x, s.point), 5)
-        ours = _median(lambda x=data, s=state: sums_at(x, s.point), 5)
-        gap = float(abs(sums_at(data, state.point).target_slope - _sums(data, state.point)[3]).max())
-        rows.append(_row(f"pass over {data.outcome.size:,} rows, {size}; gap {gap:.0e}", ours, reference))
+        stand = _stand(policy)
+        reference = _median(lambda x=stand: _sums(x), 5)
+        ours = _median(lambda x=stand: replace(x).at, 5)
+        gap = float(abs(stand.at.cells - _sums(stand)[2]).max())
+        rows.append(_row(f"pass over {stand.data.outcome.size:,} rows, {size}; gap {gap:.0e}", ours, reference))
         what = f"score + learn against OnlineTensorUCB, mean of {rounds} rounds of {observed:,.0f} edges, {size}"
         rows.append(
             _row(
@@ -162,7 +178,7 @@ def run(quick: bool = False) -> list[dict[str, object]]:
                 peer[0] + peer[1],
             )
         )
-        kept = sum(array.nbytes for array in response.state_to_arrays(state).values()) / 2**20
+        kept = sum(array.nbytes for array in policy.state().arrays.values()) / 2**20
         rows[-1]["what"] = f"{rows[-1]['what']}; state {kept:.0f} MiB"
         whole = _whole_rounds(graph, users, 13 if quick else 63).sum(axis=1)
         what = f"a whole round (score, select by cascades, learn), mean of {whole.size} rounds, {size}"

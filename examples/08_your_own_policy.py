@@ -2,7 +2,7 @@
 A policy of your own, beside the others
 =======================================
 
-Three short methods make a policy. Then it is checked, tuned and compared like any other.
+A model of three short functions makes a policy. Then it is checked, tuned and compared like any other.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from tensorucb.data import make_sandbox
 from tensorucb.experiments import Environment, WorldSettings, compare
 from tensorucb.plots import regret_curves
-from tensorucb.policies import UCBPolicy, check_policy
+from tensorucb.policies import Prediction, UCBPolicy, check_policy
 
 # %%
 # The success rate of each user's out-edges, with a bonus for users seldom tried.
@@ -23,16 +23,17 @@ class SourceRate(UCBPolicy):
     def __init__(self, *, exploration=0.1):
         self.exploration = exploration
 
-    def _initial(self, dims):
+    def initial(self, dims):
         return {"won": np.zeros(self.graph.n_nodes), "tried": np.ones(self.graph.n_nodes)}
 
-    def _score(self, modes):
-        won, tried = self._arrays["won"], self._arrays["tried"]
-        return np.clip(won / tried + self.exploration / np.sqrt(tried), 0.0, 1.0)[self.graph.sources]
+    def learn(self, state, modes, edges, outcomes):
+        np.add.at(state["tried"], self.graph.sources[edges], 1.0)
+        np.add.at(state["won"], self.graph.sources[edges], outcomes)
+        return state
 
-    def _learn(self, modes, edges, outcomes):
-        np.add.at(self._arrays["tried"], self.graph.sources[edges], 1.0)
-        np.add.at(self._arrays["won"], self.graph.sources[edges], outcomes)
+    def predict(self, state, modes):
+        rate, deviation = state["won"] / state["tried"], 1.0 / np.sqrt(state["tried"])
+        return Prediction(self.graph, rate[self.graph.sources], deviation[self.graph.sources])
 
 
 # %%

@@ -21,18 +21,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 
 from studies.worlds import DATA, LOGS, WORLDS, run_number, world
+from tensorucb.arrays import F64, Vectors
 from tensorucb.checks import check_choice
 from tensorucb.experiments import run_policy
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
-from tensorucb.learner import response
-from tensorucb.policies import GammaCounts, TensorUCB
+from tensorucb.policies import GammaCounts, Prediction, TensorUCB
 from tensorucb.rng import RngLike
 
 FULL: tuple[str, ...] = ()
@@ -46,24 +47,23 @@ FACTORS = (
     "own response d_i·x",
     "target features γ",
     "target offsets b_j",
-    "target taste g",
+    "target taste",
+    "round effects u_t",
+    "dose-response q",
+    "redundancy ρ in the choice",
     "past influence",
     "learned variances",
-    "Kalman steps",
     "exploration",
 )
 SINGLE: tuple[tuple[str, ...], ...] = (
     *((part,) for part in FACTORS),
     ("trust in past influence",),
     ("past taste",),
-    ("refits",),
     ("own effect d_i", "own response d_i·x"),
     ("target features γ", "target offsets b_j"),
     COUNTS,
 )
 Off = tuple[str, ...]
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
 
 # Weights with so small a variance stay at zero, and zero weights keep the variance so small.
 _OFF = 1e-9
@@ -78,13 +78,14 @@ PARTS: dict[str, Mapping[str, float]] = {
     "own response d_i·x": {"own_response_variance": _OFF},
     "target features γ": {"target_variance": _OFF},
     "target offsets b_j": {"offset_variance": _OFF},
-    "target taste g": {"taste_variance": _OFF},
+    "target taste": {"taste_variance": _OFF},
+    "round effects u_t": {"round_variance": _OFF},
+    "dose-response q": {"saturation": 1.0, "saturation_variance": _OFF},
     "trust in past influence": {"trust": 0.0},
-    "learned variances": {"variance_weight": _NEVER, "unit_weight": _NEVER},
-    "refits": {"growth": 1e9},
+    "learned variances": {"shared_weight": _NEVER, "unit_weight": _NEVER, "single_weight": _NEVER},
+    "redundancy ρ in the choice": {},
     "past influence": {},
     "past taste": {},
-    "Kalman steps": {},
     "exploration": {},
 }
 """Parts of the model, and the constants without each; the last four are no constants."""
@@ -112,20 +113,15 @@ class Ablated(TensorUCB):
             hidden |= {"credit", "exposure"} if "past influence" in self.off else set()
             users = UserProfile(**{name: part for name, part in users.parts().items() if name not in hidden})
         super().bind(graph, users, rng)
-
-    def _model(self) -> response.ResponseSettings:
-        changes: dict[str, float] = {}
+        changes: dict[str, Any] = {}
         for part in self.off:
             changes |= PARTS[part]
-        return replace(super()._model(), **changes)
+        self._settings = replace(self._settings, **changes)
 
-    def _learn(self, modes: tuple[F64, ...], edges: I64, outcomes: F64) -> None:
-        before = self._knowledge(modes)
-        super()._learn(modes, edges, outcomes)
-        told = self._state
-        # Between refits, only the log grows.
-        if "Kalman steps" in self.off and told is not None and before.rounds + 1 < before.next_fit:
-            self._state = replace(before, context=told.context, log=told.log, rounds=told.rounds)
+    def predict(self, state: Any, modes: Vectors) -> Prediction:
+        """Without redundancy, if that is off."""
+        prediction = super().predict(state, modes)
+        return prediction.with_redundancy(0.0) if "redundancy ρ in the choice" in self.off else prediction
 
 
 @dataclass
@@ -167,7 +163,7 @@ def applies(part: str, name: str) -> bool:
     """Whether a world has what the part is about."""
     if part == "interactions between modes":
         return name == "four modes"
-    return name in LOGS or part not in ("target taste g", "past influence", "past taste", "trust in past influence")
+    return name in LOGS or part not in ("target taste", "past influence", "past taste", "trust in past influence")
 
 
 def design() -> NDArray[np.bool_]:

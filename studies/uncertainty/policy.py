@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -29,9 +28,8 @@ from tensorucb.policies import Policy
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_EDGE_OF_ONE = 1e-15
 _NO_DOUBT = 1e-12
-_READABLE = 20.0
+_LINKS = {"logit": "sigmoid", "identity": "clip"}
 _ARRAYS = ("mean", "variance", "rates", "outcomes", "explored", "questions")
 
 
@@ -65,7 +63,7 @@ class HeldOut:
     questions
         Number of the (product, source) that the pair belongs to; pairs of one number stand together.
     link
-        From latent score to probability: the policy's ``projection``, the sigmoid if it has none.
+        From latent score to probability, ``"sigmoid"`` or ``"clip"``.
     """
 
     mean: Floats
@@ -140,33 +138,18 @@ class HeldOut:
 
 
 def latent_scores(policy: Policy, product: ArrayLike) -> tuple[Floats, Floats]:
-    """Mean and variance of every edge's logit, read from the scores of a copy of the policy.
+    """Mean and variance of every edge on the scale of the policy's link; one that states no deviation is refused.
 
-    That is ``policy.latent(product)`` where there is such a method. Any other policy must add ``exploration`` times a
-    standard deviation to its logits, or it is refused, since its scores show no deviation. `TensorUCB` states the
-    deviation of a source's response, shared by its out-edges.
+    `TensorUCB` states the deviation of a source's response, shared by its out-edges. That of the tensor policies is the
+    paper's bonus, a sum of roots, which is no standard deviation.
     """
-    if hasattr(policy, "latent"):
-        mean, variance = policy.latent(product)
-        return mean, np.maximum(variance, 0.0)
-    if not hasattr(policy, "exploration"):
-        raise InputError(f"{policy.name} states no deviation of a logit: it has no exploration.")
-    found = []
-    for c in (0.0, 1.0, 2.0):
-        twin: Any = copy.copy(policy)
-        twin.exploration = c
-        if hasattr(twin, "exploration_kind"):
-            twin.exploration_kind = "ucb"
-        p = np.clip(np.asarray(twin.score(product), dtype=np.float64), 1e-300, 1.0 - _EDGE_OF_ONE)
-        found.append(np.log(p) - np.log1p(-p))
-    mean, deviation = found[0], np.maximum(found[1] - found[0], 0.0)
-    # Near 1 a probability has no digits left to read a logit from.
-    readable = np.max(np.abs(found), axis=0) < _READABLE
-    even = np.isclose(found[2], mean + 2.0 * deviation, rtol=1e-4, atol=1e-4) | ~readable
-    if not even.all() or readable.mean() < 0.5:
-        raise InputError(
-            f"{policy.name} states no deviation of a logit: its scores do not grow evenly with exploration."
-        )
+    prediction = policy.prediction(product)
+    mean, deviation, sources = prediction.mean, prediction.deviation, prediction.graph.sources
+    if deviation is None:
+        raise InputError(f"{policy.name} states no deviation of its beliefs.")
+    if prediction.target is not None:
+        mean = mean[sources] + prediction.target[prediction.graph.targets]
+        deviation = deviation[sources]
     return mean, deviation**2
 
 
@@ -205,7 +188,7 @@ def held_out(
     coins = np.random.default_rng([seed, 17, run]).random(rates.size)
     explored = np.tile(sources[graph.sources], asked.size)
     questions = (graph.n_nodes * np.arange(asked.size)[:, None] + graph.sources).ravel()
-    link = str(getattr(policy, "projection", "sigmoid"))
+    link = _LINKS[policy.prediction(environment.products[0]).link]
     return HeldOut(mean, variance, rates, (coins < rates).astype(np.float64), explored, questions, link)
 
 

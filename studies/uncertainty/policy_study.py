@@ -33,8 +33,8 @@ def policies() -> dict[str, Callable[[], Policy]]:
     return {
         "TensorUCB": TensorUCB,
         "OnlineTensorUCB": OnlineTensorUCB,
-        "paper": lambda: TensorUCB.paper(start="ones"),
-        "paper, b = 0": lambda: TensorUCB.paper(start="paper"),
+        "paper": lambda: TensorUCB.paper(init="ones"),
+        "paper, b = 0": lambda: TensorUCB.paper(init="paper"),
     }
 
 

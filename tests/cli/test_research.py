@@ -14,7 +14,7 @@ from tensorucb.data import ActionLog, Dataset, make_sandbox, write_dataset
 
 MINE = '''
 import numpy as np
-from tensorucb.policies import UCBPolicy
+from tensorucb.policies import Prediction, UCBPolicy
 from helper import START
 
 
@@ -25,16 +25,17 @@ class SourceRate(UCBPolicy):
     def __init__(self, *, exploration=0.1):
         self.exploration = exploration
 
-    def _initial(self, dims):
+    def initial(self, dims):
         return {"won": np.zeros(self.graph.n_nodes), "tried": np.full(self.graph.n_nodes, START)}
 
-    def _score(self, modes):
-        rate = (self._arrays["won"] + self.exploration) / self._arrays["tried"]
-        return np.clip(rate, 0.0, 1.0)[self.graph.sources]
+    def learn(self, state, modes, edges, outcomes):
+        np.add.at(state["tried"], self.graph.sources[edges], 1.0)
+        np.add.at(state["won"], self.graph.sources[edges], outcomes)
+        return state
 
-    def _learn(self, modes, edges, outcomes):
-        np.add.at(self._arrays["tried"], self.graph.sources[edges], 1.0)
-        np.add.at(self._arrays["won"], self.graph.sources[edges], outcomes)
+    def predict(self, state, modes):
+        rate, deviation = state["won"] / state["tried"], 1.0 / state["tried"]
+        return Prediction(self.graph, rate[self.graph.sources], deviation[self.graph.sources])
 
 
 class Bare(SourceRate):
@@ -174,7 +175,7 @@ def test_tune_takes_an_own_policy_and_keeps_what_it_tried(folder):
         ("broken_policies:Mine", "broken_policies cannot be imported (ModuleNotFoundError: No module named 'nothing"),
         ("own_policies:Mine", "own_policies has no 'Mine'. Its classes: SourceRate, Bare, Lacking"),
         ("own_policies:a_number", "must name a class; it names int 'a_number'"),
-        ("own_policies:Lacking", "it lacks score, choose, update, state, restore."),
+        ("own_policies:Lacking", "it lacks prediction, score, choose, update, state, restore."),
         ("own_policies:Demanding", "Demanding() failed (TypeError"),
         ("own_policies:Short", "update() must take (product, edges, outcomes)"),
         ("own_policies:Misspelt", "no argument 'explorations'"),

@@ -47,6 +47,18 @@ def test_json_is_one_object_and_repeats(star: Path) -> None:
     assert 0.0 < told["ratio"] <= 1.0
 
 
+def test_redundancy_counts_the_strongest_edge_alone(star: Path) -> None:
+    arguments = (star, "--k", 2, "--objective", "direct", "--probability", "p", "--json")
+    plain = json.loads(run(*arguments).stdout)
+    redundant = json.loads(run(*arguments, "--redundancy", 1).stdout)
+    assert plain["spread"] == pytest.approx(1 + 0.8 + 11 * 0.9 + 1 + 0.1 * 0.5)
+    assert redundant["spread"] == pytest.approx(1 + 0.8 + 11 * 0.9 + 1)
+    for bad in ("1.5", "-0.1", "nan"):
+        refused = run(*arguments, "--redundancy", bad)
+        assert refused.exit_code == 2
+        assert "--redundancy" in refused.stderr
+
+
 def test_probabilities_from_a_column_uniform_or_degrees(star: Path) -> None:
     direct = {
         name: json.loads(run(star, "--k", 1, "--objective", "direct", "--json", *options).stdout)["spread"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tensorucb.experiments import explain_seeds, run_policy
-from tensorucb.policies import LinUCB, Random, expected_probabilities
+from tensorucb.policies import LinUCB, Random
 
 
 def test_reasons_add_up(world):
@@ -29,7 +29,7 @@ def test_gains_are_the_believed_direct_spread(world):
 
     policy = LinUCB(exploration=0.5)
     run_policy(world, policy, rounds=5)
-    believed = expected_probabilities(policy, world.products[0])
+    believed = policy.prediction(world.products[0]).expected()
     reasons = explain_seeds(world.graph, policy, world.products[0], [4, 9, 30])
     assert 3 + sum(r.gain for r in reasons) == pytest.approx(direct_spread(world.graph, believed, [4, 9, 30]))
 

@@ -15,8 +15,9 @@ from tensorucb.experiments import Environment, WorldSettings, run_experiment, wr
 from tensorucb.policies import CUCB, LinUCB, Random
 
 class Slow(Random):
-    def _learn(self, modes, edges, outcomes):
+    def learn(self, state, modes, edges, outcomes):
         time.sleep(float(sys.argv[2]))
+        return state
 
 world = Environment.from_sandbox(make_sandbox(60, 400, 8, n_topics=4, rng=0), settings=WorldSettings(k=3))
 policies = {"LinUCB": LinUCB(), "Slow": Slow(), "CUCB": CUCB()}

@@ -26,7 +26,7 @@ from tensorucb.experiments._files import write_timings
 from tensorucb.experiments._fingerprint import code_digest
 from tensorucb.experiments._runner import KeptRuns
 from tensorucb.experiments._tuning import VALIDATION_RUN, _search
-from tensorucb.policies import Grid, HighDegree, LinUCB, Random, UCBPolicy
+from tensorucb.policies import Grid, HighDegree, LinUCB, Prediction, Random, UCBPolicy
 
 
 class Spy(UCBPolicy):
@@ -38,14 +38,15 @@ class Spy(UCBPolicy):
         self.shift = shift
         self.told: list[tuple[bytes, bytes, bytes]] = []
 
-    def _score(self, modes):
-        return np.full(self.graph.n_edges, 0.1)
+    def predict(self, state, modes):
+        return Prediction(self.graph, np.full(self.graph.n_edges, 0.1))
 
-    def _choose(self, modes, k, oracle):
+    def pick(self, prediction, modes, k, oracle):
         return np.arange(k, dtype=np.int64) + self.shift
 
-    def _learn(self, modes, edges, outcomes):
+    def learn(self, state, modes, edges, outcomes):
         self.told.append((modes[0].tobytes(), edges.tobytes(), outcomes.tobytes()))
+        return state
 
 
 def test_same_products_and_coins_for_every_policy(world):
@@ -67,7 +68,7 @@ def test_regret_is_the_gap_to_the_optimum(world):
 
 def test_knowing_the_truth_costs_nothing(world):
     class Oracle(Spy):
-        def _choose(self, modes, k, oracle):
+        def pick(self, prediction, modes, k, oracle):
             product = int(np.flatnonzero((world.products == modes[0]).all(axis=1))[0])
             return oracle(world.probabilities(product), k)
 

@@ -109,7 +109,7 @@ simple("engines.LocalEngine", engines.LocalEngine, lambda w: {"threads": 1})
 @case("engines.PartitionedGraph.select_direct")
 def _(w: World) -> Case:
     numbers = np.zeros(12)
-    valid = {"k": 2, "sources": numbers, "targets": numbers, "values": None}
+    valid = {"k": 2, "sources": numbers, "targets": numbers, "values": None, "redundancy": 0.5}
     return Case(w.partitions.select_direct, {**valid, "candidates": None, "exclude": None, "must_include": None})
 
 
@@ -211,45 +211,51 @@ CASES["graph.Graph.to_scipy"] = lambda w: Case(w.graph.to_scipy, {"attribute": N
 simple(
     "diffusion.direct_spread",
     diffusion.direct_spread,
-    lambda w: {"graph": w.graph, "probabilities": w.p, "rows": [0, 1], "values": np.ones(12)},
+    lambda w: {"graph": w.graph, "probabilities": w.p, "rows": [0, 1], "values": np.ones(12), "redundancy": 0.5},
 )
 simple(
     "diffusion.observe",
     diffusion.observe,
-    lambda w: {"graph": w.graph, "probabilities": w.p, "rows": [0, 1], "feedback": "cascade", "rng": 0},
+    lambda w: {
+        **{"graph": w.graph, "probabilities": w.p, "rows": [0, 1], "feedback": "cascade", "rng": 0},
+        "redundancy": 0.5,
+    },
     unit=False,
 )
 simple(
     "diffusion.simulate_cascade",
     diffusion.simulate_cascade,
-    lambda w: {"graph": w.graph, "probabilities": w.p, "seeds_rows": [0], "rng": 0},
+    lambda w: {"graph": w.graph, "probabilities": w.p, "seeds_rows": [0], "rng": 0, "redundancy": 0.5},
 )
 simple(
     "diffusion.simulate_cascades",
     diffusion.simulate_cascades,
     lambda w: {
         **{"graph": w.graph, "probabilities": w.p, "seeds_rows": [0], "runs": 3, "rng": 0, "threads": 1},
-        "values": np.ones(12),
+        **{"values": np.ones(12), "redundancy": 0.5},
     },
 )
 simple(
     "diffusion.simulate_gains",
     diffusion.simulate_gains,
-    lambda w: {"graph": w.graph, "probabilities": w.p, "seeds_rows": [0], "runs": 3, "rng": 0, "threads": 1},
+    lambda w: {
+        **{"graph": w.graph, "probabilities": w.p, "seeds_rows": [0], "runs": 3, "rng": 0, "threads": 1},
+        "redundancy": 0.5,
+    },
 )
 simple(
     "diffusion.spread",
     diffusion.spread,
     lambda w: {
         **{"graph": w.graph, "probabilities": w.p, "seeds_rows": [0], "runs": 3, "rng": 0, "level": 0.9},
-        **{"values": None, "threads": 1},
+        **{"values": None, "redundancy": 0.5, "threads": 1},
     },
     infinite=True,
 )
 simple(
     "diffusion.LiveEdgePool",
     lambda **given: diffusion.LiveEdgePool(**given).spread([0]),
-    lambda w: {"graph": w.graph, "probabilities": w.p, "worlds": 5, "rng": 0, "threads": 1},
+    lambda w: {"graph": w.graph, "probabilities": w.p, "worlds": 5, "rng": 0, "threads": 1, "redundancy": 0.5},
     signature=diffusion.LiveEdgePool,
 )
 for _name in ("reach", "spread"):
@@ -266,7 +272,7 @@ simple(
         **{"graph": w.graph, "probabilities": w.p, "k": 2, "epsilon": 0.3, "delta": None, "objective": "cascade"},
         **{"algorithm": "opim", "candidates": list(range(12)), "exclude": [11], "must_include": [0], "values": None},
         **{"costs": None, "budget": None, "groups": None, "quotas": None, "quality": 10.0, "max_memory": 1e8},
-        **{"threads": 1, "rng": 0},
+        **{"redundancy": 0.5, "threads": 1, "rng": 0},
     },
     infinite=True,
 )
@@ -291,7 +297,7 @@ for _objective in ("cascade", "direct"):
             **{"budget": 3.0, "objective": objective, "spread": None, "candidates": list(range(12)), "exclude": [11]},
             **{"must_include": [0], "groups": ["x"] * 6 + ["y"] * 6, "quotas": {"x": 1, "y": 1}, "values": None},
             **{"epsilon": 0.3, "delta": None, "algorithm": "opim", "quality": 10.0, "max_memory": 1e8},
-            **{"threads": 1, "rng": 0, "count_seeds": True},
+            **{"redundancy": 0.5, "threads": 1, "rng": 0, "count_seeds": True},
         },
         infinite=True,
     )
@@ -307,14 +313,14 @@ simple(
     _oracle,
     lambda w: {
         **{"graph": w.graph, "objective": "cascade", "epsilon": 0.3, "algorithm": "opim", "delta": None},
-        **{"quality": 10.0, "max_memory": 1e8, "candidates": None, "threads": 1, "rng": 0},
+        **{"quality": 10.0, "max_memory": 1e8, "redundancy": 0.5, "candidates": None, "threads": 1, "rng": 0},
     },
     signature=oracle.SeedOracle,
     infinite=True,
 )
 CASES["oracle.SeedOracle.select"] = lambda w: Case(
     oracle.SeedOracle(w.graph, rng=0, quality=10.0).select,
-    {"probabilities": w.p, "k": 2, "candidates": list(range(12)), "must_include": [0]},
+    {"probabilities": w.p, "k": 2, "candidates": list(range(12)), "must_include": [0], "redundancy": None},
     infinite=True,
 )
 
@@ -459,18 +465,15 @@ for _name, _arguments in POLICIES.items():
 simple(
     "policies.TensorUCB.paper",
     policies.TensorUCB.paper,
-    lambda w: {"rank": 2, "exploration": 0.1, "noise_variance": 0.1, "start": "ones"},
+    lambda w: {"rank": 2, "exploration": 0.1, "noise_variance": 0.1, "init": "ones"},
 )
-CASES["policies.TensorUCB.mean"] = lambda w: Case(
-    _taught_policy(w, "TensorUCB", {"rank": 2}).mean, {"product": w.product}, unit=True
+CASES["policies.TensorUCB.prediction"] = lambda w: Case(
+    lambda product: _taught_policy(w, "TensorUCB", {"rank": 2}).prediction(product).expected(),
+    {"product": w.product},
+    unit=True,
 )
 simple("policies.DriftAlarm", policies.DriftAlarm, lambda w: {"run_length": 100.0})
 CASES["policies.DriftAlarm.update"] = lambda w: Case(policies.DriftAlarm().update, {"misfit": 1.0})
-CASES["policies.expected_probabilities"] = lambda w: Case(
-    policies.expected_probabilities,
-    {"policy": _taught_policy(w, "LinUCB", {}), "product": w.product},
-    unit=True,
-)
 CASES["policies.check_policy"] = lambda w: Case(
     policies.check_policy,
     {"factory": policies.Random, "rounds": 2, "k": 1, "modes": 1, "seed": 0},

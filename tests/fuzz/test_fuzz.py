@@ -76,7 +76,7 @@ _NOT_FUZZED = {
         "Grid",
         "Oracle",
         "Policy",
-        "Beliefs",
+        "Prediction",
         "PolicyState",
         "Product",
     },

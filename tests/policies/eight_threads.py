@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Barrier
 from typing import Any
 
@@ -11,6 +13,7 @@ import numpy as np
 from tensorucb import SeedOracle
 from tensorucb.data import make_sandbox
 from tensorucb.diffusion import observe
+from tensorucb.policies import ForgetOnDrift, LinUCB, OnlineTensorUCB
 from tensorucb.policies.registry import REGISTRY, make_policy
 
 THREADS = 8
@@ -18,9 +21,14 @@ CALLS = 16
 SEEDS = 4
 
 
+# The registered policies, and those that are not in comparisons.
+POLICIES: dict[str, Callable[[], Any]] = {label: partial(make_policy, label) for label in REGISTRY}
+POLICIES |= {"OnlineTensorUCB": OnlineTensorUCB, "ForgetOnDrift": partial(ForgetOnDrift, LinUCB())}
+
+
 def taught(label: str, sandbox: Any, rounds: int = 3) -> tuple[Any, Any]:
     """A policy that has learned some rounds, and one of the same state that has computed nothing from it yet."""
-    policy, fresh = make_policy(label), make_policy(label)
+    policy, fresh = POLICIES[label](), POLICIES[label]()
     for one in (policy, fresh):
         one.bind(sandbox.graph, sandbox.users, 0)
     oracle = SeedOracle(sandbox.graph, objective="direct")
@@ -51,6 +59,6 @@ def check(label: str, sandbox: Any) -> None:
 
 if __name__ == "__main__":
     world = make_sandbox(120, 900, 5, rng=0)
-    for name in REGISTRY:
+    for name in POLICIES:
         print(name, flush=True)
         check(name, world)

@@ -9,7 +9,7 @@ import pytest
 
 from tensorucb import policies
 from tensorucb.features import UserProfile
-from tensorucb.policies import Policy, PolicyState, UCBPolicy, check_policy
+from tensorucb.policies import Policy, PolicyState, Prediction, UCBPolicy, check_policy
 from tensorucb.policies.registry import REGISTRY, make_policy
 
 # Every registered policy, and others of their arguments that change what they do.
@@ -66,16 +66,15 @@ def test_every_candidate_of_a_tunable_argument_is_accepted(factory):
 
 
 class Constant(UCBPolicy):
-    """The smallest policy: scores never move."""
+    """The smallest policy: beliefs never move."""
 
     name = "Constant"
-    value = 0.5
 
-    def _score(self, modes):
-        return np.full(self.graph.n_edges, self.value)
+    def learn(self, state, modes, edges, outcomes):
+        return state
 
-    def _learn(self, modes, edges, outcomes):
-        pass
+    def predict(self, state, modes):
+        return Prediction(self.graph, np.full(self.graph.n_edges, 0.5))
 
 
 def test_the_smallest_policy_passes():
@@ -83,20 +82,47 @@ def test_the_smallest_policy_passes():
 
 
 class TooLarge(Constant):
-    value = 1.5
+    def optimistic(self, prediction, modes):
+        return prediction.mean + 1.0
 
 
 class NotFinite(Constant):
-    value = np.nan
+    def predict(self, state, modes):
+        return Prediction(self.graph, np.full(self.graph.n_edges, np.nan))
 
 
 class TooShort(Constant):
-    def _score(self, modes):
-        return np.full(self.graph.n_edges - 1, 0.5)
+    def optimistic(self, prediction, modes):
+        return prediction.mean[1:]
+
+
+class TooFew(Constant):
+    """One belief too few; scores are made up."""
+
+    def predict(self, state, modes):
+        return Prediction(self.graph, np.full(self.graph.n_edges - 1, 0.5))
+
+    def update(self, product, edges, outcomes):
+        super().update(product, [], [])
+
+    def optimistic(self, prediction, modes):
+        return np.full(self.graph.n_edges, 0.5)
+
+
+class Overlapping(Constant):
+    knows_redundancy = True
+
+    def predict(self, state, modes):
+        return super().predict(state, modes).with_redundancy(1.5)
+
+
+class NoPrediction(Constant):
+    def prediction(self, product):
+        return super().prediction(product).expected()
 
 
 class RepeatsASeed(Constant):
-    def _choose(self, modes, k, oracle):
+    def pick(self, prediction, modes, k, oracle):
         return np.zeros(k, dtype=np.int64)
 
 
@@ -107,13 +133,13 @@ class Restless(Constant):
         super().bind(graph, users, rng)
         self._rng = np.random.default_rng(self._key)
 
-    def _score(self, modes):
+    def optimistic(self, prediction, modes):
         return self._rng.random(self.graph.n_edges)
 
 
 class Unseeded(Constant):
-    def _score(self, modes):
-        return np.random.default_rng().random(self.graph.n_edges)
+    def predict(self, state, modes):
+        return Prediction(self.graph, np.random.default_rng().random(self.graph.n_edges))
 
 
 class Forgetful(Constant):
@@ -121,37 +147,41 @@ class Forgetful(Constant):
 
     seen = 0
 
-    def _learn(self, modes, edges, outcomes):
+    def learn(self, state, modes, edges, outcomes):
         self.seen += edges.size
+        return state
 
-    def _score(self, modes):
-        return np.full(self.graph.n_edges, 1.0 / (1.0 + self.seen))
+    def predict(self, state, modes):
+        return Prediction(self.graph, np.full(self.graph.n_edges, 1.0 / (1.0 + self.seen)))
 
 
 class LendsItsState(Constant):
     """Hands out its own arrays instead of copies."""
 
-    def _initial(self, dims):
+    def initial(self, dims):
         return {"seen": np.ones(1)}
 
-    def _learn(self, modes, edges, outcomes):
-        self._arrays["seen"] += edges.size
+    def learn(self, state, modes, edges, outcomes):
+        state["seen"] += edges.size
+        return state
 
-    def _score(self, modes):
-        return np.full(self.graph.n_edges, 1.0 / self._arrays["seen"][0])
+    def predict(self, state, modes):
+        return Prediction(self.graph, np.full(self.graph.n_edges, 1.0 / state["seen"][0]))
 
     def state(self):
-        return PolicyState(super().state().settings, self._arrays)
+        copied = super().state()
+        return PolicyState(copied.settings, {**copied.arrays, **(self._state or {})})
 
 
 class Cheat(Constant):
-    def _initial(self, dims):
+    def initial(self, dims):
         return {"p": np.array(self.graph.edge_attributes.get("probability", np.zeros(self.graph.n_edges)))}
 
 
 class Writes(Constant):
-    def _learn(self, modes, edges, outcomes):
+    def learn(self, state, modes, edges, outcomes):
         outcomes += 1.0
+        return state
 
 
 class LearnsTheLastQuestion(Constant):
@@ -160,20 +190,19 @@ class LearnsTheLastQuestion(Constant):
     uses_product = True
     asked = None
 
-    def _initial(self, dims):
-        return {"sum": np.zeros(0 if dims is None else dims[0])}
+    def initial(self, dims):
+        return {"sum": np.zeros(dims[0])}
 
-    def _choose(self, modes, k, oracle):
+    def pick(self, prediction, modes, k, oracle):
         self.asked = modes
-        return super()._choose(modes, k, oracle)
+        return super().pick(prediction, modes, k, oracle)
 
-    def _learn(self, modes, edges, outcomes):
-        self._arrays["sum"] += (self.asked or modes)[0]
+    def learn(self, state, modes, edges, outcomes):
+        state["sum"] += (self.asked or modes)[0]
+        return state
 
-    def _score(self, modes):
-        total = self._arrays["sum"]
-        similarity = float(modes[0] @ total) if total.size else 0.0
-        return np.full(self.graph.n_edges, 1.0 / (1.0 + similarity))
+    def predict(self, state, modes):
+        return Prediction(self.graph, np.full(self.graph.n_edges, 1.0 / (1.0 + float(modes[0] @ state["sum"]))))
 
 
 class RescoresWhatItSaw(Constant):
@@ -181,40 +210,48 @@ class RescoresWhatItSaw(Constant):
 
     shares_parameters = True
 
-    def _initial(self, dims):
+    def initial(self, dims):
         return {"p": np.full(self.graph.n_edges, 0.5)}
 
-    def _learn(self, modes, edges, outcomes):
-        self._arrays["p"][edges] = outcomes
+    def learn(self, state, modes, edges, outcomes):
+        state["p"][edges] = outcomes
+        return state
 
-    def _score(self, modes):
-        return self._arrays["p"].copy()
+    def predict(self, state, modes):
+        return Prediction(self.graph, state["p"])
 
 
-class ReusesItsBuffer(Constant):
-    """Gives the same scratch array at every call."""
+class OneRate(Constant):
+    """One rate for all edges."""
 
-    def _initial(self, dims):
+    def initial(self, dims):
         return {"rate": np.full(1, 0.5)}
+
+    def learn(self, state, modes, edges, outcomes):
+        return {"rate": 0.9 * state["rate"] + 0.1 * outcomes.mean()}
+
+    def predict(self, state, modes):
+        return Prediction(self.graph, np.full(self.graph.n_edges, state["rate"][0]))
+
+
+class ReusesItsBuffer(OneRate):
+    """Gives the same scratch array at every call."""
 
     def bind(self, graph, users, rng=None):
         super().bind(graph, users, rng)
         self._buffer = np.empty(graph.n_edges)
 
-    def _learn(self, modes, edges, outcomes):
-        self._arrays["rate"][:] = 0.9 * self._arrays["rate"] + 0.1 * outcomes.mean()
-        self._score(modes)
-
-    def _score(self, modes):
-        self._buffer[:] = self._arrays["rate"][0]
+    def optimistic(self, prediction, modes):
+        self._buffer[:] = prediction.mean
         return self._buffer
 
+    def update(self, product, edges, outcomes):
+        super().update(product, edges, outcomes)
+        self.score(product)
 
-class KeepsOldScores(Constant):
+
+class KeepsOldScores(OneRate):
     """Rescores the observed edges alone, though all share one rate."""
-
-    def _initial(self, dims):
-        return {"rate": np.full(1, 0.5)}
 
     def bind(self, graph, users, rng=None):
         super().bind(graph, users, rng)
@@ -222,20 +259,21 @@ class KeepsOldScores(Constant):
 
     def restore(self, state):
         super().restore(state)
-        self._cached[:] = self._arrays["rate"][0]
+        self._cached[:] = 0.5 if self._state is None else self._state["rate"][0]
 
-    def _learn(self, modes, edges, outcomes):
-        self._arrays["rate"][:] = 0.9 * self._arrays["rate"] + 0.1 * outcomes.mean()
-        self._cached[edges] = self._arrays["rate"][0]
+    def learn(self, state, modes, edges, outcomes):
+        state = super().learn(state, modes, edges, outcomes)
+        self._cached[edges] = state["rate"][0]
+        return state
 
-    def _score(self, modes):
+    def optimistic(self, prediction, modes):
         return self._cached.copy()
 
 
 class OverwritesAtTheNextCall(ReusesItsBuffer):
     """The same, with scores that depend on the product."""
 
-    def _score(self, modes):
+    def optimistic(self, prediction, modes):
         self._buffer[:] = modes[0][0]
         return self._buffer
 
@@ -245,12 +283,12 @@ class ClaimsTheProduct(Constant):
 
 
 class HidesTheProduct(Constant):
-    def _score(self, modes):
-        return np.full(self.graph.n_edges, modes[0][0])
+    def predict(self, state, modes):
+        return Prediction(self.graph, np.full(self.graph.n_edges, modes[0][0]))
 
 
 class IgnoresCandidates(Constant):
-    def _choose(self, modes, k, oracle):
+    def pick(self, prediction, modes, k, oracle):
         return np.arange(k)
 
 
@@ -283,6 +321,9 @@ class HalfPolicy:
         (TooLarge, "must lie in"),
         (NotFinite, "NaN"),
         (TooShort, "one number per edge"),
+        (TooFew, "one probability per edge"),
+        (Overlapping, "redundancy must lie in"),
+        (NoPrediction, "must give a Prediction"),
         (RepeatsASeed, "distinct"),
         (Restless, "bit for bit"),
         (Unseeded, "two runs with one seed"),

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tensorucb.policies.beliefs import expected_probabilities
 
 from studies.drift import play, sandbox_worlds
 from tensorucb.data import read_dataset
@@ -261,7 +260,7 @@ def test_expectations_leave_out_the_bonus():
     for policy, mean in ((linear, 0.0), (drawing, 0.1)):
         policy.bind(world.graph, world.users, 0)
         assert np.abs(policy.score(world.products[0]) - mean).max() > 0.1
-        assert np.allclose(expected_probabilities(policy, world.products[0]), mean, atol=1e-4)
+        assert np.allclose(policy.prediction(world.products[0]).expected(), mean, atol=1e-4)
         assert policy.exploration == 1.0
 
 

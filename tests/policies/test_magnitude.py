@@ -38,6 +38,7 @@ def test_larger_features_are_refused(kind, size):
         bound_to(kind(), users)
 
 
+@pytest.mark.filterwarnings("ignore:the features of a product:UserWarning")
 @pytest.mark.parametrize("modes", [1, 3])
 @pytest.mark.parametrize("kind", OWN)
 def test_features_at_the_bound_leave_every_policy_with_numbers(kind, modes):

@@ -82,30 +82,26 @@ def test_paper_scores_equal_the_paper(projection):
     np.testing.assert_allclose(policy.score(z), want, rtol=0, atol=1e-12)
 
 
-def test_latent_scores_are_the_learners():
+def test_predictions_have_the_learners_mean_and_the_papers_sum_of_roots():
     policy, learner, graph, users, z = paper_beside_learner("sigmoid")
     features = [users[graph.sources], users[graph.targets], np.tile(z, (graph.n_edges, 1))]
-    mean, variance = learner.predict(features)
-    found = policy.latent(z)
-    np.testing.assert_allclose(found[0], mean, atol=1e-12)
-    np.testing.assert_allclose(found[1], variance - 0.2, atol=1e-12)
-    policy, graph, _, product = taught(exploration=0.0)
-    mean, variance = policy.latent(product)
-    np.testing.assert_allclose(1.0 / (1.0 + np.exp(-mean)), policy.score(product), atol=1e-12)
-    assert (variance > 0.0).all()
+    prediction = policy.prediction(z)
+    np.testing.assert_allclose(prediction.mean, learner.predict(features)[0], atol=1e-12)
+    want = score_edges(learner.state, users, graph.sources, graph.targets, [z], c=1.0, link="sigmoid")
+    np.testing.assert_allclose(prediction.probabilities(1.0), want, atol=1e-12)
 
 
-def test_the_mean_leaves_exploration_out():
+def test_expectations_leave_exploration_out():
     policy, _, _, product = taught()
-    mean, _ = policy.latent(product)
-    np.testing.assert_allclose(policy.mean(product), 1.0 / (1.0 + np.exp(-mean)), atol=1e-12)
-    assert (policy.score(product) > policy.mean(product)).all()
+    prediction = policy.prediction(product)
+    np.testing.assert_allclose(prediction.expected(), 1.0 / (1.0 + np.exp(-prediction.mean)), atol=1e-12)
+    assert (policy.score(product) > prediction.expected()).all()
 
 
 def test_the_paper_shows_under_its_own_name():
     policy = TensorUCB.paper(rank=7, exploration=0.01, noise_variance=0.2)
     assert policy.name == "TensorUCB (paper)"
-    want = {"rank": 7, "exploration": 0.01, "noise_variance": 0.2, "start": "ones", "projection": "sigmoid"}
+    want = {"rank": 7, "exploration": 0.01, "noise_variance": 0.2, "init": "ones", "projection": "sigmoid"}
     assert policy.settings() == want
 
 
@@ -122,7 +118,7 @@ def test_the_paper_follows_the_protocol(options):
 
 def test_the_letter_of_the_paper_collapses_on_a_first_failure():
     graph, users, rng = network()
-    policy = TensorUCB.paper(rank=2, start="paper")
+    policy = TensorUCB.paper(rank=2, init="paper")
     policy.bind(graph, users, 0)
     assert np.ptp(policy.score(np.ones(3))) > 0.1
     policy.update(np.ones(3), np.arange(40), np.append([0.0], rng.integers(0, 2, 39)))
@@ -180,7 +176,7 @@ def test_bad_settings_are_refused(options, message):
         OnlineTensorUCB(**options)
 
 
-@pytest.mark.parametrize("options", [{"start": "random"}, {"projection": "x"}, {"noise_variance": 0.0}, {"rank": 0}])
+@pytest.mark.parametrize("options", [{"init": "random"}, {"projection": "x"}, {"noise_variance": 0.0}, {"rank": 0}])
 def test_bad_settings_of_the_paper_are_refused(options):
     with pytest.raises(InputError, match=next(iter(options))):
         PaperTensorUCB(**options)

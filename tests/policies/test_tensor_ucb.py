@@ -69,16 +69,16 @@ def test_past_influence_counts_from_the_first_round():
     policy = TensorUCB()
     policy.bind(graph, users, 0)
     first, second = (
-        np.bincount(graph.sources, policy.mean(z), graph.n_nodes) / np.maximum(graph.out_degree, 1)
+        np.bincount(graph.sources, policy.prediction(z).expected(), graph.n_nodes) / np.maximum(graph.out_degree, 1)
         for z in np.eye(3)[:2]
     )
     assert first[5] > 1.3 * first[0]
     assert second[6] > 1.3 * first[6]
 
 
-def test_exploration_adds_and_mean_leaves_out():
+def test_exploration_adds_to_the_prediction():
     policy, _, _, product = taught()
-    mean, bold = policy.mean(product), policy.score(product)
+    mean, bold = policy.prediction(product).probabilities(), policy.score(product)
     assert (bold > mean).all()
     for attributes in ({"exploration": 0.0}, {"exploration_kind": "greedy"}):
         sober = copy.copy(policy)
@@ -92,7 +92,7 @@ def test_exploration_adds_and_mean_leaves_out():
 
 def test_bonuses_are_one_number_per_source():
     policy, graph, _, product = taught(exploration=1.0)
-    mean, bold = policy.mean(product), policy.score(product)
+    mean, bold = policy.prediction(product).probabilities(), policy.score(product)
     bonus = np.log(bold / (1 - bold)) - np.log(mean / (1 - mean))
     assert bonus.min() > 0.0
     for source in np.unique(graph.sources):
@@ -107,7 +107,7 @@ def test_tried_sources_are_explored_less():
     edges, z = np.flatnonzero(graph.sources == hub), np.ones(3) / 3
     for _ in range(20):
         policy.update(z, edges, rng.random(edges.size) < 0.3)
-    mean, bold = policy.mean(z), policy.score(z)
+    mean, bold = policy.prediction(z).probabilities(), policy.score(z)
     bonus = np.log(bold / (1 - bold)) - np.log(mean / (1 - mean))
     assert bonus[edges].max() < 0.6 * bonus[graph.sources != hub].min()
     assert mean[edges].mean() == pytest.approx(0.3, abs=0.07)
@@ -139,9 +139,80 @@ def test_a_saved_policy_goes_on_bit_for_bit():
     assert one.state().arrays["log_outcomes"].size <= 150
 
 
+def test_the_state_is_the_log_and_predictions_are_found_again():
+    policy, graph, _, product = taught(rounds=14)
+    saved = policy.state()
+    assert all(name == "counters" or name.startswith("log_") for name in saved.arrays)
+    other = TensorUCB()
+    other.bind(graph, policy.users, 9)
+    other.restore(saved)
+    for one, two in zip(
+        vars(policy.prediction(product)).values(), vars(other.prediction(product)).values(), strict=True
+    ):
+        assert one is two or np.array_equal(one, two)
+
+
+@pytest.mark.parametrize("modes", [1, 2])
+def test_the_order_of_rounds_and_a_late_response_do_not_matter(modes):
+    """Told in another order, or again with a response that came late: predictions are equal to 1e-8."""
+    graph, rng = network()
+    users = rng.normal(size=(graph.n_nodes, 3))
+    rounds = []
+    for _ in range(8):
+        edges = rng.permutation(graph.n_edges)[:30]
+        rounds.append(([rng.random(3 + m) for m in range(modes)], edges, rng.integers(0, 2, 30) * 1.0))
+    late = [(product, edges, outcomes.copy()) for product, edges, outcomes in rounds]
+    late[2][2][0] = 1.0 - late[2][2][0]
+
+    def after(told):
+        policy = TensorUCB(rank=4)
+        policy.bind(graph, users, 0)
+        for each in told:
+            policy.update(*each)
+        return policy.prediction(rounds[0][0])
+
+    whole, changed = after(rounds), after(late)
+    for one, other in ((whole, after(rounds[::-1])), (changed, after([*late[4:], *late[:4]]))):
+        for name in ("mean", "deviation", "target", "level", "redundancy"):
+            np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=0, atol=1e-8)
+    assert abs(whole.expected() - changed.expected()).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"counters": np.array([3, 9])},
+        {"counters": np.array([3, 0])},
+        {"counters": np.array([2, 2])},
+        {"log_levels": np.array([9, 0, 0])},
+        {"log_contexts": np.ones((3, 2))},
+    ],
+)
+def test_a_state_that_cannot_be_is_refused_and_changes_nothing(change):
+    policy, _, _, product = taught(rounds=3)
+    saved, before = policy.state(), policy.score(product)
+    with pytest.raises(InputError, match="state"):
+        policy.restore(PolicyState(saved.settings, {**saved.arrays, **change}))
+    with pytest.raises(InputError, match="must hold arrays"):
+        policy.restore(PolicyState(saved.settings, {}))
+    with pytest.raises(InputError, match="must hold arrays"):
+        policy.restore(PolicyState({**saved.settings, "product_dims": None}, saved.arrays))
+    np.testing.assert_array_equal(policy.score(product), before)
+
+
+def test_a_product_much_larger_than_usual_is_shortened_with_a_warning():
+    policy, _, _, _ = taught(rounds=6)
+    with pytest.warns(UserWarning, match="more than ten times as long"):
+        large = policy.score(1e6 * np.ones(3))
+    with pytest.warns(UserWarning, match="more than ten times as long"):
+        np.testing.assert_allclose(large, policy.score(1e9 * np.ones(3)), rtol=1e-9)
+
+
 def test_threads_do_not_matter(monkeypatch):
-    monkeypatch.setattr("tensorucb.learner.response._score._NODES", 7)
-    monkeypatch.setattr("tensorucb.learner.response._score._EDGES", 50)
+    monkeypatch.setattr("tensorucb.learner.response._predict._NODES", 7)
+    monkeypatch.setattr("tensorucb.learner.response._predict._SEEN", 5)
+    monkeypatch.setattr("tensorucb.learner.response._fit._ROWS", 40)
+    monkeypatch.setattr("tensorucb.policies.prediction._EDGES", 50)
     scores = []
     for threads in ("1", "3"):
         monkeypatch.setenv("TENSORUCB_THREADS", threads)
@@ -189,7 +260,7 @@ def test_one_sided_outcomes_for_many_rounds(constant):
     policy, graph, rng, _ = taught(rounds=0)
     for _ in range(30):
         policy.update(rng.random(3), np.arange(graph.n_edges), np.full(graph.n_edges, constant))
-    p = policy.mean(np.ones(3) / 2)
+    p = policy.prediction(np.ones(3) / 2).expected()
     assert abs(p - constant).max() < 0.05
     assert ((p >= 0) & (p <= 1)).all()
 
@@ -202,7 +273,10 @@ def test_products_of_any_scale():
         for _ in range(5):
             product = scale * rng.normal(size=2)
             policy.update(product, np.arange(graph.n_edges), rng.random(graph.n_edges) < 0.2 + 0.3 * (product[0] > 0))
-        p = policy.mean(scale * np.array([1.0, 0.0])).mean(), policy.mean(scale * np.array([-1.0, 0.0])).mean()
+        p = (
+            policy.prediction(scale * np.array([1.0, 0.0])).expected().mean(),
+            policy.prediction(scale * np.array([-1.0, 0.0])).expected().mean(),
+        )
         assert p[0] > p[1] + 0.1
 
 
@@ -215,11 +289,11 @@ def test_it_learns_interactions_with_every_mode():
     for t in range(24):
         p = 0.1 + 0.5 * (users[graph.sources, 0] > 0) * (t % 2) + 0.2 * (t % 3 == 0)
         policy.update([np.eye(3)[t % 3], campaigns[t % 2]], np.arange(graph.n_edges), rng.random(graph.n_edges) < p)
-    high, low = (policy.mean([np.eye(3)[1], campaign]) for campaign in campaigns[::-1])
+    high, low = (policy.prediction([np.eye(3)[1], campaign]).expected() for campaign in campaigns[::-1])
     good = users[graph.sources, 0] > 0
     assert high[good].mean() > low[good].mean() + 0.3
     assert abs(high[~good].mean() - low[~good].mean()) < 0.15
-    assert policy.mean([np.eye(3)[0], campaigns[0]])[~good].mean() > low[~good].mean() + 0.1
+    assert policy.prediction([np.eye(3)[0], campaigns[0]]).expected()[~good].mean() > low[~good].mean() + 0.1
 
 
 def test_regret_is_below_degrees_and_the_online_learners():

@@ -17,7 +17,8 @@ class Users:
             activity = np.log1p(taste.sum(axis=1))
             parts.append(standard(activity[:, None]))
             liking = np.log1p(taste)
-            self.preference = liking - np.outer(activity, liking.mean(axis=0) / activity.mean())
+            beyond = liking - np.outer(activity, liking.mean(axis=0) / activity.mean())
+            self.preference = (beyond - beyond.mean()) / beyond.std()
         if credit is not None:
             self.credit, self.expected = credit, exposure * (credit.sum() / exposure.sum())
             self.influence = np.log((credit.sum(axis=1) + 2.0) / (self.expected.sum(axis=1) + 2.0))
@@ -34,8 +35,9 @@ class Users:
             extra.append(self.preference[i] @ mix)
         return np.append(self.target[i], extra)
 
-    def taste(self, j, mix):
-        return 0.0 if self.preference is None else self.preference[j] @ mix
+    def target_row(self, j, mix):
+        """What multiplies γ: features, then taste for this context."""
+        return np.append(self.target[j], [] if self.preference is None else self.preference[j] @ mix)
 
 
 def standard(columns):
@@ -73,72 +75,123 @@ def source_row(users, i, own, sizes):
     return np.concatenate([s, c, np.outer(own, users.target[i]).ravel()])
 
 
-def logit(point, users, seen, i, j, own, sizes):
-    """One edge's logit in one context."""
+class Rounds:
+    """Raw rounds (vectors, edges, outcomes) as rows: edges told more than once count as often, with their mean."""
+
+    def __init__(self, graph, rounds):
+        self.vectors = [np.asarray(vectors) for vectors, *_ in rounds]
+        self.rows = []  # (round, source, target, mean outcome, trials, dose)
+        for t, (_, edges, outcomes) in enumerate(rounds):
+            told = {}
+            for e, y in zip(edges, outcomes, strict=True):
+                told.setdefault(int(e), []).append(float(y))
+            followed = [int(graph.targets[e]) for e in told]
+            for e, values in sorted(told.items()):
+                i, j = int(graph.sources[e]), int(graph.targets[e])
+                self.rows.append((t, i, j, float(np.mean(values)), len(values), followed.count(j)))
+        self.seen = sorted({i for _, i, *_ in self.rows})
+        self.observed = sorted({j for _, _, j, *_ in self.rows})
+
+
+def logit(point, users, rounds, row, r, sizes):
+    """One row's logit: source, round, target and dose."""
+    t, i, j, _, _, m = row
+    own = rounds.vectors[t]
     total = source_row(users, i, own, sizes) @ point.weights
-    total += users.target[j] @ point.target_weights + point.target_offsets[j]
-    total += point.taste_weight * users.taste(j, mixture(split(own, sizes)[0]))
-    if i in seen:
-        total += point.effects[list(seen).index(i)] @ np.append(1.0, own)
-    return total
+    total += point.effects[rounds.seen.index(i)] @ np.append(1.0, own) + point.rounds[t]
+    total += users.target_row(j, mixture(split(own, sizes)[0])) @ point.target_weights
+    total += point.offsets[rounds.observed.index(j)]
+    return total + np.log(1.0 + r * (1.0 - point.saturation) * (m - 1))
 
 
-def rows(log):
-    """(round, source, target, outcome, trials) of every row."""
-    for t, record in enumerate(log):
-        for q, source in enumerate(record.sources):
-            for k in range(record.offsets[q], record.offsets[q + 1]):
-                yield t, int(source), int(record.targets[k]), float(record.outcomes[k]), float(record.trials[k])
-
-
-def log_posterior(prior, point, users, seen, log, sizes):
+def log_posterior(settings, prior, point, users, rounds, r, sizes):
     total = 0.0
-    for t, i, j, y, n in rows(log):
-        u = logit(point, users, seen, i, j, log[t].own, sizes)
-        total += y * u - n * np.logaddexp(0.0, u)
+    for row in rounds.rows:
+        u, (*_, y, n, m) = logit(point, users, rounds, row, r, sizes), row
+        total += n / (1.0 + r * (m - 1)) * (y * u - np.logaddexp(0.0, u))
     for weight, mean, group in zip(point.weights, prior.means, prior.groups, strict=True):
         total -= 0.5 * (weight - mean) ** 2 / prior.variances[group]
-    total -= 0.5 * point.weights @ prior.precision @ point.weights - prior.natural @ point.weights
-    for d, precision, natural in zip(point.effects, prior.effect_precisions, prior.effect_naturals, strict=True):
-        total -= 0.5 * d @ (precision + np.diag(1.0 / prior.effect_variances)) @ d - natural @ d
-    c, b = point.target_weights, point.target_offsets
-    total -= 0.5 * c @ (prior.target_precision + np.eye(c.size) / prior.target_variances[0]) @ c
-    total += prior.target_natural @ c
-    total -= np.sum(0.5 * (prior.offset_precisions + 1.0 / prior.target_variances[1]) * b**2)
-    total += prior.offset_naturals @ b
-    return total - 0.5 * prior.taste_precision * point.taste_weight**2 + prior.taste_natural * point.taste_weight
+    for d in point.effects:
+        total -= 0.5 * np.sum(d**2 / prior.effect_variances)
+    total -= 0.5 * np.sum(point.target_weights**2 / prior.target_variances)
+    total -= 0.5 * np.sum(point.offsets**2) / prior.offset_variance
+    total -= 0.5 * np.sum(point.rounds**2) / prior.round_variance
+    return total - 0.5 * (point.saturation - settings.saturation) ** 2 / settings.saturation_variance
 
 
-def sums(point, users, seen, log, sizes):
-    """Σ p(1 − p) and Σ (y − p) by (round, source) and by target, and the same in the weight of taste."""
-    pulls, targets, taste = {}, {}, np.zeros(2)
-    for t, i, j, y, n in rows(log):
-        own = log[t].own
-        p = 1.0 / (1.0 + np.exp(-logit(point, users, seen, i, j, own, sizes)))
-        new = np.array([n * p * (1 - p), y - n * p])
-        pulls[t, i] = pulls.get((t, i), 0.0) + new
-        targets[j] = targets.get(j, 0.0) + new
-        m = users.taste(j, mixture(split(own, sizes)[0]))
-        taste += new * [m**2, m]
-    return pulls, targets, taste
+def sums(point, users, rounds, r, sizes):
+    """By (round, source): Σ ω·p(1 − p) and Σ ω(y − p). By (round, target) these, then Σe, Σ√v, Σe² and Σv alone."""
+    pulls, cells = {}, {}
+    for row in rounds.rows:
+        t, i, j, y, n, m = row
+        p = 1.0 / (1.0 + np.exp(-logit(point, users, rounds, row, r, sizes)))
+        e, v, weight = y - p, p * (1.0 - p), n / (1.0 + r * (m - 1))
+        pulls[t, i] = pulls.get((t, i), 0.0) + weight * np.array([v, e])
+        cells[t, j] = cells.get((t, j), 0.0) + np.array([weight * v, weight * e, e, np.sqrt(v), e**2, v])
+    return pulls, cells
 
 
-def edge_scores(point, users, seen, graph, own, sizes):
-    edges = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
-    u = np.array([logit(point, users, seen, i, j, own, sizes) for i, j in edges])
-    return 1.0 / (1.0 + np.exp(-u))
+def edge_scores(fitted, users, graph, own, sizes):
+    """The probability of every edge for one contact in a round like any other."""
+    mix, seen = mixture(split(own, sizes)[0]), fitted.seen.tolist()
+    scores = []
+    for i, j in zip(graph.sources.tolist(), graph.targets.tolist(), strict=True):
+        u = source_row(users, i, own, sizes) @ fitted.weights
+        u += users.target_row(j, mix) @ fitted.target_weights + fitted.offsets[j]
+        if i in seen:
+            u += fitted.effects[seen.index(i)] @ np.append(1.0, own)
+        scores.append(1.0 / (1.0 + np.exp(-u)))
+    return np.array(scores)
 
 
-def deviations(state, users, n, own, sizes):
-    """Root of (x − Kᵀz)ᵀ S (x − Kᵀz) + zᵀVz of every source."""
-    z, out = np.append(1.0, own), np.empty(n)
+def joint_covariance(fitted, users, rounds, curvature, sizes):
+    """Of θ and all d_i: the inverse of the prior's precision plus that of the rows."""
+    P, own = fitted.weights.size, fitted.prior.effect_variances.size
+    size = P + own * len(rounds.seen)
+    precision = np.zeros((size, size))
+    precision[:P, :P] = np.diag(1.0 / fitted.prior.variances[fitted.prior.groups])
+    for place in range(len(rounds.seen)):
+        at = P + own * place
+        precision[at : at + own, at : at + own] = np.diag(1.0 / fitted.prior.effect_variances)
+    for (t, i), w in curvature.items():
+        full = np.zeros(size)
+        full[:P] = source_row(users, i, rounds.vectors[t], sizes)
+        at = P + own * rounds.seen.index(i)
+        full[at : at + own] = np.append(1.0, rounds.vectors[t])
+        precision += w * np.outer(full, full)
+    return np.linalg.inv(precision)
+
+
+def deviations(fitted, users, rounds, curvature, n, own, sizes):
+    """Of every source's part of the logit in a context."""
+    covariance, P = joint_covariance(fitted, users, rounds, curvature, sizes), fitted.weights.size
+    z, result = np.append(1.0, own), []
     for i in range(n):
-        x, V = source_row(users, i, own, sizes), np.diag(state.prior.effect_variances)
-        if i in state.seen:
-            place = list(state.seen).index(i)
-            V = state.effect_covariances[place]
-            for told in state.log:
-                for gain in told.gains[told.sources == i]:
-                    x = x - (z @ gain) * source_row(users, i, told.own, sizes)
-        out[i] = np.sqrt(x @ state.weight_covariance @ x + z @ V @ z)
-    return out
+        full = np.zeros(len(covariance))
+        full[:P] = source_row(users, i, own, sizes)
+        apart = 0.0
+        if i in rounds.seen:
+            at = P + z.size * rounds.seen.index(i)
+            full[at : at + z.size] = z
+        else:
+            apart = z**2 @ fitted.prior.effect_variances
+        result.append(np.sqrt(full @ covariance @ full + apart))
+    return np.array(result)
+
+
+def learn_effects(place, Z, w, variances, n):
+    """V of each source, and H_q = w V z of each pull."""
+    V = np.array(
+        [np.linalg.inv(np.diag(1.0 / variances) + (Z[place == i].T * w[place == i]) @ Z[place == i]) for i in range(n)]
+    )
+    return V, np.array([w[q] * V[place[q]] @ Z[q] for q in range(place.size)])
+
+
+def gains(place, H, X, n):
+    """K = Σ H_q x_qᵀ of each source."""
+    return np.array(
+        [
+            sum((np.outer(H[q], X[q]) for q in np.flatnonzero(place == i)), np.zeros((H.shape[1], X.shape[1])))
+            for i in range(n)
+        ]
+    )

@@ -62,10 +62,16 @@ def test_parts_that_are_off_stay_at_zero(part):
         rng = np.random.default_rng(0)
         for t in range(8):
             product, rows = int(rng.choice(place.product_rows)), rng.choice(place.graph.n_nodes, 10, replace=False)
-            one.update(place.products[product], *place.observe(product, rows, seed=0, run=0, round_number=t))
-    # Some parts are seen in the mean alone, exploration in the score alone.
+            edges, outcomes = place.observe(product, rows, seed=0, run=0, round_number=t)
+            # A user's answer is told to all contacts, so that there is redundancy.
+            _, first, number = np.unique(place.graph.targets[edges], return_index=True, return_inverse=True)
+            one.update(place.products[product], edges, outcomes[first][number])
     context = place.products[0]
-    assert not np.allclose(policy.score(context), whole.score(context), rtol=1e-6)
+    assert whole.prediction(context).redundancy > 0.1
+    if part == "redundancy ρ in the choice":
+        assert policy.prediction(context).redundancy == 0.0
+    else:
+        assert not np.allclose(policy.score(context), whole.score(context), rtol=1e-6)
 
 
 def test_worlds_where_greedy_may_fail_differ_in_what_they_say():

@@ -53,6 +53,15 @@ def select(
         Option(help="For the cascade; direct is solved by exact greedy.", show_default="opim"),
     ] = None,
     epsilon: Annotated[float, Option(help="What sampling may cost of the guarantee.", callback=_epsilon)] = 0.1,
+    redundancy: Annotated[
+        float,
+        Option(
+            min=0.0,
+            max=1.0,
+            help="How far a second contact of the same user brings nothing new: 0 each edge counts, 1 the strongest.",
+            callback=opt.finite,
+        ),
+    ] = 0.0,
     exclude: Annotated[
         list[str] | None,
         Option(
@@ -95,6 +104,7 @@ def select(
             objective=objective,
             algorithm=algorithm or "opim",
             epsilon=epsilon,
+            redundancy=redundancy,
             exclude=opt.listed_ids(graph, exclude, "--exclude"),
             threads=threads,
             rng=seed,

@@ -25,7 +25,7 @@ from tensorucb.graph._arguments import check_graph
 from tensorucb.memory import binding, check_memory
 from tensorucb.policies._dose import no_doses, redundancy_of, with_doses
 from tensorucb.policies._inputs import as_modes, as_observations, as_user_features, feature_columns
-from tensorucb.policies.prediction import Prediction
+from tensorucb.policies.prediction import ROUNDS, Prediction
 from tensorucb.rng import RngLike, as_generator, stream_key
 
 # A product's features; or one vector each for the product and whatever else describes a round: strategy, season …
@@ -228,7 +228,8 @@ class UCBPolicy:
     _state: Any = None  # None before the first update
     _blank: tuple[tuple[int, ...], Any] | None = None  # the start, once somebody asked for it
     _doses: Arrays
-    _kept: Mapping[bytes, Prediction] = {}
+    _redundancy: float = 0.0  # what the doses say
+    _kept: Mapping[bytes, Prediction] = {}  # the last predictions, replaced and never changed
 
     # -- the model, which a subclass writes --
 
@@ -278,7 +279,8 @@ class UCBPolicy:
         self._users = as_user_features(graph, users, needed=self.needs_users, name=self.name)
         self._graph, self._key = graph, int(stream_key(as_generator(rng)))
         self._rounds, self._dims = 0, None
-        self._state, self._blank, self._doses, self._kept = None, None, no_doses(), {}
+        self._state, self._blank, self._kept = None, None, {}
+        self._take(no_doses())
 
     def prediction(self, product: Product) -> Prediction:
         """What is believed of every edge for this product, exploration left out."""
@@ -300,13 +302,14 @@ class UCBPolicy:
         """Learn one round: edge numbers in the order observed, and outcomes in [0, 1]."""
         modes = self._modes(product)
         rows, values = as_observations(self.graph.n_edges, edges, outcomes)
-        if rows.size:
-            doses = self._doses
-            if not self.knows_redundancy:
-                expected = self._predicted(modes).probabilities()[rows]
-                doses = with_doses(doses, self.graph.targets[rows], expected, values)
-            self._state = self.learn(self._known(modes), modes, rows, values)
-            self._doses = doses
+        state, doses = self._known(modes), self._doses
+        if rows.size and not self.knows_redundancy:
+            distinct, place, trials = np.unique(rows, return_inverse=True, return_counts=True)
+            expected = ROUNDS @ self._predicted(modes).rounds(distinct)
+            means = np.bincount(place, values) / trials
+            doses = with_doses(doses, self.graph.targets[distinct], expected, means)
+        self._state = self.learn(state, modes, rows, values) if rows.size else state
+        self._take(doses)
         self._dims = tuple(mode.size for mode in modes)
         self._blank, self._kept = None, {}
         self._rounds += 1
@@ -316,9 +319,10 @@ class UCBPolicy:
         if self._state is not None:
             return self._state
         dims = tuple(mode.size for mode in modes)
-        if self._blank is None or self._blank[0] != dims:
-            self._blank = dims, self.initial(dims)
-        return self._blank[1]
+        blank = self._blank  # another thread may ask for contexts of other sizes
+        if blank is None or blank[0] != dims:
+            blank = self._blank = dims, self.initial(dims)
+        return blank[1]
 
     def _predicted(self, modes: Vectors) -> Prediction:
         """The prediction for a context; the last few are kept until something is told."""
@@ -327,10 +331,13 @@ class UCBPolicy:
         if key not in kept:
             prediction = self.predict(self._known(modes), modes)
             if not self.knows_redundancy:
-                prediction = prediction.with_redundancy(redundancy_of(self._doses)[1])
+                prediction = prediction.with_redundancy(self._redundancy)
             # Replaced, never changed, so that several threads may ask.
             kept = self._kept = {**dict([*kept.items()][1 - _KEPT :]), key: prediction}
         return kept[key]
+
+    def _take(self, doses: Arrays) -> None:
+        self._doses, self._redundancy = doses, redundancy_of(doses)
 
     def state(self) -> PolicyState:
         """A copy of everything learned."""
@@ -370,8 +377,8 @@ class UCBPolicy:
         doses = {} if self.knows_redundancy else {f"dose_{name}": array for name, array in no_doses().items()}
         learned = {name: array for name, array in arrays.items() if name not in doses}
         known = self._matching(doses, {name: array for name, array in arrays.items() if name in doses})
-        self._state = None if dims is None or not learned else self.from_arrays(dims, learned)
-        self._doses = {name.removeprefix("dose_"): array for name, array in known.items()}
+        self._state = self._matching({}, learned) or None if dims is None else self.from_arrays(dims, learned)
+        self._take({name.removeprefix("dose_"): array for name, array in known.items()} or no_doses())
         self._key, self._rounds, self._dims = key, rounds, dims
         self._blank, self._kept = None, {}
 

@@ -22,7 +22,8 @@ _DOSES, _LOWEST, _HIGHEST, _WIDTH = 20, -8.0, 4.0, 0.5
 _LOGITS = np.arange(_LOWEST, _HIGHEST, _WIDTH) + _WIDTH / 2
 _CANDIDATES = np.linspace(-1.0, 1.0, 41)  # of q
 _MEAN, _VARIANCE = 0.5, 0.25  # of its prior
-_STEPS = 8
+# Newton steps, and how far one may go: a policy may expect 0 or 1 of every edge.
+_STEPS, _LARGEST_STEP = 12, 2.0
 
 
 def no_doses() -> Arrays:
@@ -31,22 +32,21 @@ def no_doses() -> Arrays:
 
 
 def with_doses(known: Arrays, targets: I32, expected: F64, outcomes: F64) -> Arrays:
-    """What is known after one more round: its targets, their expected probabilities, and the outcomes."""
+    """What is known after one more round: target, expected probability and outcome of each of its distinct edges."""
     _, cell, sizes = np.unique(targets, return_inverse=True, return_counts=True)
-    logits = np.log(np.clip(expected, 1e-6, 1.0 - 1e-6))
-    logits -= np.log1p(-np.exp(logits))
+    sure = np.clip(expected, 1e-4, 1.0 - 1e-4)
+    logits = np.log(sure / (1.0 - sure))
     logits += _shift(logits, outcomes)
     p = 1.0 / (1.0 + np.exp(-logits))
     residuals, deviations = outcomes - p, np.sqrt(p * (1.0 - p))
     pairs = [np.sum(np.bincount(cell, x) ** 2) - np.sum(x * x) for x in (residuals, deviations)]
     place = np.clip((logits - _LOWEST) / _WIDTH, 0, _LOGITS.size - 1).astype(np.int64)
     dose = np.minimum(sizes[cell], _DOSES) - 1
-    counts = np.zeros_like(known["doses"])
     # A user's outcomes together count as much as they tell.
-    weight = 1.0 / (1.0 + redundancy_of(known)[0] * (sizes[cell] - 1.0))
-    for count, values in zip(counts, (weight, weight * outcomes), strict=True):
-        count += np.bincount(dose * _LOGITS.size + place, values, count.size).reshape(count.shape)
-    return {"pairs": known["pairs"] + pairs, "doses": known["doses"] + counts}
+    weight = 1.0 / (1.0 + sameness(known) * (sizes[cell] - 1.0))
+    bins = dose * _LOGITS.size + place
+    counts = [np.bincount(bins, x, _DOSES * _LOGITS.size) for x in (weight, weight * outcomes)]
+    return {"pairs": known["pairs"] + pairs, "doses": known["doses"] + np.reshape(counts, known["doses"].shape)}
 
 
 def _shift(logits: F64, outcomes: F64) -> float:
@@ -56,24 +56,30 @@ def _shift(logits: F64, outcomes: F64) -> float:
         p = 1.0 / (1.0 + np.exp(-logits - shift))
         # Half a response more and half a failure more keep it finite.
         slope = wanted - p.sum() - shift
-        shift = float(np.clip(shift + slope / (np.sum(p * (1.0 - p)) + 1.0), -8.0, 8.0))
+        shift += float(np.clip(slope / (np.sum(p * (1.0 - p)) + 1.0), -_LARGEST_STEP, _LARGEST_STEP))
     return shift
 
 
-def redundancy_of(known: Arrays) -> tuple[float, float]:
-    """R and ρ = r·q."""
+def sameness(known: Arrays) -> float:
+    """Estimate r."""
     products, deviations = known["pairs"].tolist()
-    r = float(np.clip(products / (deviations + 1.0), 0.0, 1.0))
+    return float(np.clip(products / (deviations + 1.0), 0.0, 1.0))
+
+
+def redundancy_of(known: Arrays) -> float:
+    """Estimate ρ = r·q."""
+    r = sameness(known)
     if r == 0.0:
-        return 0.0, 0.0
+        return 0.0
     trials, responses = known["doses"]
     dose = np.log1p(r * (1.0 - _CANDIDATES)[:, None] * np.arange(_DOSES))[:, :, None] + _LOGITS
     level = np.zeros(_CANDIDATES.size)
     for _ in range(_STEPS):
         p = 1.0 / (1.0 + np.exp(-dose - level[:, None, None]))
         slope = (responses - trials * p).sum(axis=(1, 2)) - level
-        level += slope / ((trials * p * (1.0 - p)).sum(axis=(1, 2)) + 1.0)
+        step = slope / ((trials * p * (1.0 - p)).sum(axis=(1, 2)) + 1.0)
+        level += np.clip(step, -_LARGEST_STEP, _LARGEST_STEP)
     logits = dose + level[:, None, None]
     fit = (responses * logits - trials * np.logaddexp(0.0, logits)).sum(axis=(1, 2))
     fit -= 0.5 * level**2 + 0.5 * (_CANDIDATES - _MEAN) ** 2 / _VARIANCE
-    return r, r * max(float(_CANDIDATES[np.argmax(fit)]), 0.0)
+    return r * max(float(_CANDIDATES[np.argmax(fit)]), 0.0)

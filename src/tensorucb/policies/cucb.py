@@ -11,9 +11,6 @@ from tensorucb.checks import check_number
 from tensorucb.policies._base import UCBPolicy
 from tensorucb.policies.prediction import Prediction
 
-# More deviations than any rate needs to become 1.
-_CERTAIN = 1e9
-
 
 class CUCB(UCBPolicy):
     """``p = min(1, n/N + c√(3 ln t / 2N))`` per edge, 1 where untried; t counts rounds from 1.
@@ -55,5 +52,9 @@ class CUCB(UCBPolicy):
     def predict(self, state: Arrays, modes: Vectors) -> Prediction:
         """The rate of each edge, 0 where untried, and the width of its bound."""
         trials = np.maximum(state["trials"], 1)
-        width = np.sqrt(1.5 * math.log(self._rounds + 1) / trials)
-        return Prediction(self.graph, state["successes"] / trials, np.where(state["trials"] > 0, width, _CERTAIN))
+        return Prediction(self.graph, state["successes"] / trials, np.sqrt(1.5 * math.log(self._rounds + 1) / trials))
+
+    def optimistic(self, prediction: Prediction, modes: Vectors) -> F64:
+        """1 where untried, whatever c is."""
+        tried = self._known(modes)["trials"] > 0
+        return np.where(tried, prediction.probabilities(self.exploration), 1.0)

@@ -19,8 +19,8 @@ class PaperTensorUCB(TensorPolicy):
       like all others, so that all edges with the same features are equal.
     - *Current product.* The paper computes the probabilities at the end of a round, with that round's product, and
       uses them for the next one. Here a round is scored with its own product.
-    - *Start of b.* Algorithm 1 initialises Σ and w̄ and leaves b open. ``start="ones"`` takes the b that Eq.
-      muOnline ties to them, σ²Σ⁻¹w̄: the ones are the prior mean. ``start="paper"`` takes b = 0, the zero-mean prior
+    - *Start of b.* Algorithm 1 initialises Σ and w̄ and leaves b open. ``init="ones"`` takes the b that Eq.
+      muOnline ties to them, σ²Σ⁻¹w̄: the ones are the prior mean. ``init="paper"`` takes b = 0, the zero-mean prior
       of Eq. obs_prior; then the fixed point of a first outcome of 0 is w̄ = 0, where every later update and the
       bonus vanish, and all edges stay at 0.5 for good.
     - *Fixed point.* "Until convergence" ends when nothing moves by more than 1e-8, or after 100 sweeps; then a
@@ -33,7 +33,7 @@ class PaperTensorUCB(TensorPolicy):
     ----------
     rank, exploration, noise_variance
         R, the number of CP components; c, the factor of the confidence bonus (Eq. CB_ij); σ².
-    start
+    init
         ``"ones"`` or ``"paper"``, as above.
     projection
         proj of Eq. CB_ij: ``"sigmoid"``, as in the paper, or ``"clip"`` to [0, 1].
@@ -53,13 +53,13 @@ class PaperTensorUCB(TensorPolicy):
         exploration: float = 0.1,
         *,
         noise_variance: float = 0.1,
-        start: str = "ones",
+        init: str = "ones",
         projection: str = "sigmoid",
     ) -> None:
         self.rank = check_count("rank", rank, 1, 1000)
         self.exploration = check_number("exploration", exploration)
         self.noise_variance = check_number("noise_variance", noise_variance, strict=True)
-        self.start = check_choice("start", start, ("ones", "paper"))
+        self.init = check_choice("init", init, ("ones", "paper"))
         self.projection = check_choice("projection", projection, ("sigmoid", "clip"))
 
     def _model(self, dims: tuple[int, ...]) -> TensorSettings:
@@ -67,4 +67,4 @@ class PaperTensorUCB(TensorPolicy):
         return TensorSettings.build((d, d, *dims), self.rank, noise_variance=self.noise_variance)
 
     def _begin(self, model: TensorSettings, generator: np.random.Generator) -> TensorState:
-        return learner.init(model, self.start)
+        return learner.init(model, self.init)

@@ -114,10 +114,10 @@ class TensorUCB(UCBPolicy):
 
     @classmethod
     def paper(
-        cls, *, rank: int = 10, exploration: float = 0.1, noise_variance: float = 0.1, start: str = "ones"
+        cls, *, rank: int = 10, exploration: float = 0.1, noise_variance: float = 0.1, init: str = "ones"
     ) -> PaperTensorUCB:
         """The paper's Algorithm 1; `PaperTensorUCB` lists where it departs from the text."""
-        return PaperTensorUCB(rank, exploration, noise_variance=noise_variance, start=start)
+        return PaperTensorUCB(rank, exploration, noise_variance=noise_variance, init=init)
 
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
         """Start again on this graph, with (n, d) user features or a `UserProfile`, and a seed."""
@@ -134,9 +134,9 @@ class TensorUCB(UCBPolicy):
 
     def learn(self, state: _State, modes: Vectors, edges: I64, outcomes: F64) -> _State:
         """One more round in the log, and a fit if there are enough new ones."""
-        record = response.told(self.graph, np.concatenate(modes), edges, outcomes)
-        log = response.with_round(state.log, record, self.max_rows)
         rounds = state.rounds + 1
+        record = response.told(self.graph, np.concatenate(modes), edges, outcomes, rounds)
+        log = response.with_round(state.log, record, self.max_rows)
         thinned = log[: len(state.log)] != state.log
         if rounds < math.ceil(self._settings.growth * state.fitted_rounds) and not thinned:
             return _State(rounds, log, state.fitted, state.fitted_rounds)
@@ -162,7 +162,7 @@ class TensorUCB(UCBPolicy):
     def to_arrays(self, state: _State) -> Arrays:
         """The log alone: what it says is found again by a fit."""
         counts = {"counters": np.array([state.rounds, state.fitted_rounds], dtype=np.int64)}
-        return counts | response.log_to_arrays(state.log, state.log[0].vectors.size)
+        return counts | response.log_to_arrays(state.log, sum(self._dims or ()))
 
     def from_arrays(self, dims: tuple[int, ...], arrays: Mapping[str, NDArray[Any]]) -> _State:
         """The log, and a fit to the rounds that were fitted."""
@@ -175,6 +175,6 @@ class TensorUCB(UCBPolicy):
         log = response.log_from_arrays(found, self.graph, sum(dims))
         rounds, fitted_rounds = found["counters"].tolist()
         kept = len(log) - (rounds - fitted_rounds)
-        if not 0 < kept <= len(log):
+        if not 0 <= kept <= len(log) <= rounds or (kept == 0) != (rounds == 0):
             raise InputError(f"the state of {self.name} is malformed: {len(log)} rounds do not fit its counters.")
-        return _State(rounds, log, self._fit(dims, log[:kept]), fitted_rounds)
+        return _State(rounds, log, self._fit(dims, log[:kept]) if log else None, fitted_rounds)

@@ -11,7 +11,7 @@ from studies.uncertainty.tables import markdown
 from tensorucb.data import make_sandbox
 from tensorucb.errors import InputError
 from tensorucb.experiments import Environment, WorldSettings, run_policy
-from tensorucb.policies import CUCB, HighDegree, OnlineTensorUCB, TensorUCB
+from tensorucb.policies import COIN, HighDegree, OnlineTensorUCB, TensorUCB
 
 
 @pytest.fixture(scope="module")
@@ -24,16 +24,17 @@ def test_latent_scores_of_a_tensor_policy_are_its_own(sandbox_world):
     world, policy = sandbox_world, TensorUCB.paper(rank=2)
     run_policy(world, policy, rounds=4)
     mean, variance = latent_scores(policy, world.products[7])
-    wanted = policy.latent(world.products[7])
-    np.testing.assert_array_equal(mean, wanted[0])
-    np.testing.assert_array_equal(variance, wanted[1])
+    wanted = policy.prediction(world.products[7])
+    np.testing.assert_array_equal(mean, wanted.mean)
+    np.testing.assert_array_equal(variance, wanted.deviation**2)
 
 
 def test_the_default_policy_states_the_deviation_of_its_sources(sandbox_world):
     world, policy = sandbox_world, TensorUCB()
     run_policy(world, policy, rounds=4)
     mean, variance = latent_scores(policy, world.products[7])
-    np.testing.assert_allclose(1.0 / (1.0 + np.exp(-mean)), policy.mean(world.products[7]), rtol=1e-9)
+    wanted = policy.prediction(world.products[7]).probabilities()
+    np.testing.assert_allclose(1.0 / (1.0 + np.exp(-mean)), wanted, rtol=1e-6)
     first = world.graph.out_offsets[world.graph.sources]  # a deviation is shared by all out-edges of a source
     np.testing.assert_allclose(variance, variance[first], atol=1e-9)
     assert variance.max() > 0.01
@@ -60,7 +61,7 @@ def test_held_out_pairs_split_by_what_was_observed(sandbox_world):
 
 def test_policies_without_a_variance_and_worlds_without_held_out_products_are_refused(sandbox_world):
     world = sandbox_world
-    for policy in (CUCB(), HighDegree()):
+    for policy in (COIN(), HighDegree()):
         with pytest.raises(InputError, match="no deviation"):
             held_out(world, policy, rounds=2)
     everything = Environment(world.graph, world.users, world.products, world.probabilities, settings=world.settings)

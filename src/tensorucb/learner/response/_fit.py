@@ -348,7 +348,12 @@ def _inverse(precision: F64) -> F64:
 
 def _by_source(data: Design, values: F64) -> F64:
     """The rows of all pulls summed by source."""
-    return np.stack([np.bincount(data.pull_place, column, data.seen.size) for column in values.T], axis=1)
+    return np.stack([_sums(data.pull_place, column, data.seen.size) for column in values.T], axis=1)
+
+
+def _sums(place: I64, values: F64, size: int) -> F64:
+    """The values summed by place."""
+    return np.bincount(place, values, size).astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True)
@@ -368,7 +373,7 @@ def target_step(now: Stand) -> tuple[Move, TargetPosterior]:
     own_columns = np.column_stack([data.taste, -more / (1.0 + (1.0 - point.saturation) * more)])
 
     def by_target(values: F64) -> F64:
-        return np.bincount(data.cell_place, values, data.observed.size).astype(np.float64)
+        return _sums(data.cell_place, values, data.observed.size)
 
     curvature, slope = by_target(w), by_target(e)
     crossed = np.stack([by_target(w * column) for column in own_columns.T], axis=1)
@@ -409,7 +414,7 @@ class RoundPosterior:
 def round_step(now: Stand) -> tuple[Move, RoundPosterior]:
     """The context's weights in θ and all u_t jointly; the u_t are eliminated first."""
     data, prior, point, part = now.data, now.prior, now.point, now.part
-    w, e = (np.bincount(data.pull_round, column, point.rounds.size) for column in now.at.pulls.T)
+    w, e = (_sums(data.pull_round, column, point.rounds.size) for column in now.at.pulls.T)
     C = data.contexts
     tight = 1.0 / prior.variances[prior.groups][part]
     own_precision = w + 1.0 / prior.round_variance

@@ -28,6 +28,7 @@ class Told:
     outcomes: F64  # mean of what was told of the edge
     trials: F64  # how often it was told
     doses: I32  # how many contacted users the edge's target follows in this round
+    number: int = 0  # of the round
     level: int = 0  # how often the zeros were thinned by half; each that is left counts 2^level times
 
     @property
@@ -50,11 +51,12 @@ class Told:
 Log = tuple[Told, ...]
 
 
-def told(graph: Graph, vectors: F64, edges: I64, outcomes: F64) -> Told:
+def told(graph: Graph, vectors: F64, edges: I64, outcomes: F64, number: int) -> Told:
     """A round as it was told, in any order."""
     distinct, place = np.unique(edges, return_inverse=True)
     trials = np.bincount(place).astype(np.float64)
-    record = Told(graph, vectors, distinct, np.bincount(place, outcomes) / trials, trials, np.empty(0, dtype=np.int32))
+    means = np.bincount(place, outcomes) / trials
+    record = Told(graph, vectors, distinct, means, trials, np.empty(0, dtype=np.int32), number)
     of_row = record.cells[2]
     return replace(record, doses=np.bincount(of_row)[of_row].astype(np.int32))
 
@@ -62,8 +64,8 @@ def told(graph: Graph, vectors: F64, edges: I64, outcomes: F64) -> Told:
 def with_round(log: Log, record: Told, max_rows: int) -> Log:
     """The log with one more round; of more than ``max_rows`` rows, zeros of the oldest rounds are thinned.
 
-    Which zeros stay is decided by a hash of the edge, so it depends on nothing but the rounds themselves. A tenth of
-    the rows goes at once, so that this is seldom needed.
+    Which zeros stay is decided by a hash of the round's number and the edge: it is the same each time, and an edge
+    does not lose the zeros of all rounds. A tenth of the rows goes at once, so that this is seldom needed.
     """
     rounds = [*log, record]
     rows = sum(r.edges.size for r in rounds)
@@ -82,12 +84,13 @@ def with_round(log: Log, record: Told, max_rows: int) -> Log:
 
 def _thinned(record: Told) -> Told:
     """The round with half of its zeros, each of which counts twice as much."""
-    # Fibonacci hashing: multiples of an odd number close to 2^64 / golden ratio are spread evenly.
-    spread = record.edges.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    # Multiples of odd numbers close to 2^64 times an irrational one are spread evenly, over edges and over rounds.
+    shift = np.uint64(record.number * 0xD1B54A32D192ED03 % 2**64)
+    spread = record.edges.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + shift
     bit = (spread >> np.uint64(63 - record.level)) & np.uint64(1)
     kept = (record.outcomes > 0.0) | (bit == 0)
     rows = {name: getattr(record, name)[kept] for name in _ROWS}
-    return Told(record.graph, record.vectors, **rows, level=record.level + 1)
+    return Told(record.graph, record.vectors, **rows, number=record.number, level=record.level + 1)
 
 
 _ROWS: dict[str, Any] = {"edges": np.int64, "outcomes": np.float64, "trials": np.float64, "doses": np.int32}
@@ -98,6 +101,7 @@ def log_to_arrays(log: Log, k: int) -> Arrays:
     arrays: Arrays = {
         "log_contexts": np.array([r.vectors for r in log]).reshape(len(log), k),
         "log_sizes": np.array([r.edges.size for r in log], dtype=np.int64),
+        "log_numbers": np.array([r.number for r in log], dtype=np.int64),
         "log_levels": np.array([r.level for r in log], dtype=np.int64),
     }
     for name, dtype in _ROWS.items():
@@ -108,17 +112,29 @@ def log_to_arrays(log: Log, k: int) -> Arrays:
 
 def log_from_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, k: int) -> Log:
     """The rounds of `log_to_arrays`, or an error if they do not fit each other."""
-    sizes, levels, contexts = (arrays[f"log_{name}"] for name in ("sizes", "levels", "contexts"))
+    sizes, contexts = arrays["log_sizes"], np.array(arrays["log_contexts"])
+    of_round = [arrays["log_numbers"], arrays["log_levels"]]
     rows = {name: np.array(arrays[f"log_{name}"]) for name in _ROWS}
-    fits = contexts.shape == (sizes.size, k) and levels.shape == sizes.shape and (sizes >= 0).all()
-    if not fits or any(array.shape != (int(sizes.sum()),) for array in rows.values()):
+    fits = contexts.shape == (sizes.size, k) and all(array.shape == sizes.shape for array in of_round)
+    if not fits or (sizes < 0).any() or any(array.shape != (int(sizes.sum()),) for array in rows.values()):
         raise ShapeError("the rounds kept in the state do not fit each other: sizes of log_… arrays differ.")
-    edges = rows["edges"]
-    if edges.size and not 0 <= edges.min() <= edges.max() < graph.n_edges:
-        raise InputError(f"the state is malformed: log_edges must lie in 0..{graph.n_edges - 1}.")
-    ends = np.cumsum(sizes)
-    log = []
-    for vectors, level, start, stop in zip(np.array(contexts), levels.tolist(), ends - sizes, ends, strict=True):
-        part = {name: array[start:stop] for name, array in rows.items()}
-        log.append(Told(graph, vectors, **part, level=level))
+    log: list[Told] = []
+    for vectors, number, level, stop in zip(contexts, *of_round, np.cumsum(sizes), strict=True):
+        part = {name: array[stop - sizes[len(log)] : stop] for name, array in rows.items()}
+        record = Told(graph, vectors, **part, number=int(number), level=int(level))
+        _check(record)
+        log.append(record)
     return tuple(log)
+
+
+def _check(record: Told) -> None:
+    """Refuse a round that cannot have been told."""
+    edges, outcomes = record.edges, record.outcomes
+    in_range = edges.size == 0 or 0 <= edges[0] <= edges[-1] < record.graph.n_edges
+    if not in_range or (np.diff(edges) <= 0).any():
+        raise InputError(f"the state is malformed: log_edges must ascend within 0..{record.graph.n_edges - 1}.")
+    counted = (outcomes >= 0.0).all() and (outcomes <= 1.0).all() and min(record.trials.min(initial=1.0), 1.0) == 1.0
+    if not counted or record.doses.min(initial=1) < 1 or record.number < 0 or not 0 <= record.level <= _LAST_LEVEL:
+        raise InputError(
+            "the state is malformed: outcomes, trials, doses, numbers or levels of its rounds are impossible."
+        )

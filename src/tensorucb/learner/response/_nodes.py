@@ -31,9 +31,7 @@ class NodeFeatures:
     as_source: F64  # (n, d_s): features, past influence, then zeros in the columns that depend on the product
     as_target: F64  # (n, d_t): features and past influence
     influence: PastInfluence | None
-    taste: (
-        F64 | None
-    )  # (n, k): past actions beyond what the user's activity predicts, standardised; taste(x) = row · mixture
+    taste: F64 | None  # (n, k): past actions beyond the user's activity, standardised; taste(x) = row · mixture
     axes: F64  # (d_t, d_t): principal axes of the features, the widest first
 
     @property

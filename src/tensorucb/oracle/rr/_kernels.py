@@ -1,6 +1,8 @@
 """Sampling of reverse-reachable (RR) sets.
 
 An RR set of a root ``v`` holds every node that reaches ``v`` over live edges, so the walk follows in-edges backwards.
+Which in-edges of a node live does not depend on other nodes (a triggering model), whatever the redundancy. So seeds S
+reach ``v`` with the probability that S meets its RR set, and all that is built on RR sets holds (see `_direct`).
 
 Glossary
     v, u        a node of the set whose in-edges are decided, and the source of one of them
