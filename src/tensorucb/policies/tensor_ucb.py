@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,14 +29,24 @@ _TOO_LARGE = (
 )
 
 
+# A change of who matters: the last rounds alone are fitted as well, every third round. If they predict new rounds better
+# than the whole log does, in eight rounds by three standard errors and four nats, all that is older is forgotten.
+_RECENT, _EVERY = 15, 3
+_JUDGED, _ERRORS, _NATS = 8, 3.0, 4.0
+
+
 @dataclass(frozen=True)
 class _State:
-    """The rounds told, and what the first ``fitted_rounds`` of them say."""
+    """The rounds told and not forgotten, and what they say; what the most recent ones alone say, and how well."""
 
-    rounds: int
-    log: response.Log
-    fitted: response.Fitted | None
-    fitted_rounds: int
+    rounds: int = 0
+    begin: int = 0  # rounds before this one are forgotten
+    log: response.Log = ()
+    fitted: response.Fitted | None = None
+    fitted_rounds: int = 0
+    recent: response.Fitted | None = None
+    recent_rounds: int = 0
+    evidence: F64 = field(default_factory=lambda: np.empty(0))  # how much better the recent rounds predicted new ones
 
 
 class TensorUCB(UCBPolicy):
@@ -130,7 +140,7 @@ class TensorUCB(UCBPolicy):
 
     def initial(self, dims: tuple[int, ...]) -> _State:
         """No round."""
-        return _State(0, (), None, 0)
+        return _State()
 
     def learn(self, state: _State, modes: Vectors, edges: I64, outcomes: F64) -> _State:
         """One more round in the log, and a fit if there are enough new ones."""
@@ -138,9 +148,26 @@ class TensorUCB(UCBPolicy):
         record = response.told(self.graph, np.concatenate(modes), edges, outcomes, rounds)
         log = response.with_round(state.log, record, self.max_rows)
         thinned = log[: len(state.log)] != state.log
-        if rounds < math.ceil(self._settings.growth * state.fitted_rounds) and not thinned:
-            return _State(rounds, log, state.fitted, state.fitted_rounds)
-        return _State(rounds, log, self._fit(tuple(mode.size for mode in modes), log), rounds)
+        evidence = self._compared(state, record)
+        dims = tuple(mode.size for mode in modes)
+        if _is_change(evidence):
+            log = log[-_RECENT:]
+            return _State(rounds, rounds - len(log), log, self._fit(dims, log), rounds)
+        state = replace(state, rounds=rounds, log=log, evidence=evidence)
+        age, fitted_age = rounds - state.begin, state.fitted_rounds - state.begin
+        if age >= math.ceil(self._settings.growth * fitted_age) or thinned:
+            state = replace(state, fitted=self._fit(dims, log), fitted_rounds=rounds)
+        if age >= 2 * _RECENT and rounds >= state.recent_rounds + _EVERY:
+            state = replace(state, recent=self._fit(dims, log[-_RECENT:]), recent_rounds=rounds)
+        return state
+
+    def _compared(self, state: _State, record: response.Told) -> F64:
+        """The evidence with one more round, before it is learned."""
+        if state.recent is None or state.fitted is None:
+            return state.evidence
+        with single_threaded_blas():
+            recent, whole = (response.log_likelihood(self._nodes, f, record) for f in (state.recent, state.fitted))
+        return np.append(state.evidence, recent - whole)[-_JUDGED:]
 
     def predict(self, state: _State, modes: Vectors) -> Prediction:
         """The logit of each source and of each target, and the deviation of the source's."""
@@ -161,20 +188,33 @@ class TensorUCB(UCBPolicy):
 
     def to_arrays(self, state: _State) -> Arrays:
         """The log alone: what it says is found again by a fit."""
-        counts = {"counters": np.array([state.rounds, state.fitted_rounds], dtype=np.int64)}
-        return counts | response.log_to_arrays(state.log, sum(self._dims or ()))
+        counters = [state.rounds, state.begin, state.fitted_rounds, state.recent_rounds]
+        arrays: Arrays = {"counters": np.array(counters, dtype=np.int64), "evidence": state.evidence}
+        return arrays | response.log_to_arrays(state.log, sum(self._dims or ()))
 
     def from_arrays(self, dims: tuple[int, ...], arrays: Mapping[str, NDArray[Any]]) -> _State:
-        """The log, and a fit to the rounds that were fitted."""
-        expected = {"counters": np.zeros(2, dtype=np.int64)} | response.log_to_arrays((), sum(dims))
+        """The log, and fits to the rounds that were fitted."""
+        expected: Arrays = {"counters": np.zeros(4, dtype=np.int64), "evidence": np.empty(0)}
+        expected |= response.log_to_arrays((), sum(dims))
         for name in expected.keys() & arrays.keys() - {"counters"}:
             # Any number of rounds and of rows.
             shape = (*np.shape(arrays[name])[:1], *expected[name].shape[1:])
             expected[name] = np.empty(shape, dtype=expected[name].dtype)
         found = self._matching(expected, arrays)
         log = response.log_from_arrays(found, self.graph, sum(dims))
-        rounds, fitted_rounds = found["counters"].tolist()
-        kept = len(log) - (rounds - fitted_rounds)
-        if not 0 <= kept <= len(log) <= rounds or (kept == 0) != (rounds == 0):
+        rounds, begin, fitted_rounds, recent_rounds = found["counters"].tolist()
+        kept, last = len(log) - (rounds - fitted_rounds), len(log) - (rounds - recent_rounds)
+        sound = 0 <= kept <= len(log) <= rounds - begin <= rounds and (kept == 0) == (rounds == 0)
+        if not sound or (recent_rounds and not _RECENT <= last <= len(log)) or found["evidence"].size > _JUDGED:
             raise InputError(f"the state of {self.name} is malformed: {len(log)} rounds do not fit its counters.")
-        return _State(rounds, log, self._fit(dims, log[:kept]) if log else None, fitted_rounds)
+        fitted = self._fit(dims, log[:kept]) if log else None
+        recent = self._fit(dims, log[last - _RECENT : last]) if recent_rounds else None
+        return _State(rounds, begin, log, fitted, fitted_rounds, recent, recent_rounds, found["evidence"])
+
+
+def _is_change(evidence: F64) -> bool:
+    """Whether the recent rounds alone predict new ones clearly better than all rounds do."""
+    if evidence.size < _JUDGED:
+        return False
+    error = float(evidence.std(ddof=1)) / math.sqrt(_JUDGED)
+    return bool(evidence.sum() > _NATS and evidence.mean() > _ERRORS * error)

@@ -13,18 +13,20 @@ Pure functions on frozen dataclasses.
 """
 
 from tensorucb.learner.response._fit import Fitted, ResponseSettings, fit, unfitted
-from tensorucb.learner.response._log import Log, log_from_arrays, log_to_arrays, told, with_round
+from tensorucb.learner.response._log import Log, Told, log_from_arrays, log_to_arrays, told, with_round
 from tensorucb.learner.response._nodes import NodeFeatures, node_features
-from tensorucb.learner.response._predict import level_deviation, node_logits
+from tensorucb.learner.response._predict import level_deviation, log_likelihood, node_logits
 
 __all__ = [
     "Fitted",
     "Log",
     "NodeFeatures",
     "ResponseSettings",
+    "Told",
     "fit",
     "level_deviation",
     "log_from_arrays",
+    "log_likelihood",
     "log_to_arrays",
     "node_features",
     "node_logits",

@@ -8,7 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from tensorucb.arrays import F64
+from tensorucb.learner.response._design import source_rows
 from tensorucb.learner.response._fit import Fitted
+from tensorucb.learner.response._log import Told
 from tensorucb.learner.response._nodes import NodeFeatures
 from tensorucb.threads import map_chunks, thread_count
 
@@ -47,6 +49,24 @@ def level_deviation(fitted: Fitted, own: F64) -> float:
     """Deviation of what all edges of a round share: the round's own effect, and the context's uncertain weights."""
     features = fitted.context.features(own[None])[0]
     return float(np.sqrt(fitted.prior.round_variance + features @ fitted.level_covariance @ features))
+
+
+def log_likelihood(nodes: NodeFeatures, fitted: Fitted, record: Told) -> float:
+    """How probable a round is that the parameters do not know yet, each target counted once."""
+    context, (sources, first), (targets, row, cell) = fitted.context, record.pulls, record.cells
+    own = context.scaled(record.vectors[None])
+    X = source_rows(nodes, context, np.repeat(own, sources.size, axis=0), sources)
+    a = X @ fitted.weights
+    place = np.searchsorted(fitted.seen, sources).clip(max=max(fitted.seen.size - 1, 0))
+    met = fitted.seen[place] == sources
+    a[met] += fitted.effects[place[met]] @ np.append(1.0, own[0])
+    features = nodes.as_target.shape[1]
+    h = nodes.as_target[targets] @ fitted.target_weights[:features] + fitted.offsets[targets]
+    h += nodes.tastes(context.mixture(own[0]), targets) @ fitted.target_weights[features:]
+    more = fitted.redundancy * (record.doses - 1.0)
+    h += np.log1p((1.0 - fitted.saturation) * more[row])
+    u = np.repeat(a, np.diff(np.append(first, record.edges.size))) + h[cell]
+    return float(np.sum(record.weights / (1.0 + more) * (record.outcomes * u - np.logaddexp(0.0, u))))
 
 
 def _fold(nodes: NodeFeatures, fitted: Fitted, own: F64) -> F64:
