@@ -224,19 +224,19 @@ class _Described:
             ),
         )
         coordinates = self.keep("user-coordinates", {"dim": dim}, lambda told: laplacian_eigenmap(graph, dim))
-        # The rest as one array in the cache: features, then three blocks by topic.
+        # The rest as one array in the cache: features, then four blocks by topic.
         table = self.keep(
             "user-features",
-            {**self.topics, "kinds": ["degree"]},
+            {**self.topics, "kinds": ["degree"], "past": ["taste", "credit", "exposure", "chances"]},
             lambda told: np.hstack(
                 list(user_profile(graph, log, held_out, self.products, kinds=["degree"]).parts().values())
             ),
         )
-        split = table.shape[1] - 3 * n_topics
-        taste, credit, exposure = np.split(table[:, split:], 3, axis=1)
+        split = table.shape[1] - 4 * n_topics
+        taste, credit, exposure, chances = np.split(table[:, split:], 4, axis=1)
         # Linear baselines have no intercept of their own; the constant gives them one.
         features_and_constant = np.hstack([table[:, :split], np.ones((graph.n_nodes, 1))])
-        self.users = UserProfile(features_and_constant, taste, credit, exposure, coordinates)
+        self.users = UserProfile(features_and_constant, taste, credit, exposure, chances, coordinates)
 
     def keep(self, name: str, key: dict[str, Any], compute: Callable[[OnProgress], NDArray[Any]]) -> NDArray[Any]:
         """What ``compute`` gives, or what it gave the last time if there is a cache; progress is reported."""

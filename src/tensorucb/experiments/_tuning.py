@@ -35,7 +35,7 @@ VALIDATION_RUN = 1_000_000
 """Number of the run whose products and coins settings are tried on; no experiment has that many."""
 
 # Parts of a profile that are about the users' past.
-_PAST = ("taste", "credit", "exposure")
+_PAST = ("taste", "credit", "exposure", "chances")
 # Every fifth product is for tuning, if there are enough of them to be split.
 _TUNE_EVERY, _FEWEST_PRODUCTS = 5, 10
 # Whole numbers are sizes (rank, dimension): time and memory grow with them, so their grids are extended once only.

@@ -15,7 +15,7 @@ from tensorucb.checks import LARGEST, check_array
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.graph._ids import frozen
 
-_PARTS = ("features", "taste", "credit", "exposure", "coordinates")
+_PARTS = ("features", "taste", "credit", "exposure", "chances", "coordinates")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +34,9 @@ class UserProfile:
         ``(n, k)`` number of past actions by topic. k must be the dimension of products.
     credit, exposure
         ``(n, k)`` responses credited to a user as a source, and chances to earn them, by topic: both or neither.
+    chances
+        ``(n, k)`` past items by topic on which each user could have acted. With taste it says how often users act at
+        all: the base rate that `TensorUCB` starts from.
     coordinates
         ``(n, c)`` position in the network, such as an eigenmap: part of :meth:`matrix`. `TensorUCB` leaves it out: it
         learns every source by itself, and such coordinates explain next to nothing of what is left.
@@ -54,6 +57,7 @@ class UserProfile:
     taste: F64 | None = None
     credit: F64 | None = None
     exposure: F64 | None = None
+    chances: F64 | None = None
     coordinates: F64 | None = None
 
     def __post_init__(self) -> None:
@@ -61,20 +65,22 @@ class UserProfile:
         for name in _PARTS:
             value = getattr(self, name)
             if value is not None or name == "features":
-                low = 0.0 if name in ("taste", "credit", "exposure") else -LARGEST
+                low = 0.0 if name in ("taste", "credit", "exposure", "chances") else -LARGEST
                 matrix = check_array(name, value, ("n?", "d"), low=low, hint="One row per user.")
                 # Past the frozen dataclass: what came in any form is kept as a read-only array.
                 object.__setattr__(self, name, frozen(matrix.copy()))
         if (self.credit is None) != (self.exposure is None):
             raise InputError("credit and exposure belong together: pass both or neither.")
-        shapes = {p.shape for p in (self.taste, self.credit, self.exposure) if p is not None}
+        if self.chances is not None and self.taste is None:
+            raise InputError("chances say how often users could have acted, and taste how often they did: pass both.")
+        shapes = {p.shape for p in (self.taste, self.credit, self.exposure, self.chances) if p is not None}
         if self.coordinates is not None and len(self.coordinates) != self.n:
             raise ShapeError(
                 f"coordinates must have one row for each of the {self.n} users; got {len(self.coordinates)}."
             )
         if len(shapes) > 1 or any(shape[0] != self.n for shape in shapes):
             raise ShapeError(
-                f"taste, credit and exposure must be of one shape ({self.n}, k), one row per user as in features; "
+                f"taste, credit, exposure and chances must be of one shape ({self.n}, k), one row per user; "
                 f"got {sorted(shapes)}."
             )
 
@@ -158,6 +164,12 @@ class UserProfile:
             )
         total = float(shares.sum())
         return shares / total if total > 0.0 else np.full(shares.size, 1.0 / max(shares.size, 1))
+
+    def rates(self) -> F64 | None:
+        """How often each user acted when they could, ``(n,)``; None if the profile does not say."""
+        if self.taste is None or self.chances is None:
+            return None
+        return np.asarray(self.taste.sum(axis=1) / np.maximum(self.chances.sum(axis=1), 1.0))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """:meth:`matrix`, for functions that take arrays."""

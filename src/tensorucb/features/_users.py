@@ -225,7 +225,7 @@ def user_profile(
     kinds: Sequence[FeatureKind] = ("eigenmap", "degree"),
     dim: int | None = 10,
 ) -> UserProfile:
-    """Features of all users, and their taste, credit and exposure by topic, from held-out items alone.
+    """Features of all users, and their taste, credit, exposure and chances by topic, from held-out items alone.
 
     Parameters
     ----------
@@ -265,4 +265,5 @@ def user_profile(
     mixes = shares[numbers[places]]
     taste = np.column_stack([np.bincount(users, column, graph.n_nodes).astype(np.float64) for column in mixes.T])
     coordinates = laplacian_eigenmap(graph, dim) if "eigenmap" in kinds else None
-    return UserProfile(np.hstack(columns), taste, credit, exposure, coordinates)
+    chances = np.tile(shares[numbers].sum(axis=0), (graph.n_nodes, 1))
+    return UserProfile(np.hstack(columns), taste, credit, exposure, chances, coordinates)

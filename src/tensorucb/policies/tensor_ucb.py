@@ -29,10 +29,12 @@ _TOO_LARGE = (
 )
 
 
-# A change of who matters: the last rounds alone are fitted as well, every third round. If they predict new rounds better
-# than the whole log does, in eight rounds by three standard errors and four nats, all that is older is forgotten.
-_RECENT, _EVERY = 15, 3
-_JUDGED, _ERRORS, _NATS = 8, 3.0, 4.0
+# Prior variance of a base rate that comes from the past: responses to a contact may be three times as many, or as few.
+_PAST_VARIANCE = 1.0
+# A change of who matters: the last rounds alone are fitted too, every second round. If they predict new rounds better
+# than the whole log does, in six rounds by 3.5 standard errors and six nats, all that is older is forgotten.
+_RECENT, _EVERY = 12, 2
+_JUDGED, _ERRORS, _NATS = 6, 3.5, 6.0
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,8 @@ class TensorUCB(UCBPolicy):
         ``"ucb"``. ``"thompson"``: c deviations times a normal draw for each source, drawn again for each round told and
         each product. ``"greedy"``: no exploration.
     base_logit
-        Logit of every edge at the start; −3 is a probability of 4.7 %.
+        Logit of an edge at the start; −3 is a probability of 4.7 %. By default it comes from the past, if the profile
+        says how often followers acted when they could; otherwise it is −3, with a wider prior.
     max_rows
         Observed edges kept for fits. Of more, half of the zeros of the oldest rounds are dropped and the rest count
         twice, so that time and memory per round stay bounded.
@@ -113,13 +116,13 @@ class TensorUCB(UCBPolicy):
         exploration: float = 0.5,
         *,
         exploration_kind: str = "ucb",
-        base_logit: float = -3.0,
+        base_logit: float | None = None,
         max_rows: int = 400_000,
     ) -> None:
         self.rank = check_count("rank", rank, 1, 1000)
         self.exploration = check_number("exploration", exploration)
         self.exploration_kind = check_choice("exploration_kind", exploration_kind, EXPLORATION_KINDS)
-        self.base_logit = check_number("base_logit", base_logit, low=-30.0, high=30.0)
+        self.base_logit = None if base_logit is None else check_number("base_logit", base_logit, low=-30.0, high=30.0)
         self.max_rows = check_count("max_rows", max_rows, 1)
 
     @classmethod
@@ -136,7 +139,18 @@ class TensorUCB(UCBPolicy):
         columns = np.hstack([degree_features(graph), profile.features])
         self._nodes = response.node_features(columns, profile.taste, profile.credit, profile.exposure)
         self._profile = None if profile.k is None else profile
-        self._settings = response.ResponseSettings(rank=self.rank, base_logit=self.base_logit, max_rows=self.max_rows)
+        self._settings = response.ResponseSettings(rank=self.rank, max_rows=self.max_rows, **self._base(profile))
+
+    def _base(self, profile: UserProfile) -> dict[str, Any]:
+        """Mean and variance of the base rate's prior."""
+        if self.base_logit is not None:
+            return {"base_logit": self.base_logit}
+        rates = profile.rates()
+        if rates is None or not self.graph.n_edges:
+            return {}
+        # How often a follower acted, whoever it follows.
+        rate = float(np.clip(rates[self.graph.targets].mean(), 1e-4, 0.5))
+        return {"base_logit": math.log(rate / (1.0 - rate)), "base_variance": _PAST_VARIANCE}
 
     def initial(self, dims: tuple[int, ...]) -> _State:
         """No round."""
