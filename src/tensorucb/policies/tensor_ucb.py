@@ -29,8 +29,8 @@ _TOO_LARGE = (
 )
 
 
-# Prior variance of a base rate that comes from the past: responses to a contact may be three times as many, or as few.
-_PAST_VARIANCE = 1.0
+# Prior variance of a base rate that comes from the past: responses to a contact may be four times as many, or as few.
+_PAST_VARIANCE = 2.0
 # A change of who matters: the last rounds alone are fitted too, every second round. If they predict new rounds better
 # than the whole log does, in six rounds by 3.5 standard errors and six nats, all that is older is forgotten.
 _RECENT, _EVERY = 12, 2
