@@ -392,6 +392,35 @@ def test_history_comes_first_and_once():
     assert campaign.import_history(rows[:2], product=[0.3, 0.7]).rounds == 2
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_history_of_products_that_are_described_alike_is_kept_of_both(together):
+    campaign = small_campaign(products={"red mug": [1.0, 0.0], "blue mug": [1.0, 0.0]})
+    source, target = out_pairs(campaign, campaign.graph.ids.tolist()[:5])[0]
+    rows = [
+        {"source": source, "target": target, "outcome": 1, "product": name, "round": label}
+        for name in ("red mug", "blue mug")
+        for label in (None, "None")
+    ]
+    reports = [campaign.import_history(part) for part in ([rows] if together else [[row] for row in rows])]
+    assert sum(report.rounds for report in reports) == 4
+    assert sum(report.known_rounds for report in reports) == 0
+    assert sorted(entry.product for entry in campaign.rounds()) == ["blue mug", "blue mug", "red mug", "red mug"]
+    again = campaign.import_history(rows)
+    assert (again.rounds, again.known_rounds) == (0, 4)
+    # A number and the same number as text are one name of a past round.
+    more = [{**rows[0], "round": 7}, {**rows[0], "round": "7"}]
+    assert campaign.import_history(more).rounds == 1
+
+
+def test_a_log_of_products_that_are_described_alike_is_kept_of_both():
+    campaign = small_campaign(products={"red mug": [1.0, 0.0], "blue mug": [1.0, 0.0]})
+    source, target = out_pairs(campaign, campaign.graph.ids.tolist()[:5])[0]
+    for name in ("red mug", "blue mug"):
+        log = {"user": [source, target], "item": [name, name], "time": [0.0, 60.0]}
+        assert campaign.import_history(log, window="1d").rounds == 1
+        assert campaign.import_history(log, window="1d").known_rounds == 1
+
+
 def test_export_holds_everything_by_id(tmp_path):
     import polars as pl
 

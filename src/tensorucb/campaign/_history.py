@@ -128,11 +128,12 @@ def import_history(
         return _write(view, handle.record, past, now)
 
 
-def _past_round(context: Context, label: Any, rows: EdgeResponses, span: Any = None) -> _PastRound:
-    vectors = context.to_payload()["vectors"]
-    text = [str(label), repr(vectors), rows.sources.tolist(), rows.targets.tolist(), rows.outcomes.tolist()]
-    digest = hashlib.sha256(repr(text).encode()).hexdigest()
-    mark = hashlib.sha256(repr(text[:2]).encode()).hexdigest()
+def _past_round(context: Context, label: str | None, rows: EdgeResponses, span: Any = None) -> _PastRound:
+    # By id as well as by features: two products that are described alike are two products.
+    about = [label, context.to_payload()]
+    told = [rows.sources.tolist(), rows.targets.tolist(), rows.outcomes.tolist()]
+    digest = hashlib.sha256(repr([*about, *told]).encode()).hexdigest()
+    mark = hashlib.sha256(repr(about).encode()).hexdigest()
     return _PastRound(context, rows, mark, f"history:{digest}", span)
 
 
@@ -226,13 +227,13 @@ def _from_log(view: View, batch: Batch, found: Resolved, product: Any, window: f
     return past, found.unknown, other, marked
 
 
-def _label(row: int, value: Any) -> int | str | None:
-    """The caller's name of a past round; a missing one is the round without a name."""
+def _label(row: int, value: Any) -> str | None:
+    """The caller's name of a past round as text, since one file's 7 is another's "7"; None without a name."""
     if is_missing(value):
         return None
     if isinstance(value, date | np.datetime64):
         return str(value)
-    return check_id(f"round in row {row + 1}", whole(value))
+    return str(check_id(f"round in row {row + 1}", whole(value)))
 
 
 def _distinct(network: Network, found: Resolved) -> EdgeResponses:

@@ -10,6 +10,9 @@ import sqlalchemy as sa
 from tensorucb.errors import TensorUCBError
 from tensorucb.store._address import masked
 
+# The databases' own words for this are SQL: names of tables, columns and keys.
+HELD = "the store already holds such a row; nothing was written."
+
 
 class Backend(Protocol):
     """One kind of database at one address.

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from tensorucb.errors import FileFormatError, InputError, StoreError, TensorUCBError
 from tensorucb.store._address import shown_path
-from tensorucb.store._backend import Backend
+from tensorucb.store._backend import HELD, Backend
 from tensorucb.store._tables import VERSION_TABLE
 
 
@@ -174,7 +174,7 @@ class SQLiteBackend(Backend):
         if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_FORMAT", "SQLITE_ERROR")):
             return FileFormatError(f"{where} is damaged or not a tensorucb store {said}; use another copy.")
         if name.startswith("SQLITE_CONSTRAINT"):
-            return InputError(f"the store already holds such a row {said}; nothing was written.")
+            return InputError(HELD)
         return StoreError(f"{where} failed {said}; nothing was written.")
 
 
