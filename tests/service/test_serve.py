@@ -125,6 +125,25 @@ def test_read_only_shows_everything_and_changes_nothing(storage):
         assert web.get("/campaigns/spring").json()["rounds"] == 2
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_database_that_was_deleted_or_replaced_takes_nothing(storage, tmp_path, replaced):
+    path = tmp_path / "c.db"
+    with serving(storage) as url, httpx.Client(base_url=f"{url}{API}", timeout=60) as web:
+        question = {"product": "tea", "k": 1}
+        assert web.post("/campaigns/spring/rounds", json=question).status_code == 201
+        path.unlink()
+        if replaced:
+            small_campaign(storage).disconnect()
+        refused = web.post("/campaigns/spring/rounds", json=question)
+        assert refused.status_code == 503
+        assert refused.headers["content-type"] == "application/problem+json"
+        assert refused.json()["type"].endswith("StoreError")
+        assert str(tmp_path) not in refused.text
+        assert web.get("/campaigns").status_code == 503
+        assert httpx.get(f"{url}/readyz").status_code == 503
+        assert path.exists() == replaced
+
+
 def test_logs_are_json_lines_that_name_nobody(storage):
     with open_store(storage) as store:
         token = add_token(store, "ann", "operate")

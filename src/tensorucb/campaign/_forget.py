@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +18,7 @@ from tensorucb.errors import StoreError, UnknownIdError
 from tensorucb.store._protocol import RoundRecord
 
 _TELLING = 6  # bytes; shorter ids turn up in any file by chance
+_SEARCH = "import sys; x = sys.stdin.buffer.read(); sys.exit(any(x in open(p, 'rb').read() for p in sys.argv[1:]))"
 
 
 @dataclass(frozen=True)
@@ -165,9 +168,12 @@ def _without(record: RoundRecord, key: int) -> RoundRecord:
 def _search(url: str, user: int | str, ids: list[int | str]) -> tuple[tuple[str, ...], bool | None]:
     if not url.startswith("sqlite:///"):
         return (), None
-    path = Path(url.removeprefix("sqlite:///"))
+    path = Path(url.removeprefix("sqlite:///")).resolve()
     files = [p for p in (path, Path(f"{path}-wal"), Path(f"{path}-shm")) if p.exists()]
     names = tuple(str(p) for p in files)
     if not isinstance(user, str) or len(user.encode()) < _TELLING or any(user in str(other) for other in ids):
         return names, None
-    return names, not any(user.encode() in p.read_bytes() for p in files)
+    # By another process: closing a file of SQLite's ends all locks that this process has on it, and then others take
+    # the store for unused and delete its log.
+    search = subprocess.run([sys.executable, "-I", "-c", _SEARCH, *names], input=user.encode())
+    return names, search.returncode == 0

@@ -46,6 +46,9 @@ class Backend(Protocol):
     def begin_read(self, connection: sa.Connection) -> None:
         """Begin a transaction that sees one moment, now, and blocks nobody."""
 
+    def check_in_place(self, connection: sa.Connection) -> None:
+        """Refuse to go on if the database's files are no longer those that were opened."""
+
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[Any]]) -> None:
         """Insert many rows, each in the order of the table's columns."""
 

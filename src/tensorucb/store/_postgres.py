@@ -107,6 +107,9 @@ class PostgresBackend(Backend):
         connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         connection.exec_driver_sql("SELECT 1")
 
+    def check_in_place(self, connection: sa.Connection) -> None:
+        """Nothing to do: a server looks after its own files."""
+
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[Any]]) -> None:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)

@@ -90,6 +90,8 @@ class SQLStore:
             finally:
                 session.end()
             connection.commit()
+            # Before anybody is told that it is written.
+            self._backend.check_in_place(connection)
 
     @contextmanager
     def read(self) -> Iterator[Session]:
