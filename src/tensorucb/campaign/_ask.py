@@ -18,7 +18,7 @@ from tensorucb.campaign._constraints import Constraints, constrain
 from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, collect_evidence
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._ledger import Ledger
-from tensorucb.campaign._model import IN_ASK
+from tensorucb.campaign._model import IN_ASK, Snapshot
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._reach import Outlook, Past, Reach, expectation, foresee, html_table, product_label, untouched
 from tensorucb.campaign._request import NAMES, Request, check_same, named_defaults, read_request, stored_defaults
@@ -135,10 +135,11 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
     with handle.lock:
         for _ in range(_ATTEMPTS - 1):
             now = handle.clock()
-            network, request, past, known = prepare(handle, given, now)
+            network, request, past, known, snapshots = prepare(handle, given, now)
             if known is not None:
                 return network, known
             proposal = propose(handle, network, request, past, now)
+            handle.keep(snapshots)
             with handle.write() as view:
                 opened = _append(handle, view, proposal, request) if _still_next(view, network, proposal[0]) else None
             if opened is not None:
@@ -156,16 +157,29 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
         return network, _logged(handle, opened)
 
 
-def prepare(handle: Handle, given: Mapping[str, Any], now: float) -> tuple[Network, Request, Past, RoundRecord | None]:
-    """All that a choice needs of the store, the model brought up to date; or the round that the request has opened."""
-    with handle.read(now) as view:
+def prepare(
+    handle: Handle, given: Mapping[str, Any], now: float
+) -> tuple[Network, Request, Past, RoundRecord | None, list[Snapshot]]:
+    """All that a choice needs of the store, the model brought up to date; or the round that the request has opened.
+
+    The last are the snapshots to keep, once the choice is not refused.
+    """
+    with handle.read() as view:
         network = view.network
         request, known = _read_question(handle, view, given, now)
         if known is not None:
-            return network, request, Past(), known
-        due, past = handle.model.sync(view, budget=IN_ASK), handle.track.past(view)
-    handle.keep(due)
-    return network, request, past, None
+            return network, request, Past(), known, []
+        snapshots = handle.model.sync(view, budget=IN_ASK)
+        past = handle.track.past(view)
+        due = view.ledger.due(now)
+    if not due:
+        return network, request, past, None, snapshots
+    # Rounds that are due are learned before the choice. But a question that is refused must not close them.
+    propose(handle, network, request, past, now)
+    handle.keep(snapshots)
+    with handle.write(now):
+        pass
+    return prepare(handle, given, now)
 
 
 def _logged(handle: Handle, record: RoundRecord) -> RoundRecord:

@@ -326,10 +326,7 @@ class Campaign:
 
     def expire(self, now: float | None = None) -> list[str]:
         """Close the rounds whose deadline has passed; returns their ids. Other calls do so by themselves."""
-        moment = self.clock() if now is None else check_moment("now", now)
-        with self._handle.read() as view:
-            due = view.ledger.due(moment)
-        return self._handle.expire(moment) if due else []
+        return self._handle.close_due(self.clock() if now is None else check_moment("now", now))
 
     def probabilities(self, product: Any) -> NDArray[np.float64]:
         """What the policy believes of every edge for a product, exploration included, in graph order.

@@ -77,7 +77,6 @@ def forget(handle: Handle, user: int | str) -> ForgetReport:
     """Remove a person from the log and the model, and prove it by replay."""
     user = check_id("user", user)
     with handle.lock:
-        handle.expire(handle.clock())
         before = handle.model_hash()
         removed = _erase(handle, user)
         handle.network, handle.model = None, handle.fresh_model()
@@ -102,7 +101,8 @@ def forget(handle: Handle, user: int | str) -> ForgetReport:
 
 def _erase(handle: Handle, user: int | str) -> tuple[int, int] | None:
     """Numbers of responses and rounds that named the user; None if only a purge is left to do."""
-    with handle.write() as view:
+    now = handle.clock()
+    with handle.write(now) as view:
         network = view.network
         try:
             row = int(network.graph.rows([user])[0])
@@ -112,7 +112,7 @@ def _erase(handle: Handle, user: int | str) -> tuple[int, int] | None:
             return None
         # In the same transaction, so that after a crash the next process sees that the files still hold somebody.
         view.session.put_blob(view.number, f"{ERASING}{network.revision:08d}", b"")
-        return _remove(view, row, handle.clock())
+        return _remove(view, row, now)
 
 
 def _remove(view: View, row: int, now: float) -> tuple[int, int]:

@@ -75,6 +75,10 @@ class Ledger:
                     self._put(record)
             self.seq = event.seq
 
+    def reload(self) -> None:
+        """Read everything again at the next `refresh`: the transaction that was followed last did not take place."""
+        self.seq = -1
+
     def told_tag(self, number: int) -> tuple[int, int]:
         """Changes whenever somebody tells this round something new."""
         return self.loads, self.told.get(number, 0)

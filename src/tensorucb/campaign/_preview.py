@@ -70,12 +70,13 @@ def preview(handle: Handle, given: Mapping[str, Any]) -> Preview:
         raise InputError("a preview is of users to contact, and shadow= were contacted by others; leave it out.")
     with handle.lock:
         now = handle.clock()
-        network, request, past, _ = prepare(handle, {**given, "request_id": None}, now)
+        network, request, past, _, snapshots = prepare(handle, {**given, "request_id": None}, now)
         request = replace(request, holdout=0.0)
         record, evidence = propose(handle, network, request, past, now)
         best = record
         if request.users is not None:
             best, _ = propose(handle, network, replace(request, users=None, user_strategies=None), past, now)
+        handle.keep(snapshots)
     payload = record.payload
     names = strategy_names(payload, "seeds")
     return Preview(

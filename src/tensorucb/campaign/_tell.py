@@ -133,7 +133,6 @@ def tell(handle: Handle, round_id: str | int, responses: Any, unknown: str, colu
             found = resolve(view.network, batch, unknown)
             check_contacted(view.network, view.round(round_id), found)
         now = handle.clock()
-        handle.close_due(now)
         with handle.write(now) as view:
             network, record = view.network, view.round(round_id)
             if record.status == "cancelled":

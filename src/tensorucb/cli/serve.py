@@ -122,9 +122,13 @@ def add(
     json: opt.Json = False,
 ) -> None:
     """Make a token and print it, this once."""
+    from tensorucb.checks import check_choice, check_text
     from tensorucb.service._tokens import add_token
     from tensorucb.store import open_store
 
+    # Before a store is made for it.
+    check_text("NAME", name, longest=100)
+    check_choice("--role", role, _ROLES)
     with open_store(storage) as store:
         made = add_token(store, name, role)
     if json:
