@@ -349,7 +349,8 @@ class Campaign:
         features
             One row of numbers each; or, in a campaign that was created from files, a polars, pandas or Arrow table with
             the columns of the product table. The features are made from these in the same way as at the creation, and
-            products that the catalogue has already keep theirs.
+            products that the catalogue has already keep theirs. A column ``product`` (or ``id``) of a table says whose
+            each row is; without it rows are in the order of ``ids``.
         """
         add_products(self._handle, ids, features)
 
@@ -383,7 +384,8 @@ class Campaign:
         for a "no". In a campaign with a `UserProfile`, ``features`` are those of the profile, or a profile: what it
         leaves out of taste, credit, exposure and coordinates is zero. In a campaign that was created from files,
         ``features`` may be a polars, pandas or Arrow table with the columns of the table of users, or be left out:
-        what it does not tell (degrees, past response) is that of an average user.
+        what it does not tell (degrees, past response) is that of an average user. A column ``user`` (or ``id``) of a
+        table says whose each row is; without it rows are in the order of ``ids``.
         """
         add_users(self._handle, ids, features, (sources, targets), costs, groups)
 

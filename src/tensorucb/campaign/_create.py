@@ -16,10 +16,11 @@ from tensorucb.campaign._campaign import Campaign
 from tensorucb.campaign._catalogue import PLURAL, Catalogue
 from tensorucb.campaign._data import CampaignData, default_profile, read_campaign_data
 from tensorucb.campaign._fold import build_policy, policy_spec
-from tensorucb.campaign._grow import put_features
+from tensorucb.campaign._grow import numbers_of_table, put_features
 from tensorucb.campaign._history import put_used_log
 from tensorucb.campaign._network import Network, make_network, network_to_blob
 from tensorucb.campaign._stored import STORAGE, campaign_exists, opened
+from tensorucb.campaign._tables import in_order, is_table
 from tensorucb.campaign._told import check_credit
 from tensorucb.checks import (
     check_callable,
@@ -76,8 +77,9 @@ def create_campaign(
         How it is called there.
     graph, users
         The network, and features, one row per user in the order of ``graph.ids``: an (n, d) array or a
-        :class:`~tensorucb.features.UserProfile`. Both are stored. Without ``users``, a policy that needs features gets
-        degrees and an eigenmap of the network.
+        :class:`~tensorucb.features.UserProfile`; or a polars, pandas or Arrow table of numbers, whose column ``user``
+        (or ``id``) says whose each row is, in any order, and is no feature. Both are stored. Without ``users``, a
+        policy that needs features gets degrees and an eigenmap of the network.
     data
         Instead of ``graph``, ``users`` and ``products``: the directory with a team's files, or what
         :func:`~tensorucb.campaign.read_campaign_data` made of them. What is given beside it counts more.
@@ -188,7 +190,10 @@ def _checked(
     """The network and the catalogues of products and strategies, which the policy can work with."""
     if not name.strip():
         raise InputError(f"a campaign needs a name; got {shown(name)}.")
-    network = make_network(parts.graph, parts.users, parts.costs, parts.groups)
+    users = parts.users
+    if is_table(users):
+        users = numbers_of_table("users", in_order("user", users, parts.graph.ids))
+    network = make_network(parts.graph, users, parts.costs, parts.groups)
     nodes, edges, wide = network.graph.n_nodes, network.graph.n_edges, feature_columns(network.users)
     check_memory(f"a campaign on {nodes:,} users and {edges:,} edges", storing(nodes, edges, wide))
     catalogues = (

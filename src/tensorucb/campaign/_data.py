@@ -20,7 +20,7 @@ from tensorucb.campaign._tables import (
     check_kinds,
     costs_of,
     groups_of,
-    user_rows,
+    places_of,
 )
 from tensorucb.checks import check_report
 from tensorucb.errors import FileFormatError
@@ -318,7 +318,7 @@ def _placed(graph: Graph, people: Rows | None, file: str, lines: list[str]) -> R
     lines.append(f"Users: {graph.n_nodes:,}.")
     if people is None:
         return None
-    rows = user_rows(graph, people.ids)
+    rows = places_of(graph.ids, people.ids)
     there = rows >= 0
     missing = graph.n_nodes - int(there.sum())
     if not there.all():
