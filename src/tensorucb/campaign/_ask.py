@@ -18,7 +18,7 @@ from tensorucb.campaign._constraints import Constraints, constrain
 from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, collect_evidence
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._ledger import Ledger
-from tensorucb.campaign._model import IN_ASK
+from tensorucb.campaign._model import IN_ASK, Snapshot
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._reach import Outlook, Past, Reach, expectation, foresee, html_table, product_label, untouched
 from tensorucb.campaign._request import NAMES, Request, check_same, named_defaults, read_request, stored_defaults
@@ -135,9 +135,12 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
     with handle.lock:
         for _ in range(_ATTEMPTS - 1):
             now = handle.clock()
-            network, request, past, known = prepare(handle, given, now)
+            with handle.read(now) as view:
+                network = view.network
+                request, past, known, due = prepare(handle, view, given, now)
             if known is not None:
                 return network, known
+            handle.keep(due)
             proposal = propose(handle, network, request, past, now)
             with handle.write() as view:
                 opened = _append(handle, view, proposal, request) if _still_next(view, network, proposal[0]) else None
@@ -156,16 +159,18 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
         return network, _logged(handle, opened)
 
 
-def prepare(handle: Handle, given: Mapping[str, Any], now: float) -> tuple[Network, Request, Past, RoundRecord | None]:
-    """All that a choice needs of the store, the model brought up to date; or the round that the request has opened."""
-    with handle.read(now) as view:
-        network = view.network
-        request, known = _read_question(handle, view, given, now)
-        if known is not None:
-            return network, request, Past(), known
-        due, past = handle.model.sync(view, budget=IN_ASK), handle.track.past(view)
-    handle.keep(due)
-    return network, request, past, None
+def prepare(
+    handle: Handle, view: View, given: Mapping[str, Any], now: float
+) -> tuple[Request, Past, RoundRecord | None, list[Snapshot]]:
+    """All that a choice needs of the store, the model brought up to date; or the round that the request has opened.
+
+    The last are snapshots of the model that are worth storing.
+    """
+    request, known = _read_question(handle, view, given, now)
+    if known is not None:
+        return request, Past(), known, []
+    due = handle.model.sync(view, budget=IN_ASK)
+    return request, handle.track.past(view), None, due
 
 
 def _logged(handle: Handle, record: RoundRecord) -> RoundRecord:
@@ -182,7 +187,7 @@ def _read_question(
     request = read_request(given, handle.record.settings, view.network, view.catalogues(), now)
     known = None
     if request.request_id is not None:
-        known = view.session.round_by_request(view.number, request.request_id)
+        known = view.ledger.opened_by(request.request_id)
     if known is not None:
         check_same(known, request)
     else:
@@ -213,7 +218,7 @@ def _still_next(view: View, network: Network, proposed: RoundRecord) -> bool:
 
     What was told or closed meanwhile is no reason to choose again: the round says how far behind its choice was.
     """
-    if proposed.request_id is not None and view.session.round_by_request(view.number, proposed.request_id):
+    if proposed.request_id is not None and view.ledger.opened_by(proposed.request_id):
         return False
     return view.ledger.revision == network.revision and view.ledger.next_number() == proposed.number
 
