@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -615,3 +617,57 @@ def test_a_copy_gives_its_rounds_ids_of_its_own():
     ours, theirs = campaign.ask("tea", 2), copied.ask("tea", 2)
     assert ours.number == theirs.number == 2
     assert ours.id != theirs.id
+
+
+@contextmanager
+def _statements(store):
+    """What is sent to the database within the block."""
+    sent = []
+
+    def note(connection, cursor, statement, parameters, context, executemany):
+        sent.append(statement)
+
+    sa.event.listen(store._engine, "before_cursor_execute", note)
+    yield sent
+    sa.event.remove(store._engine, "before_cursor_execute", note)
+
+
+def test_a_list_of_campaigns_reads_no_rounds():
+    store = open_store("memory://")
+    counts = []
+    for number in range(1, 4):
+        with small_campaign(store, name=f"c{number}") as campaign:
+            for _ in range(number):
+                campaign.ask("tea", 2)
+            campaign.close(1)
+            campaign.cancel(campaign.ask("tea", 2).id)
+        with _statements(store) as sent:
+            listed = list_campaigns(store)
+        counts.append(len(sent))
+        assert not any("payload" in statement for statement in sent)
+        assert [(info.rounds, info.open) for info in listed] == [(n + 1, n - 1) for n in range(1, number + 1)]
+    assert len(set(counts)) == 1
+
+
+def test_a_new_request_id_costs_no_look_at_the_rounds():
+    campaign = small_campaign()
+    first = campaign.ask("tea", 2, request_id="first")
+    with _statements(campaign.store) as sent:
+        campaign.ask("tea", 2, request_id="second")
+        assert campaign.ask("tea", 2, request_id="first") == first
+    looks = [text for text in sent if "NOT INDEXED" in text or "request_id = " in text.partition("WHERE")[2]]
+    assert looks == []
+    again = load_campaign("spring", storage=campaign.store)
+    assert again.ask("tea", 2, request_id="second").number == 2
+
+
+def test_due_rounds_are_found_by_an_index():
+    store = open_store("memory://")
+    with store.read() as session, _statements(store) as sent:
+        session.due_campaigns(0.0)
+        session.round_counts()
+    with store._engine.connect() as connection:
+        for statement in sent:
+            values = ("open", 0.0) if "?" in statement else ()
+            plan = str(connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values).all())
+            assert "INDEX tensorucb_round_status" in plan, plan

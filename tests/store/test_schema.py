@@ -70,7 +70,7 @@ def test_both_databases_have_the_same_keys_and_indexes(path, fresh_postgres_url)
 
     found = keys(f"sqlite:///{path}")
     assert found == keys(fresh_postgres_url)
-    assert sum(len(indexes) for _, indexes in found.values()) == 8
+    assert sum(len(indexes) for _, indexes in found.values()) == 9
 
 
 def test_a_file_of_every_released_schema_is_kept():

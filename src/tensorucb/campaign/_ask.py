@@ -135,11 +135,17 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
     with handle.lock:
         for _ in range(_ATTEMPTS - 1):
             now = handle.clock()
-            network, request, past, known, snapshots = prepare(handle, given, now)
+            with handle.read() as view:
+                network, due = view.network, view.ledger.due(now)
+                request, past, known, snapshots = prepare(handle, view, given, now)
             if known is not None:
                 return network, known
             proposal = propose(handle, network, request, past, now)
             handle.keep(snapshots)
+            if due:
+                # Rounds that are due are learned before the choice; one that is refused must not have closed them.
+                with handle.write(now):
+                    continue
             with handle.write() as view:
                 opened = _append(handle, view, proposal, request) if _still_next(view, network, proposal[0]) else None
             if opened is not None:
@@ -158,28 +164,17 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
 
 
 def prepare(
-    handle: Handle, given: Mapping[str, Any], now: float
-) -> tuple[Network, Request, Past, RoundRecord | None, list[Snapshot]]:
+    handle: Handle, view: View, given: Mapping[str, Any], now: float
+) -> tuple[Request, Past, RoundRecord | None, list[Snapshot]]:
     """All that a choice needs of the store, the model brought up to date; or the round that the request has opened.
 
-    The last are the snapshots to keep, once the choice is not refused.
+    The last are snapshots of the model that are worth storing, once the choice is not refused.
     """
-    with handle.read() as view:
-        network = view.network
-        request, known = _read_question(handle, view, given, now)
-        if known is not None:
-            return network, request, Past(), known, []
-        snapshots = handle.model.sync(view, budget=IN_ASK)
-        past = handle.track.past(view)
-        due = view.ledger.due(now)
-    if not due:
-        return network, request, past, None, snapshots
-    # Rounds that are due are learned before the choice. But a question that is refused must not close them.
-    propose(handle, network, request, past, now)
-    handle.keep(snapshots)
-    with handle.write(now):
-        pass
-    return prepare(handle, given, now)
+    request, known = _read_question(handle, view, given, now)
+    if known is not None:
+        return request, Past(), known, []
+    snapshots = handle.model.sync(view, budget=IN_ASK)
+    return request, handle.track.past(view), None, snapshots
 
 
 def _logged(handle: Handle, record: RoundRecord) -> RoundRecord:
@@ -196,7 +191,7 @@ def _read_question(
     request = read_request(given, handle.record.settings, view.network, view.catalogues(), now)
     known = None
     if request.request_id is not None:
-        known = view.session.round_by_request(view.number, request.request_id)
+        known = view.ledger.opened_by(request.request_id)
     if known is not None:
         check_same(known, request)
     else:
@@ -227,7 +222,7 @@ def _still_next(view: View, network: Network, proposed: RoundRecord) -> bool:
 
     What was told or closed meanwhile is no reason to choose again: the round says how far behind its choice was.
     """
-    if proposed.request_id is not None and view.session.round_by_request(view.number, proposed.request_id):
+    if proposed.request_id is not None and view.ledger.opened_by(proposed.request_id):
         return False
     return view.ledger.revision == network.revision and view.ledger.next_number() == proposed.number
 

@@ -236,7 +236,8 @@ class Campaign:
         """What :meth:`ask` with the same arguments would choose now, and what to expect of it; nothing is opened.
 
         With ``users``, what to expect of exactly these users, beside the campaign's own choice. Asking straight after
-        a preview gives the same seeds.
+        a preview gives the same seeds. A preview only reads the store, also where rounds are due: they stay open, and
+        count as closed.
         """
         names = inspect.signature(self.ask).parameters
         strange = [name for name in arguments if name not in names]

@@ -273,7 +273,7 @@ def _write(view: View, campaign: CampaignRecord, past: _Past, now: float) -> His
 
 def _known(view: View, past: _PastRound, labelled: Sequence[RoundRecord]) -> bool:
     """Whether this round was imported before; since then somebody may have been forgotten, and be gone from both."""
-    if view.session.round_by_request(view.number, past.fingerprint) is not None:
+    if view.ledger.opened_by(past.fingerprint) is not None:
         return True
     for record in labelled:
         held = view.session.edge_responses(view.number, record.number)

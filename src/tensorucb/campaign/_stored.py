@@ -92,11 +92,12 @@ def list_campaigns(storage: str | os.PathLike[str] | Store = STORAGE) -> list[Ca
     []
     """
     with opened(storage, make=False) as store, store.read() as session:
-        lines = []
+        lines, rounds = [], session.round_counts()
         for record in session.campaigns():
-            states = [r.status for r in session.rounds(record.campaign)]
+            counts = rounds.get(record.campaign, {})
             policy = str(record.settings["policy"]["type"])
-            lines.append(CampaignInfo(record.name, policy, record.created, len(states), states.count("open")))
+            open_rounds = counts.get("open", 0)
+            lines.append(CampaignInfo(record.name, policy, record.created, sum(counts.values()), open_rounds))
         return lines
 
 

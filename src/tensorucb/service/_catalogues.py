@@ -31,6 +31,7 @@ from tensorucb.service._shared import (
     page,
     product_named,
     user_named,
+    users_beginning,
 )
 from tensorucb.service._uploads import (
     FORMS,
@@ -121,12 +122,11 @@ async def users(at: ForReader, limit: Limit = 50, after: After = None, search: S
     """Users of the network."""
 
     def call(campaign: Campaign) -> dict[str, Any]:
-        ids, costs = campaign.graph.ids.tolist(), campaign.costs
-        rows: Sequence[int] = range(len(ids))
-        if search:
-            rows = [row for row in rows if str(at.mask(ids[row])).startswith(search)]
+        ids, costs = campaign.graph.ids, campaign.costs
+        rows = users_beginning(campaign, search, at) if search else range(len(ids))
         found, following = page(rows, limit, after)
-        items = [{"id": at.mask(ids[row]), "cost": None if costs is None else float(costs[row])} for row in found]
+        users = zip(found, map(at.mask, ids[found].tolist()), strict=True)
+        items = [{"id": user, "cost": None if costs is None else float(costs[row])} for row, user in users]
         return {"items": items, "next": following}
 
     return await at.read(call)
@@ -172,7 +172,7 @@ async def user(
     """What is known of a user."""
 
     def call(campaign: Campaign) -> dict[str, Any]:
-        known = user_named(campaign, user, at.mask)
+        known = user_named(campaign, user, at)
         graph, costs, groups = campaign.graph, campaign.costs, campaign.groups
         row = int(graph.rows([known])[0])
         contacted = [a.number for a in campaign.rounds() if a.status != "cancelled" and known in a.contacted]

@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tensorucb.checks import shown
 from tensorucb.errors import TensorUCBError
 from tensorucb.service._auth import principal_of, session_cookie
-from tensorucb.service._operation import Metrics, log_access, request_id
+from tensorucb.service._operation import ALIVE, Metrics, log_access, request_id
 from tensorucb.service._problems import UNFORESEEN, Refusal, problem
 from tensorucb.service._settings import ServiceSettings
 from tensorucb.service._shared import SLASH
@@ -52,6 +52,7 @@ _API = "/api/v1"
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _CLOSE = {"Connection": "close"}
 _SLOWEST = 16 * 1024  # bytes a second of a body, after the settings' patience
+_FORWARDING = (b"forwarded", b"via", b"x-real-ip")
 _KNOWN = 10_000  # callers whose pace is remembered
 _log = logging.getLogger("tensorucb.service")
 
@@ -144,7 +145,9 @@ class Gate:
         if scope["type"] == "http":
             headers = Headers(scope=scope)
             self._check_host(headers.get("host", ""), scope.get("server"))
-            scope["state"]["principal"] = await principal_of(self._book, headers)
+            # Whether the process is alive must not depend on the store, where the tokens are.
+            alive = scope["path"] == ALIVE
+            scope["state"]["principal"] = None if alive else await principal_of(self._book, headers, _forwarded(scope))
             self._pace.take(_caller(scope))
             _check_origin(scope["method"], scope["path"], headers)
         await self._app(scope, receive, send)
@@ -157,6 +160,16 @@ class Gate:
             raise Refusal(
                 400, f"the service is not called {shown(host)}; start it with `--allow-host` if this name is right."
             )
+
+
+def _forwarded(scope: Scope) -> bool:
+    """Whether a request came through a proxy: anybody may have sent it.
+
+    Unless told otherwise, nginx names itself in no header, but it speaks HTTP/1.0, which browsers do not.
+    """
+    names = (name for name, _ in scope["headers"])
+    named = any(name in _FORWARDING or name.startswith(b"x-forwarded-") for name in names)
+    return named or scope["http_version"] == "1.0"
 
 
 def host_name(host: str) -> str:

@@ -8,6 +8,7 @@ import re
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
+from fastapi.routing import APIRoute
 
 from tensorucb.campaign import Ask, Campaign, TellLogReport, TellReport
 from tensorucb.checks import shown
@@ -54,13 +55,18 @@ def column_names(columns: list[str]) -> dict[str, str] | None:
     return dict(text.split(":", 1) for text in columns) or None
 
 
-@router.post("/preview", response_model=PreviewDocument)
 async def preview(at: ForOperator, body: PreviewBody) -> Any:
     """Say who would be chosen and why, or what to expect of a list of users; nothing is opened.
 
     Asking straight after gives the same users. A hold-out is drawn only when the round is opened.
     """
     return await at.choose(lambda campaign: preview_document(campaign.preview(**arguments(body, campaign)), at.mask))
+
+
+# It only reads: it needs no key, and a service that is read-only answers it too.
+router.add_api_route(
+    "/preview", preview, methods=["POST"], response_model=PreviewDocument, route_class_override=APIRoute
+)
 
 
 @router.post(
@@ -115,7 +121,7 @@ async def explanation(
 
     def call(campaign: Campaign) -> dict[str, Any]:
         known = round_of(campaign, round).id
-        asked = None if user is None else user_named(campaign, user, at.mask)
+        asked = None if user is None else user_named(campaign, user, at)
         return explanation_document(campaign.explain(known, asked), at.mask)
 
     return await at.read(call)

@@ -185,7 +185,7 @@ class SQLiteBackend(Backend):
         busy = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()[0]
         if busy:
             raise StoreError(
-                f"{shown_path(self.path)}: its log could not be emptied within {timeout:g} s because somebody reads "
+                f"{self.shown}: its log could not be emptied within {timeout:g} s because somebody reads "
                 "the store. Close the other readers and purge again; until then deleted content may still be there."
             )
 
@@ -197,7 +197,7 @@ class SQLiteBackend(Backend):
             self._check_files()
         except StoreError as moved:
             return moved  # whatever SQLite says of it is a consequence
-        name, where = _name(original), shown_path(self.path)
+        name, where = _name(original), self.shown
         said = f"(SQLite said: {original}, {name})"
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")):
             return StoreError(f"{where} was locked by others for {self.timeout:g} s {said}; nothing was written.")

@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-SCHEMA = "0003"
+SCHEMA = "0004"
 """The newest revision under ``migrations/versions``; revisions are numbered, so that a newer schema is recognised."""
 
 VERSION_TABLE = "tensorucb_schema"
@@ -65,6 +65,8 @@ checksum = _table("checksum", part=_TEXT, number=_INTEGER, rows=_INTEGER, sum=_I
 answer = _table("answer", key=_TEXT, request=_TEXT, status=_INTEGER, body=_TEXT, created=_REAL, hash=_INTEGER)
 token = _free("token", name=_TEXT, role=_TEXT, hash=_TEXT, created=_REAL)
 secret = _free("secret", name=_TEXT, value=_TEXT)
+# Logins that somebody has ended before their time.
+logout = _free("logout", login=_TEXT, ends=_REAL)
 
 OWNED = (checksum, blob, user, event, round_, edge_response, node_event, answer)
 """The tables whose rows belong to a campaign."""
