@@ -8,7 +8,6 @@ import pytest
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
 from studies import reach as study
 from tensorucb.campaign import load_campaign
-from tensorucb.campaign._explain import Evidence
 from tensorucb.campaign._forecast import (
     _DEVIATIONS,
     _DISCOUNT,
@@ -125,20 +124,6 @@ def test_a_tie_is_called_a_tie():
     ask = campaign.ask("tea", 1)
     other = ({"a", "b"} - set(ask.seeds)).pop()
     assert "counts as much as the last one chosen, and ties go to users with more followers" in ask.explain(other).text
-
-
-def test_rounds_of_an_earlier_release_are_explained_without_comparing_unlike_numbers():
-    campaign = played(LinUCB())
-    ask = campaign.ask("tea", 3)
-    number, name = campaign._handle.record.campaign, f"explain-{ask.number:08d}"
-    with campaign.store.write() as session:
-        held = Evidence.from_blob(session.blob(number, name))
-        arrays = {key: array for key, array in held.arrays.items() if key not in ("ranked_gains", "ranked_values")}
-        session.put_blob(number, name, Evidence({"threshold": 0.9, "next_key": 30}, arrays).to_blob())
-    others = [user for user in campaign.graph.ids.tolist() if user not in ask.seeds]
-    assert "opened by an earlier release" in ask.explain(others[0]).text
-    campaign.forget(others[1])
-    assert ask.explain(others[0]).status == "not_enough"
 
 
 def test_a_policy_that_believes_far_too_much_is_corrected_within_a_few_rounds():

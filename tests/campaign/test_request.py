@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -83,18 +82,6 @@ def test_what_means_the_same_is_the_same():
     absolute = campaign.ask("tea", 1, deadline=1500.0, request_id="tuesday")
     assert campaign.ask("tea", 1, deadline=datetime.fromtimestamp(1500, UTC), request_id="tuesday") == absolute
     assert len(campaign.rounds()) == 2
-
-
-def test_a_round_of_an_earlier_version_keeps_the_old_check():
-    campaign = small_campaign()
-    first = campaign.ask("tea", 2, request_id="monday")
-    with campaign.store.write() as session:
-        record = session.round(1, first.id)
-        payload = {name: value for name, value in record.payload.items() if name not in ("request", "behind")}
-        session.put_round(1, replace(record, payload=payload))
-    assert campaign.ask("tea", 2, exclude=PEOPLE[:1], request_id="monday") == first
-    with pytest.raises(InputError, match=r"other values of product, k[.]"):
-        campaign.ask("soap", 3, request_id="monday")
 
 
 def test_the_digest_survives_new_users_and_forgetting():

@@ -303,7 +303,11 @@ def _payload(past: _PastRound) -> dict[str, Any]:
         "gains": [],
         "contacted": np.unique(past.rows.sources).tolist(),
         "holdout": [],
+        "must_include": [],
+        "cost": None,
         "reach": None,
+        "forecast": None,
+        "behind": 0,
         "window": None,
         "credit": "any",
         "objective": None,
@@ -357,6 +361,6 @@ def put_used_log(session: Session, number: int, used: UsedLog) -> None:
 
 
 def used_log(session: Session, number: int) -> UsedLog | None:
-    """The marks that the campaign keeps; None if it was created without a log, or by an earlier version."""
+    """The marks that the campaign keeps; None if it was created without a log."""
     data = session.blob(number, _USED)
     return None if data is None else UsedLog(**unseal(data, _USED, "what the campaign knows of its log")[1])

@@ -301,13 +301,9 @@ def _column(values: Any, default: Any) -> list[Any] | None:
 
 def check_same(record: RoundRecord, request: Request) -> None:
     """An error that names the arguments in which this request differs from the one that opened the round."""
-    held, found = record.payload.get("request"), request.fingerprint
-    if held is None:
-        # Opened by an earlier version, which kept no more than this.
-        same = record.payload["product"]["vectors"] == [vector.tolist() for vector in request.context.vectors]
-        differs = ([] if same else ["product"]) + ([] if record.payload["k"] == request.k else ["k"])
-    else:
-        differs = [name for name in {**held, **found} if held.get(name) != found.get(name)]
+    held = record.payload["request"]
+    found = request.fingerprint
+    differs = [name for name in {**held, **found} if held.get(name) != found.get(name)]
     if differs:
         raise InputError(
             f"request_id {request.request_id!r} has opened round {record.id} with other values of "

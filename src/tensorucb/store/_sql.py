@@ -168,8 +168,8 @@ def bring_up_to_date(backend: Backend, engine: sa.Engine) -> None:
         connection.rollback()
         if backend.read_only:
             raise StoreError(
-                f"{backend.shown} has no tables yet, or those of an older release, and a read-only connection can make "
-                "none; open it once without read_only=True."
+                f"{backend.shown} has no tables yet, and a read-only connection can make none; open it once without "
+                "read_only=True."
             )
         with _one_at_a_time:
             backend.begin_write(connection)
