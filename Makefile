@@ -9,7 +9,7 @@ PROJECT := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 .PHONY: demo test test-all test-portable coverage screenshots lint bench docs licences lock clean
 
 demo: $(VENV)/.base
-	$(BIN)/tensorucb demo --out out/demo $(ARGS)
+	$(BIN)/tensorucb demo $(ARGS)
 
 # Tests run on all cores; at most eight processes, since some of them start a database server of their own.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
