@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Argument, BadParameter, CallbackParam, Context, Option, Typer
 from typer.core import TyperGroup
 
+from tensorucb.cli._output import one_line, say
 from tensorucb.cli._progress import Progress
 from tensorucb.errors import FileFormatError, InputError, UnknownIdError
 
@@ -165,6 +166,7 @@ def opened_engine(name: str, address: str | None) -> Iterator[RayEngine | None]:
         return
     if address is None:
         raise BadParameter("--engine ray needs --address HOST:PORT, as `ray start --head` prints it.")
+    say(one_line(f"Waiting for the Ray cluster at {address}, for two minutes at most ..."), err=True)
     from tensorucb.engines import RayEngine
 
     # Ray reports a lost node on the standard output, which is the answer's alone.
