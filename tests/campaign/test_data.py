@@ -252,7 +252,7 @@ def test_one_call_from_a_directory(shop_folder):
 
 def test_what_is_given_beside_the_data_counts_more(shop_folder, shop_data):
     campaign = tu.create_campaign(
-        "spring", data=shop_data, policy=HighDegree(), strategies={"email": [1.0]}, window=60.0, storage="memory://"
+        "spring", data=shop_data, policy=HighDegree(), strategies={"email": [1.0]}, window="60s", storage="memory://"
     )
     assert (campaign.strategies(), campaign.settings["window"]) == (("email",), 60.0)
 

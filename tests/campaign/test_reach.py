@@ -207,7 +207,7 @@ def test_the_predictive_distribution_stays_within_the_audience():
 
 def test_responders_are_counted_once_and_never_among_the_contacted():
     clock = Clock()
-    campaign = small_campaign(window=100, clock=clock)
+    campaign = small_campaign(window="100s", clock=clock)
     ask = campaign.ask("tea", 4)
 
     def count():

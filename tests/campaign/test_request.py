@@ -20,14 +20,14 @@ DIFFERENT = {
     "exclude": {"exclude": PEOPLE[:3]},
     "candidates": {"candidates": PEOPLE},
     "must_include": {"must_include": PEOPLE[2:3]},
-    "cooldown": {"cooldown": 60},
+    "cooldown": {"cooldown": "60s"},
     "budget": {"budget": 20.0},
     "costs": {"costs": np.full(30, 2.0)},
     "groups": {"groups": GROUPS[::-1]},
     "quotas": {"quotas": {"a": 1, "b": 1}},
     "holdout": {"holdout": 0.5},
     "shadow": {"shadow": PEOPLE[2:]},
-    "window": {"window": 50},
+    "window": {"window": "50s"},
     "deadline": {"deadline": 2000.0},
     "credit": {"credit": "last"},
     "objective": {"objective": "cascade"},
@@ -42,7 +42,7 @@ def asked(campaign, **changes):
 
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_another_value_of_any_argument_is_refused_by_name(name):
-    campaign = small_campaign(costs=np.ones(30), groups=GROUPS, window=100, clock=Clock())
+    campaign = small_campaign(costs=np.ones(30), groups=GROUPS, window="100s", clock=Clock())
     asked(campaign)
     with pytest.raises(InputError, match=f"'monday' has opened round .* with other values of {name}[.]"):
         asked(campaign, **DIFFERENT[name])
@@ -58,7 +58,7 @@ def test_an_excluded_person_is_never_in_the_answer_to_a_repeated_request():
 
 def test_what_means_the_same_is_the_same():
     clock = Clock()
-    campaign = small_campaign(costs=np.ones(30), groups=GROUPS, window=100, clock=clock)
+    campaign = small_campaign(costs=np.ones(30), groups=GROUPS, window="100s", clock=clock)
     first = asked(campaign, quotas={"a": 1, "b": 2}, candidates=PEOPLE, deadline=timedelta(minutes=5))
     clock.now += 7.0
     again = asked(

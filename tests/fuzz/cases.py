@@ -53,7 +53,7 @@ class World:
         self.p = self.sandbox.probabilities(0)
         self.users_log, self.items, self.times = self.sandbox.action_log(None, 0)
         self.log = data.ActionLog.from_arrays(self.users_log, self.items, self.times, range(4))
-        self.dataset = data.Dataset(self.graph, self.log, "small", 1.0)
+        self.dataset = data.Dataset(self.graph, self.log, "small", "1s")
         self.mixtures = self.sandbox.mixtures
         self.settings = experiments.WorldSettings(k=2, worlds=4)
         self.environment = experiments.Environment.from_sandbox(self.sandbox, settings=self.settings)
@@ -551,7 +551,7 @@ simple(
 
 
 def _log_of(w: World) -> dict[str, Any]:
-    return {"graph": w.graph, "users": w.users_log, "items": w.items, "times": w.times, "window": 1.0, "threads": 1}
+    return {"graph": w.graph, "users": w.users_log, "items": w.items, "times": w.times, "window": "1s", "threads": 1}
 
 
 simple("truth.activations", truth.activations, _log_of)
@@ -600,7 +600,7 @@ simple("data.checksum", data.checksum, lambda w: {"dataset": w.dataset})
 simple(
     "data.Dataset",
     lambda **given: data.describe(data.Dataset(**given)),
-    lambda w: {"graph": w.graph, "log": w.log, "name": "n", "window": 1.0, "report": data.Report()},
+    lambda w: {"graph": w.graph, "log": w.log, "name": "n", "window": "1s", "report": data.Report()},
     signature=data.Dataset,
 )
 simple(
@@ -809,7 +809,7 @@ def _(w: World) -> Case:
     valid = {
         **{"name": "spring", "graph": w.graph, "users": w.users, "policy": policies.LinUCB(), "storage": "memory://"},
         **{"load_if_exists": True, "products": {"tea": [0.1, 0.2, 0.7]}, "costs": np.ones(12), "groups": ["x"] * 12},
-        **{"objective": "direct", "credit": "any", "window": 60.0, "epsilon": 0.3, "seed": 0, "snapshot_every": 5},
+        **{"objective": "direct", "credit": "any", "window": "60s", "epsilon": 0.3, "seed": 0, "snapshot_every": 5},
         **{"strategies": {"call": [1.0, 0.0], "visit": [0.0, 1.0]}, "strategy_costs": {"visit": 2.0}},
         **{"clock": lambda: 1e9, "data": None},
         "ask": {"k": 2, "exclude": [0], "cooldown": "7d", "quotas": {"x": 2}, "deadline": "3d"},
@@ -847,7 +847,7 @@ def _(w: World) -> Case:
     valid = {
         **_tables(),
         **{"columns": {"users": {"user": "user"}}, "kinds": {"products": {"kind": "category"}}, "id_type": "str"},
-        **{"window": 60.0, "progress": None},
+        **{"window": "60s", "progress": None},
     }
     return Case(read_campaign_data, valid)
 
@@ -874,7 +874,7 @@ def _(w: World) -> Case:
     valid = {
         **{"product": "tea", "k": 2, "exclude": [0], "candidates": list(range(12)), "must_include": [1]},
         **{"cooldown": None, "costs": None, "budget": None, "groups": ["x"] * 12, "quotas": {"x": 2}, "holdout": 0.0},
-        **{"shadow": None, "window": 60.0, "deadline": 2e9, "credit": "any", "objective": "direct", "epsilon": 0.3},
+        **{"shadow": None, "window": "60s", "deadline": 2e9, "credit": "any", "objective": "direct", "epsilon": 0.3},
         **{"request_id": None, "strategies": None, "per_user": False, "users": None},
     }
     return Case(w.campaign.ask, valid)
@@ -909,7 +909,7 @@ def _(w: World) -> Case:
 @case("campaign.Campaign.ask with a budget")
 def _(w: World) -> Case:
     valid = {
-        **{"product": [0.1, 0.2, 0.7], "k": None, "cooldown": 5.0, "costs": np.ones(12), "budget": 2.0},
+        **{"product": [0.1, 0.2, 0.7], "k": None, "cooldown": "5s", "costs": np.ones(12), "budget": 2.0},
         **{"shadow": [3, 4], "holdout": 0.0},
     }
     return Case(w.campaign.ask, valid, False)
@@ -1041,7 +1041,7 @@ def _history(w: World) -> dict[str, Any]:
 CASES["campaign.Campaign.import_history"] = lambda w: _own(
     w,
     "import_history",
-    {"responses": _history(w), "product": "tea", "window": 5.0, "unknown": "skip", "columns": {"round": "round"}},
+    {"responses": _history(w), "product": "tea", "window": "5s", "unknown": "skip", "columns": {"round": "round"}},
 )
 
 

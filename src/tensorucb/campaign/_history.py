@@ -28,7 +28,7 @@ from tensorucb.campaign._responses import (
 )
 from tensorucb.checks import check_choice, check_id, is_missing, shown
 from tensorucb.errors import InputError
-from tensorucb.moments import duration
+from tensorucb.moments import duration, duration_text
 from tensorucb.store._protocol import CampaignRecord, EdgeResponses, RoundRecord
 
 if TYPE_CHECKING:
@@ -207,7 +207,8 @@ def _from_log(view: View, batch: Batch, found: Resolved, product: Any, window: f
     users, items, times = found.users[kept], codes[kept], found.nodes.times[kept]
     if not users.size:
         return [], found.unknown, other, 0
-    trials = activations(network.graph, users, items, times, window)
+    longest = None if window is None else duration_text(window)
+    trials = activations(network.graph, users, items, times, longest)
     order = np.argsort(trials.items, kind="stable")
     first, last = np.full(items.max() + 1, np.inf), np.full(items.max() + 1, -np.inf)
     np.minimum.at(first, items, times)
