@@ -19,13 +19,17 @@ from tensorucb.campaign import (
     Campaign,
     copy_campaign,
     create_campaign,
+    delete_campaign,
     list_campaigns,
     load_campaign,
     read_campaign_data,
 )
+from tensorucb.experiments import offline
+from tensorucb.files import read_state, write_state
 from tensorucb.graph import Graph
 from tensorucb.learner import TensorRegression
 from tensorucb.policies.registry import class_files
+from tensorucb.rng import as_generator, stream_key
 from tensorucb.store import MemoryStore, open_store
 
 
@@ -755,6 +759,53 @@ CASES["experiments.Experiment.curve"] = lambda w: Case(w.experiment.curve, {"pol
 CASES["experiments.Experiment.final"] = lambda w: Case(w.experiment.final, {"policy": "Random", "last": 1})
 simple("experiments.sampled", experiments.sampled, lambda w: {"environment": w.environment, "size": 8, "seed": 0})
 
+
+@case("experiments.read_settings")
+def _(w: World) -> Case:
+    Path("grids.toml").write_text("[LinUCB]\nexploration = [0.1, 1.0]\n")
+    return Case(experiments.read_settings, {"path": "grids.toml"})
+
+
+_TUNING = experiments.Tuning(policies={}, trials={"CUCB": [experiments.Trial({"exploration": 0.1}, 5.8)]})
+_WRITERS: dict[str, Callable[[World], dict[str, Any]]] = {
+    "write_csv": lambda w: {"columns": ["policy"], "rows": [["LinUCB"]]},
+    "write_rows": lambda w: {"rows": [{"policy": "LinUCB"}]},
+    "write_regret": lambda w: {"experiment": w.experiment},
+    "write_settings": lambda w: {"tuning": _TUNING},
+    "write_validation": lambda w: {"tuning": _TUNING},
+    "write_manifest": lambda w: {
+        **{"command": ["compare"], "seed": 0, "environment": {"users": 60}, "settings": {}, "data": None},
+    },
+}
+for _name, _more in _WRITERS.items():
+    simple(
+        f"experiments.{_name}",
+        getattr(experiments, _name),
+        lambda w, more=_more: {"path": "written.out", **more(w)},
+        writes=True,
+    )
+
+# -- logs of past campaigns --
+
+
+def _logged(w: World) -> Any:
+    return offline.log_campaign(w.environment, np.full(12, 0.3), rounds=6)
+
+
+simple(
+    "offline.write_campaign",
+    offline.write_campaign,
+    lambda w: {"campaign": _logged(w), "directory": "logged"},
+    writes=True,
+)
+
+
+@case("offline.read_campaign")
+def _(w: World) -> Case:
+    offline.write_campaign(_logged(w), "read")
+    return Case(offline.read_campaign, {"directory": "read", "graph": w.graph})
+
+
 # -- plots --
 
 simple("plots.degree_distribution", plots.degree_distribution, lambda w: {"degrees": {"a": [1, 2, 3]}})
@@ -791,7 +842,36 @@ simple(
 simple("plots.campaign_report", plots.campaign_report, lambda w: {"progress": w.campaign.progress()})
 simple("plots.theme", plots.theme, lambda w: {"mode": "light"})
 
+# -- files and random numbers --
+
+
+@case("files.read_state")
+def _(w: World) -> Case:
+    write_state("state.npz", "test", {}, {"a": np.ones(2)})
+    return Case(read_state, {"path": "state.npz", "kind": "test"})
+
+
+# What it writes comes from the package itself; only the path is a caller's.
+simple(
+    "files.write_state",
+    lambda path: write_state(path, "test", {}, {"a": np.ones(2)}),
+    lambda w: {"path": "new.npz"},
+    writes=True,
+)
+simple("rng.as_generator", as_generator, lambda w: {"rng": 0})
+simple("rng.stream_key", stream_key, lambda w: {"rng": np.random.default_rng(0)})
+
 # -- stores and campaigns --
+
+simple("store.MemoryStore", MemoryStore, lambda w: {"timeout": 1.0, "name": ""})
+
+
+@case("campaigns.delete_campaign")
+def _(w: World) -> Case:
+    store = MemoryStore()
+    new_campaign(w, store)
+    return Case(delete_campaign, {"name": "spring", "storage": store}, writes=True)
+
 
 simple(
     "store.open_store", open_store, lambda w: {"url": "memory://", "create": True, "timeout": 1.0, "read_only": False}
