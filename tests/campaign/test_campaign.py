@@ -19,7 +19,7 @@ from tensorucb.store import open_store
 
 
 def test_the_model_is_the_fold_of_the_closed_rounds_in_the_order_asked():
-    campaign = small_campaign(window=50, credit="shared")
+    campaign = small_campaign(window="50s", credit="shared")
     graph = campaign.graph
     asks = [campaign.ask(product, 3) for product in ("tea", "soap", "tea")]
     told = {ask.id: answers(campaign, ask) for ask in asks}
@@ -126,7 +126,7 @@ def test_any_permutation_with_duplicates_ends_in_the_same_model(data):
 
 def test_rounds_cancel_expire_and_stay_what_they_are():
     clock = Clock()
-    campaign = small_campaign(clock=clock, window=100)
+    campaign = small_campaign(clock=clock, window="100s")
     first, second, third = (campaign.ask("tea", 2) for _ in range(3))
     assert first.deadline == 1100.0
     assert campaign.cancel(second.id).status == "cancelled"

@@ -24,10 +24,10 @@ def test_an_ask_straight_after_a_preview_gives_the_same(policy, objective):
     campaign.tell(ask.id, answers(campaign, ask))
     campaign.close(ask.id)
     events = campaign.status().events
-    first = campaign.preview("tea", 4, cooldown=10.0)
-    assert campaign.preview("tea", 4, cooldown=10.0) == first
+    first = campaign.preview("tea", 4, cooldown="10s")
+    assert campaign.preview("tea", 4, cooldown="10s") == first
     assert campaign.status().events == events
-    opened = campaign.ask("tea", 4, cooldown=10.0)
+    opened = campaign.ask("tea", 4, cooldown="10s")
     assert (opened.seeds, opened.reach, opened.cost) == (first.seeds, first.reach, first.cost)
     assert opened.explain() == first.explanation
     assert first.best == first.reach

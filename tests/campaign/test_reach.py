@@ -8,7 +8,6 @@ import pytest
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
 from studies import reach as study
 from tensorucb.campaign import load_campaign
-from tensorucb.campaign._explain import Evidence
 from tensorucb.campaign._forecast import (
     _DEVIATIONS,
     _DISCOUNT,
@@ -152,20 +151,6 @@ def test_a_tie_is_called_a_tie():
     assert "counts as much as the last one chosen, and ties go to users with more followers" in ask.explain(other).text
 
 
-def test_rounds_of_an_earlier_release_are_explained_without_comparing_unlike_numbers():
-    campaign = played(LinUCB())
-    ask = campaign.ask("tea", 3)
-    number, name = campaign._handle.record.campaign, f"explain-{ask.number:08d}"
-    with campaign.store.write() as session:
-        held = Evidence.from_blob(session.blob(number, name))
-        arrays = {key: array for key, array in held.arrays.items() if key != "ranked_gains"}
-        session.put_blob(number, name, Evidence({"threshold": 0.9, "next_key": 30}, arrays).to_blob())
-    others = [user for user in campaign.graph.ids.tolist() if user not in ask.seeds]
-    assert "opened by an earlier release" in ask.explain(others[0]).text
-    campaign.forget(others[1])
-    assert ask.explain(others[0]).status == "not_enough"
-
-
 def test_a_policy_that_believes_far_too_much_is_corrected_within_a_few_rounds():
     campaign = small_campaign(policy=Fixed(0.6), graph=small_graph(200, 2000))
     rng = np.random.default_rng(0)
@@ -247,7 +232,7 @@ def test_the_predictive_distribution_stays_within_the_audience():
 
 def test_responders_are_counted_once_and_never_among_the_contacted():
     clock = Clock()
-    campaign = small_campaign(window=100, clock=clock)
+    campaign = small_campaign(window="100s", clock=clock)
     ask = campaign.ask("tea", 4)
 
     def count():

@@ -214,7 +214,7 @@ def test_held_out_users_keep_the_strategy_they_would_have_got(tmp_path):
 
 @pytest.mark.parametrize("rule", ["any", "last", "shared"])
 def test_a_round_teaches_each_strategy_what_was_done_with_it(rule):
-    campaign = campaign_with(window=50, credit=rule)
+    campaign = campaign_with(window="50s", credit=rule)
     graph = campaign.graph
     asks = []
     for i, product in enumerate(("tea", "soap", "tea")):

@@ -265,19 +265,6 @@ def test_the_state_goes_through_arrays():
         response.state_from_arrays(fresh, {**arrays, "log_own": arrays["log_own"][1:]})
 
 
-def test_a_state_of_an_earlier_version_goes_on_and_is_the_same_after_a_refit():
-    state, *_ = play(900, rounds=12)
-    rng = np.random.default_rng(0)
-    graph = network(rng, 40, 400)
-    nodes, model = users_of(rng, graph.n_nodes)[0], response.ResponseSettings(max_rows=900, base_logit=-1.0)
-    arrays = response.state_to_arrays(state)
-    pulls = arrays.pop("log_gains")
-    arrays["gains"] = np.zeros((state.seen.size, pulls.shape[1], state.point.weights.size))
-    restored = response.state_from_arrays(response.start(model, nodes, (np.ones(3),)), arrays)
-    one, other = (response.state_to_arrays(fit(model, nodes, s)) for s in (state, restored))
-    assert all(np.array_equal(one[name], other[name]) for name in one)
-
-
 def test_rows_in_any_order_and_repeated_edges_count():
     a = response.make_told(
         np.ones(1), np.array([4, 2, 4, 2]), np.array([0, 1, 3, 1], np.int32), np.array([1, 0, 0.5, 1])

@@ -102,7 +102,8 @@ def test_questions_that_are_refused(shared, body, said):
         ("rounds", {"product": "coffee"}, "Add it with POST …/products, or send its features."),
         ("rounds", {"budget": 2.0}, "a budget needs costs: send them as columns cost and group"),
         ("rounds", {"strategies": "all"}, "Add them with POST …/strategies."),
-        ("rounds", {"cooldown": []}, "cooldown: input should be a valid number."),
+        ("rounds", {"cooldown": 7}, "cooldown: it needs a unit: '7d' is 7 days, '7s' is 7 seconds; got 7."),
+        ("rounds", {"cooldown": []}, "cooldown: input should be a valid string."),
         ("rounds", {"exclude": [1.5]}, "exclude.0: input should be a valid integer."),
         (
             "rounds/1/responses",

@@ -175,7 +175,7 @@ class Campaign:
         shadow: ArrayLike | Mapping[Any, int | str] | None = None,
         users: ArrayLike | Mapping[Any, int | str] | None = None,
         window: Duration | None = None,
-        deadline: Duration | datetime | None = None,
+        deadline: float | Duration | datetime | None = None,
         credit: str | None = None,
         objective: str | None = None,
         epsilon: float | None = None,
@@ -200,7 +200,7 @@ class Campaign:
         exclude, candidates, must_include
             Ids: who must not be chosen, the only ones who may, and who has to be.
         cooldown
-            Leave out users contacted less than this long ago (``"12h"``, seconds or a timedelta), in rounds not
+            Leave out users contacted less than this long ago (``"12h"`` or a timedelta), in rounds not
             cancelled; 0 for nobody.
         costs, budget
             What each user costs (in the order of ``graph.ids``; default the campaign's) and the most to spend; a

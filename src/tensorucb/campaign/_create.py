@@ -106,7 +106,7 @@ def create_campaign(
         Who gets the credit for a node event: ``"any"`` contacted user with an edge to the one who acted, the
         ``"last"`` to act, or ``"shared"`` by believed probability.
     window
-        How long after the contact an action counts, and after which a round closes by itself: ``"7d"``, seconds or a
+        How long after the contact an action counts, and after which a round closes by itself: ``"7d"`` or a
         timedelta; None: no limit.
     epsilon
         Accuracy of the cascade objective's oracle.

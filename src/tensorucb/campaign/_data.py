@@ -142,7 +142,7 @@ def read_campaign_data(
     id_type
         What ids of users are: ``"auto"`` (whole numbers if all of them are), ``"int"`` or ``"str"``.
     window
-        How long after the contact an action counts: ``"7d"``, seconds or a timedelta.
+        How long after the contact an action counts: ``"7d"`` or a timedelta.
     progress
         Called as ``progress(done, total, what)`` once the files are read, if there are actions to learn from.
 

@@ -320,9 +320,6 @@ def _chosen(network: Network, record: RoundRecord, evidence: Evidence, key: int,
 def _passed_over(evidence: Evidence, key: int, user: int | str) -> Explanation:
     arrays, settings, at = evidence.arrays, evidence.settings, evidence.place("ranked_keys", key)
     threshold = float(settings["threshold"])
-    if "rule" not in settings:
-        text = f"{user!r} was not chosen. The round was opened by an earlier release, which kept no comparable numbers."
-        return Explanation(user, "not_enough", text)
     if at is None:
         why = f"{arrays['ranked_keys'].size} others who were not chosen either count as much or more"
         if settings["rule"] in _OTHERS:

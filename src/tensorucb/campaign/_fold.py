@@ -192,16 +192,13 @@ class Fold:
         settings = {**learned, "state": dict(state.settings), "symmetric": list(halves)}
         return seal("snapshot", settings, {**state.arrays, **halves}, compressed=True)
 
-    def from_blob(self, network: Network, data: bytes, name: str, pairs: list[Pair] | None = None) -> None:
-        """Go on from the bytes of `to_blob`, stored under ``name``, which ends with a hash; the policy is bound by now.
-
-        Snapshots of earlier versions do not list their rounds: these must be given.
-        """
+    def from_blob(self, network: Network, data: bytes, name: str) -> None:
+        """Go on from the bytes of `to_blob`, stored under ``name``, which ends with a hash; its policy is bound."""
         settings, arrays = unseal(data, "snapshot", f"snapshot {name}")
-        basis, revision = str(settings["basis"]), settings.get("world", network.revision)
-        if not basis.startswith(name.rsplit("-", 1)[1]) or revision != network.revision:
+        basis = str(settings["basis"])
+        if not basis.startswith(name.rsplit("-", 1)[1]) or settings["world"] != network.revision:
             raise FileFormatError(f"snapshot {name} holds another state than its name says.")
-        pairs = _pairs(settings) if pairs is None else pairs
+        pairs = _pairs(settings)
         whole = {name: arrays[name] + np.tril(arrays[name], -1).T for name in settings["symmetric"]}
         state = PolicyState(settings["state"], {**arrays, **whole})
         with self._unsafe(network):

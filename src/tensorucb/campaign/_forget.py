@@ -149,8 +149,7 @@ def _remove(view: View, row: int, now: float) -> tuple[int, int]:
 def _without(record: RoundRecord, key: int) -> RoundRecord:
     """The round without this user; the same object if it never held them."""
     payload: Mapping[str, Any] = record.payload
-    # Rounds of older versions do not say who was demanded.
-    lists = {name: payload.get(name, []) for name in ("contacted", "holdout", "must_include")}
+    lists = {name: payload[name] for name in ("contacted", "holdout", "must_include")}
     if not any(key in keys for keys in (payload["seeds"], *lists.values())):
         return record
     kept = [i for i, seed in enumerate(payload["seeds"]) if seed != key]

@@ -1,6 +1,6 @@
 """How raw columns become features, kept from the creation on; and what joins later: products, strategies, users, edges.
 
-A campaign of an earlier version, or one whose features came as numbers, keeps nothing of columns.
+A campaign whose features came as numbers keeps nothing of columns.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from tensorucb.campaign._responses import (
 )
 from tensorucb.checks import check_choice, check_id, is_missing, shown
 from tensorucb.errors import InputError
-from tensorucb.moments import duration
+from tensorucb.moments import duration, duration_text
 from tensorucb.store._protocol import CampaignRecord, EdgeResponses, RoundRecord
 
 if TYPE_CHECKING:
@@ -208,7 +208,8 @@ def _from_log(view: View, batch: Batch, found: Resolved, product: Any, window: f
     users, items, times = found.users[kept], codes[kept], found.nodes.times[kept]
     if not users.size:
         return [], found.unknown, other, 0
-    trials = activations(network.graph, users, items, times, window)
+    longest = None if window is None else duration_text(window)
+    trials = activations(network.graph, users, items, times, longest)
     order = np.argsort(trials.items, kind="stable")
     first, last = np.full(items.max() + 1, np.inf), np.full(items.max() + 1, -np.inf)
     np.minimum.at(first, items, times)
@@ -304,7 +305,11 @@ def _payload(past: _PastRound) -> dict[str, Any]:
         "gains": [],
         "contacted": np.unique(past.rows.sources).tolist(),
         "holdout": [],
+        "must_include": [],
+        "cost": None,
         "reach": None,
+        "forecast": None,
+        "behind": 0,
         "window": None,
         "credit": "any",
         "objective": None,
@@ -358,6 +363,6 @@ def put_used_log(session: Session, number: int, used: UsedLog) -> None:
 
 
 def used_log(session: Session, number: int) -> UsedLog | None:
-    """The marks that the campaign keeps; None if it was created without a log, or by an earlier version."""
+    """The marks that the campaign keeps; None if it was created without a log."""
     data = session.blob(number, _USED)
     return None if data is None else UsedLog(**unseal(data, _USED, "what the campaign knows of its log")[1])

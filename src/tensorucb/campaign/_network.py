@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I64
-from tensorucb.checks import LARGEST, check_array, shown
+from tensorucb.checks import check_array, shown
 from tensorucb.errors import FileFormatError, InputError, ShapeError, UnknownIdError
 from tensorucb.features import UserProfile
 from tensorucb.files import pack_state, unpack_state
@@ -172,10 +172,8 @@ def network_from_blob(data: bytes, keys: I64, ids: Sequence[int | str]) -> Netwo
     # An explicit dtype: a list of ids could be empty, and strings must never become numbers.
     named = np.array(ids, dtype=np.str_ if ids and isinstance(ids[0], str) else np.int64)
     graph = Graph(int(keys.size), arrays["sources"], arrays["targets"], named)
-    # An earlier version took features of any size; today's policies refuse them, but the campaign must go on.
-    held = {name: np.clip(array, -LARGEST, LARGEST) for name, array in arrays.items() if name.startswith(_NAME)}
-    parts = {name.removeprefix(_PART): array for name, array in held.items() if name.startswith(_PART)}
-    users = UserProfile(**parts) if parts else held.get(_NAME)
+    parts = {name.removeprefix(_PART): array for name, array in arrays.items() if name.startswith(_PART)}
+    users = UserProfile(**parts) if parts else arrays.get(_NAME)
     revision, next_key = int(settings["revision"]), int(settings["next_key"])
     return Network(revision, next_key, keys, graph, users, arrays.get("costs"), arrays.get("groups"), arrays["born"])
 

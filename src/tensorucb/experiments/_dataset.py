@@ -17,6 +17,7 @@ from tensorucb.data import Dataset, checksum
 from tensorucb.errors import InputError
 from tensorucb.experiments._environment import Environment, WorldSettings
 from tensorucb.features import UserProfile, cached, laplacian_eigenmap, topic_mixtures, user_profile
+from tensorucb.moments import duration_text
 from tensorucb.threads import OnProgress
 from tensorucb.truth import TopicAwareIC, fit_topic_aware_ic
 from tensorucb.work import Engine
@@ -99,7 +100,8 @@ def environment_from_dataset(
     features_and_constant = np.hstack([table[:, :split], np.ones((graph.n_nodes, 1))])
     users = UserProfile(features_and_constant, taste, credit, exposure, coordinates)
     actions = (graph, log.users, log.items, log.times, mixtures)
-    fitted: Any = {"window": dataset.window, "prior": list(truth_prior)}
+    window = None if dataset.window_seconds is None else duration_text(dataset.window_seconds)
+    fitted: Any = {"window": window, "prior": list(truth_prior)}
     edge_topics = keep(
         "truth",
         {**topics, **fitted},

@@ -6,16 +6,40 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+)
+from pydantic_core import PydanticCustomError
 
 from tensorucb.campaign import Campaign
-from tensorucb.moments import is_moment, unix_seconds
+from tensorucb.errors import InputError
+from tensorucb.moments import duration, is_moment, unix_seconds
 
 B = TypeVar("B", bound=BaseModel)
 Id = Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)] | Annotated[StrictStr, Field(min_length=1, max_length=10_000)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Count = Annotated[StrictInt, Field(ge=0)]
-Span = Annotated[Number, Field(ge=0)] | Annotated[StrictStr, Field(examples=["7d", "12h"], max_length=100)]
+
+
+def _with_unit(value: Any) -> Any:
+    """A duration; a number without a unit is refused in the library's own words."""
+    try:
+        if isinstance(value, int | float) and value > 0:
+            duration("it", value)
+    except InputError as error:
+        raise PydanticCustomError("duration", "{said}", {"said": str(error)}) from None
+    return value
+
+
+Span = Annotated[StrictStr, BeforeValidator(_with_unit), Field(examples=["7d", "12h"], max_length=100)]
 
 
 class Body(BaseModel):

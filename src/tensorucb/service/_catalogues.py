@@ -220,18 +220,11 @@ async def history(
             lambda campaign: campaign.import_history(
                 rows_of(path),
                 product_named(campaign, product),
-                window=_span(window),
+                window=window,
                 unknown=unknown,
                 columns=column_names(columns),
             )
         )
-
-
-def _span(text: str | None) -> float | str | None:
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return text
 
 
 @router.post("/expire", response_model=Closed)

@@ -204,10 +204,7 @@ class SQLiteBackend(Backend):
         if name.startswith("SQLITE_FULL"):
             return StoreError(f"no space left for {where} {said}; nothing was written. Free some and try again.")
         if name.startswith("SQLITE_READONLY"):
-            return StoreError(
-                f"{where} may not be written {said}; check the permissions of the file and its folder. A store of an "
-                "older release is upgraded when it is opened: copy it to where it can be written."
-            )
+            return StoreError(f"{where} may not be written {said}; check the permissions of the file and its folder.")
         if name.startswith("SQLITE_CANTOPEN"):
             return StoreError(
                 f"{where} cannot be opened {said}; check that it exists, and its permissions. On a read-only disk, "

@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tensorucb.arrays import F64, I64
-from tensorucb.checks import check_array, check_choice, check_count, check_instance, check_rows
+from tensorucb.checks import check_array, check_choice, check_count, check_instance, check_path, check_rows, shown_path
 from tensorucb.errors import FileFormatError, InputError, ShapeError
 from tensorucb.files import atomic_write
 from tensorucb.graph import Graph
+from tensorucb.graph._arguments import check_graph
 
 if TYPE_CHECKING:
     import polars as pl
@@ -215,6 +216,7 @@ def write_campaign(campaign: LoggedCampaign, directory: str | os.PathLike[str]) 
     """
     import polars as pl
 
+    check_instance("campaign", campaign, LoggedCampaign, "a LoggedCampaign", "log_campaign makes one.")
     graph, rounds = campaign.graph, np.arange(campaign.n_rounds)
     design, user = np.nonzero(campaign.propensities)
     tables = {
@@ -231,7 +233,7 @@ def write_campaign(campaign: LoggedCampaign, directory: str | os.PathLike[str]) 
         },
         "propensities": {"design": design, "user": graph.ids[user], "propensity": campaign.propensities[design, user]},
     }
-    folder, written = Path(directory), []
+    folder, written = check_path("directory", directory), []
     for name, columns in tables.items():
         written.append(folder / f"{name}.parquet")
         with atomic_write(written[-1]) as file:
@@ -254,7 +256,8 @@ def read_campaign(directory: str | os.PathLike[str], graph: Graph) -> LoggedCamp
     >>> read_campaign("kept", graph).n_rounds
     2
     """
-    folder = Path(directory)
+    folder = check_path("directory", directory)
+    check_graph(graph)
     tables = {name: _table(folder / f"{name}.parquet", columns) for name, columns in _COLUMNS.items()}
     order = tables["rounds"].sort("round")
     rounds = order.height
@@ -284,15 +287,19 @@ def _table(path: Path, columns: tuple[str, ...]) -> pl.DataFrame:
     import polars as pl
 
     try:
-        frame = pl.read_parquet(path)
+        frame = pl.read_parquet(path, glob=False)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise FileFormatError(f"cannot read {path}: {error}. A logged campaign needs it as Parquet.") from error
+        raise FileFormatError(
+            f"cannot read {shown_path(path)}: {error}. A logged campaign needs it as Parquet."
+        ) from error
     missing = [name for name in columns if name not in frame.columns]
     if missing:
-        raise FileFormatError(f"{path} lacks the columns {', '.join(missing)}; it has {', '.join(frame.columns)}.")
+        raise FileFormatError(
+            f"{shown_path(path)} lacks the columns {', '.join(missing)}; it has {', '.join(frame.columns)}."
+        )
     holes = [name for name in columns if frame[name].null_count()]
     if holes:
-        raise FileFormatError(f"{path} has empty cells in {', '.join(holes)}. Fill or drop those rows.")
+        raise FileFormatError(f"{shown_path(path)} has empty cells in {', '.join(holes)}. Fill or drop those rows.")
     return frame.select(columns)
 
 

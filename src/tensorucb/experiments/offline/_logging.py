@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tensorucb.arrays import F64, I64
-from tensorucb.checks import check_choice, check_share
+from tensorucb.checks import check_choice, check_count, check_instance, check_share
 from tensorucb.errors import InputError
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._runner import product_sequence
@@ -92,6 +92,8 @@ def log_campaign(
     >>> log_campaign(world, [0.2] * 60, rounds=5, sampling="fixed_size").contacts.size  # 12 in each round
     60
     """
+    check_instance("environment", environment, Environment, "an Environment")
+    seed, run = check_count("seed", seed, 0), check_count("run", run, 0)
     n, k = environment.graph.n_nodes, environment.settings.k
     policy = logging if isinstance(logging, Policy) else None
     if policy is not None:

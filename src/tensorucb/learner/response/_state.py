@@ -234,11 +234,6 @@ def _offsets(sizes: Sequence[int] | I64) -> I64:
 
 def state_from_arrays(fresh: ResponseState, arrays: Mapping[str, NDArray[Any]]) -> ResponseState:
     """The state of :func:`state_to_arrays`, which must fit ``fresh``, a start with the same settings and nodes."""
-    if "gains" in arrays and "log_gains" not in arrays:
-        # States of earlier versions kept K whole. Zero until the next refit, which learns it from the log.
-        own, pulls = fresh.prior.effect_variances.size, len(arrays.get("log_sources", ()))
-        arrays = {name: array for name, array in arrays.items() if name != "gains"}
-        arrays["log_gains"] = np.zeros((pulls, own))
     _check(state_to_arrays(fresh), arrays)
     # Copies, so that the caller may go on with its arrays.
     a = {name: np.array(array, order="C") for name, array in arrays.items()}
