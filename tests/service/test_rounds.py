@@ -128,7 +128,7 @@ def test_bodies_that_are_no_json(client):
     problem(client.post(f"{ROUNDS}/1/responses", json=[]), 404, "UnknownIdError")
     ask(client)
     rows = client.post(f"{ROUNDS}/1/responses", content=b'"/etc/passwd"', headers={"Content-Type": "application/json"})
-    assert "list of rows" in problem(rows, 422)
+    assert "list of rows" in problem(rows, 422, "FileFormatError")
 
 
 def test_a_preview_is_what_an_ask_gives(client):
