@@ -31,7 +31,15 @@ from tensorucb.service._shared import (
     product_named,
     user_named,
 )
-from tensorucb.service._uploads import FORMS, described, form_described, form_of, received, received_form
+from tensorucb.service._uploads import (
+    FORMS,
+    described,
+    form_described,
+    form_of,
+    received_file,
+    received_form,
+    received_rows,
+)
 
 router = APIRouter(prefix=CAMPAIGN, tags=["catalogues"], responses=responses(404, 409, 413), route_class=Once)
 
@@ -69,7 +77,7 @@ async def add_products(at: ForOperator, request: Request) -> Any:
         if body.costs is not None:
             raise Refusal(422, "products have no costs of their own; strategies and users do.")
         return await at.tell(lambda it: _grown(it.products, body, partial(it.add_products, body.ids, body.features)))
-    async with received(request) as path:
+    async with received_file(request) as path:
 
         def call(campaign: Campaign) -> dict[str, int]:
             found = products_from(campaign, path)
@@ -198,7 +206,7 @@ async def history(
     ] = None,
 ) -> HistoryReport:
     """Learn from past campaigns or from a log of purchases, before everything else in the order of learning."""
-    async with received(request) as rows:
+    async with received_rows(request) as rows:
         return await at.choose(
             lambda campaign: campaign.import_history(
                 rows,

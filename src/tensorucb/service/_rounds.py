@@ -27,7 +27,7 @@ from tensorucb.service._documents import (
 from tensorucb.service._once import KEY, Once
 from tensorucb.service._problems import leads_to, missing, responses
 from tensorucb.service._shared import CAMPAIGN, After, ForOperator, ForReader, Limit, Page, Round, page, user_named
-from tensorucb.service._uploads import FORMS, described, received
+from tensorucb.service._uploads import FORMS, described, received_rows
 
 router = APIRouter(prefix=CAMPAIGN, tags=["rounds"], responses=responses(404, 409, 413), route_class=Once)
 
@@ -155,7 +155,7 @@ async def tell(
 
     Rows have the fields source, target and outcome (0 or 1), or user and time; optionally time and event_id.
     """
-    async with received(request) as rows:
+    async with received_rows(request) as rows:
 
         def call(campaign: Campaign) -> TellReport:
             known = round_of(campaign, round).id
@@ -177,7 +177,7 @@ async def tell_log(
 
     A row belongs to the round in its field round, or to the rounds of its field product in whose window it falls.
     """
-    async with received(request) as rows:
+    async with received_rows(request) as rows:
         report = await at.tell(lambda campaign: campaign.tell_log(rows, unknown=unknown, columns=column_names(columns)))
     request.app.state.metrics.told(report.accepted)
     return report

@@ -78,9 +78,9 @@ def unpack(path: Path) -> Path:
         return path
     if path.suffix == ".parquet":
         frame = read_table(path, most_rows=MOST_ROWS + 1)
+        _check_growth(frame, size)
     else:
-        frame = _from_rows(_rows(path), size)
-    _check_growth(frame, size)
+        frame = json_table(path)
     plain = path.with_suffix(".parquet")
     frame.write_parquet(plain, compression="uncompressed")
     return plain
@@ -182,12 +182,13 @@ def _after_space(text: str, at: int) -> int:
     return at if found is None else found.end()
 
 
-def _from_rows(rows: Iterator[dict[str, Any]], size: int) -> pl.DataFrame:
-    """The table of some rows, each of which may have other fields."""
+def json_table(path: Path) -> pl.DataFrame:
+    """The rows of a JSON or NDJSON file, each of which may have other fields."""
     import polars as pl
 
+    size = path.stat().st_size
     columns: dict[str, list[Any]] = {}
-    for count, row in enumerate(rows):
+    for count, row in enumerate(_rows(path)):
         new = [name for name in row if name not in columns]
         _check_shape(count + 1, len(columns) + len(new), size)
         for name in new:
