@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import resource
 import signal
 import sys
 from collections.abc import Iterator
@@ -222,6 +221,8 @@ def _column(values: list[Any]) -> pl.Series:
 
 def _bound_this_process() -> None:
     """Ask the system to end this process if it takes too much; it does so also if the service has died meanwhile."""
+    import resource
+
     import polars as pl
 
     pl.Series([1]).sum()  # its threads are started now, before addresses are counted

@@ -5,7 +5,6 @@ Whatever a caller sends, it is never taken for the path of a file: JSON must hol
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -22,7 +21,7 @@ import polars as pl
 from fastapi import Request
 from starlette.datastructures import FormData, UploadFile
 
-from tensorucb.errors import FileFormatError
+from tensorucb.errors import FileFormatError, StateError
 from tensorucb.service._problems import Refusal
 from tensorucb.service._unpack import MEMORY, MOST_ROWS, PATIENCE, SECONDS, TooLargeError, json_table, unpack
 
@@ -78,6 +77,8 @@ class Uploads:
     """
 
     def __init__(self) -> None:
+        if sys.platform == "win32":
+            raise StateError("the service bounds what an upload may take by setrlimit, which this system has not.")
         for left in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
             _remove_unless_locked(left)
         self._looking = anyio.CapacityLimiter(_AT_ONCE)
@@ -116,6 +117,8 @@ def _refusing(path: Path) -> Iterator[None]:
 
 
 def _locked_folder() -> tuple[Path, int]:
+    import fcntl
+
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -126,6 +129,8 @@ def _locked_folder() -> tuple[Path, int]:
 
 
 def _remove_unless_locked(folder: Path) -> None:
+    import fcntl
+
     with suppress(OSError):  # of another account, or gone by now
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
