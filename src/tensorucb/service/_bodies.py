@@ -63,7 +63,8 @@ class Contact(Body):
 # Lists end at their first fault: a report of each would take hundreds of times the memory of what came.
 Users = Annotated[list[Id], Field(max_length=1_000_000, fail_fast=True)]
 Contacts = Users | Annotated[list[Contact], Field(max_length=1_000_000, fail_fast=True)]
-Row = Annotated[list[Number], Field(fail_fast=True)]
+Costs = Annotated[list[Number], Field(max_length=1_000_000, fail_fast=True)]
+Row = Annotated[list[Number], Field(min_length=1, max_length=10_000, fail_fast=True)]
 
 
 class PreviewBody(Body):
@@ -133,8 +134,8 @@ class CatalogueBody(Body):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"ids": ["jam"], "features": [[0.5, 0.5]]}})
 
     ids: Annotated[list[Id], Field(min_length=1, max_length=100_000, fail_fast=True)]
-    features: Annotated[list[Row], Field(fail_fast=True)]
-    costs: Row | None = None
+    features: Annotated[list[Row], Field(max_length=100_000, fail_fast=True)]
+    costs: Costs | None = None
 
 
 class UsersBody(Body):
@@ -145,10 +146,10 @@ class UsersBody(Body):
     )
 
     ids: Users = Field(default_factory=list)
-    features: Annotated[list[Row], Field(fail_fast=True)] | None = None
+    features: Annotated[list[Row], Field(max_length=1_000_000, fail_fast=True)] | None = None
     sources: Users = Field(default_factory=list)
     targets: Users = Field(default_factory=list)
-    costs: Row | None = None
+    costs: Costs | None = None
     groups: Users | None = None
 
 
