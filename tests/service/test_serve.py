@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import time
 from io import StringIO
 
 import httpx
@@ -267,3 +268,13 @@ def test_several_workers_share_a_database_and_their_metrics(fresh_postgres_url, 
     assert process.returncode == 0
     assert "Stopped." in said
     assert "Traceback" not in errors
+
+
+def test_answers_on_a_kept_connection_do_not_wait_for_acknowledgements(storage):
+    """Without TCP_NODELAY each of them takes 40 ms."""
+    with serving(storage) as url, httpx.Client(base_url=url) as client:
+        client.get("/healthz")
+        began = time.perf_counter()
+        for _ in range(20):
+            assert client.get("/healthz").status_code == 200
+        assert time.perf_counter() - began < 20 * 0.02

@@ -3,6 +3,7 @@
 Watch   an id for the request, safe headers on every answer, the log and the metrics; no error escapes it
 Bodies  not too large, not too slow, not compressed
 Gate    addressed to us by a name of ours, by somebody known, not too often, and not by the page of another site
+Heads   asked by HEAD, answered as by GET, without a body
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ _log = logging.getLogger("tensorucb.service")
 
 def guarded(app: ASGIApp, settings: ServiceSettings, book: TokenBook, metrics: Metrics) -> ASGIApp:
     """An app behind all of these."""
-    return Watch(Bodies(Gate(app, settings, book), settings.max_body, settings.patience), metrics)
+    return Watch(Bodies(Gate(Heads(app), settings, book), settings.max_body, settings.patience), metrics)
 
 
 class Watch:
@@ -300,3 +301,32 @@ class _Body:
 def _too_large(most: int) -> str:
     """Why a body is refused."""
     return f"a body may have at most {most:,} bytes; send it in parts."
+
+
+class Heads:
+    """Answers HEAD as GET without its body; those who only look whether something is there ask so."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+        answered = asyncio.Event()
+
+        async def without_body(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                await send(message)
+                await send({"type": "http.response.body"})
+                answered.set()
+
+        async def gone() -> Message:
+            await answered.wait()  # an answer without an end stops here
+            return {"type": "http.disconnect"}
+
+        scope["method"] = "GET"  # not in a copy, since the log looks up the route that is found in this one
+        try:
+            await self._app(scope, gone, without_body)
+        finally:
+            scope["method"] = "HEAD"

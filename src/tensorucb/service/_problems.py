@@ -201,7 +201,8 @@ def _allowed(request: Request) -> str:
     """The methods of all routes at this address; the framework knows only those of the first."""
     paths = request.app.openapi()["paths"].items()
     here = [methods for path, methods in paths if compile_path(path)[0].match(request.url.path)]
-    return ", ".join(sorted({method.upper() for methods in here for method in methods}))
+    allowed = {method.upper() for methods in here for method in methods}
+    return ", ".join(sorted(allowed | {"HEAD"} if "GET" in allowed else allowed))
 
 
 def _first(error: RequestValidationError) -> str:

@@ -28,7 +28,7 @@ from tensorucb.service._documents import (
 from tensorucb.service._once import KEY, Once
 from tensorucb.service._problems import leads_to, missing, responses
 from tensorucb.service._shared import CAMPAIGN, After, ForOperator, ForReader, Limit, Page, Round, page, user_named
-from tensorucb.service._uploads import FORMS, described, received, rows_of
+from tensorucb.service._uploads import FORMS, described, received_rows
 
 router = APIRouter(prefix=CAMPAIGN, tags=["rounds"], responses=responses(404, 409, 413), route_class=Once)
 
@@ -161,11 +161,11 @@ async def tell(
 
     Rows have the fields source, target and outcome (0 or 1), or user and time; optionally time and event_id.
     """
-    async with received(request) as path:
+    async with received_rows(request) as rows:
 
         def call(campaign: Campaign) -> TellReport:
             known = round_of(campaign, round).id
-            return campaign.tell(known, rows_of(path), unknown=unknown, columns=column_names(columns))
+            return campaign.tell(known, rows, unknown=unknown, columns=column_names(columns))
 
         report = await at.tell(call)
     request.app.state.metrics.told(report.accepted)
@@ -183,10 +183,8 @@ async def tell_log(
 
     A row belongs to the round in its field round, or to the rounds of its field product in whose window it falls.
     """
-    async with received(request) as path:
-        report = await at.tell(
-            lambda campaign: campaign.tell_log(rows_of(path), unknown=unknown, columns=column_names(columns))
-        )
+    async with received_rows(request) as rows:
+        report = await at.tell(lambda campaign: campaign.tell_log(rows, unknown=unknown, columns=column_names(columns)))
     request.app.state.metrics.told(report.accepted)
     return report
 
