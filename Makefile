@@ -9,7 +9,7 @@ PROJECT := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 .PHONY: demo test test-all test-portable coverage screenshots lint bench docs licences lock clean
 
 demo: $(VENV)/.base
-	$(BIN)/tensorucb demo --out out/demo $(ARGS)
+	$(BIN)/tensorucb demo $(ARGS)
 
 # Tests run on all cores; at most eight processes, since some of them start a database server of their own.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
@@ -58,11 +58,12 @@ docs: $(VENV)/.dev
 licences: $(VENV)/.dev
 	$(BIN)/python scripts/licences
 
-# Resolve the pins again (needs pip-tools in the virtual environment).
-LOCK := $(BIN)/pip-compile --quiet --generate-hashes --no-annotate --no-header --strip-extras --allow-unsafe \
-	--no-emit-options pyproject.toml
+# Resolve the pins again, for the oldest Python that pyproject.toml promises, whichever one runs here.
+OLDEST := $(shell sed -n 's/^requires-python = ">=\(.*\)"$$/\1/p' pyproject.toml)
+LOCK := $(BIN)/uv pip compile --quiet --python-version $(OLDEST) --generate-hashes --no-annotate --no-header \
+	--strip-extras pyproject.toml
 lock: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet pip-tools
+	$(BIN)/python -m pip install --quiet uv
 	$(LOCK) --extra postgres --extra service --extra ray --extra docs --extra dev --output-file requirements/dev.txt
 	$(LOCK) --constraint requirements/dev.txt --extra build --output-file requirements/base.txt
 	$(LOCK) --constraint requirements/dev.txt --extra postgres --extra service --extra build \

@@ -156,7 +156,7 @@ def _log(graph: Graph, rows: int) -> dict[str, object]:
             users=np.ones((graph.n_nodes, 1)),
             products={name: _product(i) for i, name in enumerate(products)},
             storage=f"sqlite:///{folder}/log.db",
-            window=604800.0,
+            window="7d",
             clock=lambda: start,
         )
         rng, path = np.random.default_rng(7), Path(folder) / "log.csv"

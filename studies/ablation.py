@@ -1,6 +1,6 @@
 """What each part of the model buys: parts switched off one at a time, jointly, and one after the other.
 
-    python -m studies.ablation [--draws 3] [--rounds 100] [--out ablation.csv]
+    python -m studies.ablation [--draws 3] [--rounds 100] [--out out/ablation.csv]
 
 Three designs on the same worlds (`studies.worlds`), all with common products and coins:
 
@@ -275,13 +275,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--cache", type=Path, help="where features and truths of the logs are kept")
-    parser.add_argument("--out", type=Path, default=Path("ablation.csv"))
+    parser.add_argument("--out", type=Path, default=Path("out/ablation.csv"))
     parser.add_argument("--draws", type=int, default=3, help="runs of a log, networks of a generated world")
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--steps", type=int, default=4, help="parts to take out one after the other")
     parser.add_argument("--only", choices=WORLDS, action="append")
     parser.add_argument("--design", choices=("one", "joint", "backward"), action="append")
     given = parser.parse_args()
+    given.out.parent.mkdir(parents=True, exist_ok=True)
     runs = Runs(given.out, given.data, given.cache, given.rounds)
     worlds, designs = given.only or WORLDS, given.design or ("one", "joint", "backward")
     if "one" in designs:

@@ -1,6 +1,6 @@
 """How much should the default policy explore? Worlds as they are, and worlds in which a greedy policy may go wrong.
 
-    python -m studies.exploration [--draws 3] [--rounds 100] [--out exploration.csv]
+    python -m studies.exploration [--draws 3] [--rounds 100] [--out out/exploration.csv]
 
 The same draws as in `studies.worlds`, changed in one way each: user features that say nothing (rows shuffled), a past
 that misleads (influence shuffled, or turned round: the most influential look least so), newcomers in the middle of the
@@ -148,11 +148,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--cache", type=Path, help="where features and truths of the logs are kept")
-    parser.add_argument("--out", type=Path, default=Path("exploration.csv"), help="runs, which are not played again")
+    parser.add_argument("--out", type=Path, default=Path("out/exploration.csv"), help="runs that are not played again")
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--only", choices=CONDITIONS, action="append")
     given = parser.parse_args()
+    given.out.parent.mkdir(parents=True, exist_ok=True)
     found: dict[tuple[str, str, int], float] = {}
     if given.out.exists():
         with given.out.open(newline="") as file:

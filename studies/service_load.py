@@ -56,6 +56,11 @@ class Server:
                 return
         raise RuntimeError(f"the server ended with code {self._process.wait()}")
 
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        return self._process.pid
+
     def kill(self) -> None:
         """End it as a power cut would."""
         self._process.kill()

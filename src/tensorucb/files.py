@@ -22,6 +22,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorucb.checks import check_path, check_text, shown_path
 from tensorucb.errors import FileFormatError, InputError
 
 # How a text begins that a spreadsheet would take for a formula. In CSV it gets an apostrophe in front, and so does one
@@ -40,7 +41,7 @@ def cache_directory() -> Path | None:
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A binary file that appears under ``path`` only once it is complete and on disk."""
-    target = Path(path)
+    target = check_path("path", path)
     target.parent.mkdir(parents=True, exist_ok=True)
     # Not by tempfile, whose files are private to their owner.
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
@@ -62,7 +63,7 @@ def staged(directory: str | os.PathLike[str], last: str) -> Iterator[Path]:
     The file called ``last`` goes first and comes back last, so that whoever finds it finds all the others of the same
     writing. After an error nothing is left; what a killed process left is cleared by the next one.
     """
-    target = Path(directory)
+    target = check_path("directory", directory)
     made = not target.exists()
     target.mkdir(parents=True, exist_ok=True)
     folder = target / ".partial"
@@ -198,8 +199,10 @@ def write_state(
 
 def read_state(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Settings and arrays of a file that :func:`write_state` wrote."""
+    file = check_path("path", path)
+    check_text("kind", kind)
     try:
-        data = Path(path).read_bytes()
+        data = file.read_bytes()
     except OSError as error:
-        raise FileFormatError(f"cannot read {os.fspath(path)!r}: {error.strerror or error}.") from error
-    return unpack_state(data, kind, origin=repr(os.fspath(path)))
+        raise FileFormatError(f"cannot read {shown_path(file)}: {error.strerror or error}.") from error
+    return unpack_state(data, kind, origin=shown_path(file))

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from tensorucb.checks import LARGEST, array_of, check_number, is_real, plain, refusal, shown
 from tensorucb.errors import InputError
 
-Duration = float | timedelta | str
-"""Seconds, a `datetime.timedelta`, or a text such as ``"7d"``."""
+Duration = timedelta | str
+"""A `datetime.timedelta`, or a text such as ``"7d"``."""
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_SPAN = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,30})?) ?([smhdw])")
+_SPAN = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,30})?) ?([smhdw]?)")
 _YEAR_1, _YEAR_9999 = -62_135_596_800.0, 253_402_300_799.0
 _LENGTHS = {"W": 604800.0, "D": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}  # units of datetime64, in seconds
 # Moments of years in which microseconds fit a float exactly: 2026-05-01 12:30:00, with T, a fraction, or UTC's mark.
@@ -28,14 +28,21 @@ _PARTS = {"ms": 1e3, "us": 1e6, "ns": 1e9, "ps": 1e12, "fs": 1e15, "as": 1e18}  
 
 
 def duration(name: str, value: Any, *, zero: bool = False) -> float:
-    """Seconds of a duration: a number, a `datetime.timedelta`, or a text such as ``7d``; 0 only if ``zero`` allows it.
+    """Seconds of a duration: a `datetime.timedelta`, or a text such as ``7d``; 0 only if ``zero`` allows it.
 
-    A text is a number and a unit: s, m (minutes), h, d or w.
+    A text is a number and a unit: s, m (minutes), h, d or w. A number alone is refused, since 7 could be days or
+    seconds; 0 needs no unit.
     """
     given = value
-    if isinstance(value, str):
-        found = _SPAN.fullmatch(value)
-        given = None if found is None else float(found[1]) * _UNITS[found[2]]
+    if isinstance(value, str) and (found := _SPAN.fullmatch(value)):
+        number, unit = found.groups()
+        given = float(number) * _UNITS.get(unit, math.nan) if float(number) or unit else 0.0
+        if not unit and given:
+            raise _without_unit(name, number, value)
+    elif isinstance(value, str):
+        given = None
+    elif is_real(type(value)) and 0.0 < float(value) <= LARGEST:
+        raise _without_unit(name, np.format_float_positional(float(value), trim="-"), value)
     elif isinstance(value, np.timedelta64):
         of_fixed_length = np.datetime_data(value.dtype)[0] not in ("Y", "M", "generic")
         given = math.nan if np.isnat(value) else value / np.timedelta64(1, "s") if of_fixed_length else None
@@ -45,9 +52,13 @@ def duration(name: str, value: Any, *, zero: bool = False) -> float:
         return check_number(name, given, strict=not zero)
     except InputError:
         least = "of at least 0" if zero else "above 0"
-        raise refusal(
-            name, f"a duration {least}: a text such as '7d', '12h' or '30m', seconds, or a timedelta", value
-        ) from None
+        raise refusal(name, f"a duration {least}: a text such as '7d', '12h' or '30m', or a timedelta", value) from None
+
+
+def _without_unit(name: str, number: str, value: Any) -> InputError:
+    return InputError(
+        f"{name} needs a unit: '{number}d' is {number} days, '{number}s' is {number} seconds; got {shown(value)}."
+    )
 
 
 def duration_text(seconds: float) -> str:
@@ -55,7 +66,7 @@ def duration_text(seconds: float) -> str:
     for unit in "dhm":
         if seconds >= _UNITS[unit] and seconds % _UNITS[unit] == 0:
             return f"{seconds // _UNITS[unit]:.0f}{unit}"
-    return f"{seconds:.0f}s" if seconds % 1 == 0 else f"{seconds!r}s"
+    return f"{np.format_float_positional(float(seconds), trim='-')}s"
 
 
 def unix_seconds(value: Any) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorucb.checks import plain, shown
+from tensorucb.checks import check_instance, plain, shown
 from tensorucb.errors import InputError
 
 __all__ = ["RngLike", "as_generator", "stream_key"]
@@ -46,4 +46,5 @@ def stream_key(rng: np.random.Generator) -> np.uint64:
     >>> int(stream_key(as_generator(0))) == int(stream_key(as_generator(0)))
     True
     """
-    return np.uint64(rng.integers(0, 2**64, dtype=np.uint64))
+    generator = check_instance("rng", rng, np.random.Generator, "a numpy.random.Generator")
+    return np.uint64(generator.integers(0, 2**64, dtype=np.uint64))

@@ -95,12 +95,13 @@ def read_table(
     types: Mapping[str, Any] | None = None,
     separator: str | None = None,
     columns: Sequence[str] | None = None,
+    most_rows: int | None = None,
 ) -> pl.DataFrame:
     """The rows of a file, in the format that its suffix tells.
 
     ``types`` are polars types of some columns of a text file; the others are found from all of its rows. ``separator``
-    is by default what :func:`between_fields` finds in the header. Of a Parquet file only ``columns`` are read; if one
-    of them is missing, the table has all columns and no rows.
+    is by default what :func:`between_fields` finds in the header. Of a Parquet file only ``columns`` and the first
+    ``most_rows`` are read; if one of the columns is missing, the table has all columns and no rows.
     """
     import polars as pl
 
@@ -108,7 +109,7 @@ def read_table(
     with file_errors(path, suffix):
         if suffix == PARQUET:
             with panics_kept_quiet():
-                return _read_parquet(path, columns)
+                return _read_parquet(path, columns, most_rows)
         # A line becomes a text of its own before its fields do; gzip halves and more.
         check_memory(f"reading {shown_path(path)}", path.stat().st_size * (24.0 if suffix.endswith(".gz") else 6.0))
         if suffix not in TEXT:
@@ -136,7 +137,7 @@ def file_errors(path: Path, suffix: str) -> Iterator[None]:
         ) from error
 
 
-def _read_parquet(path: Path, columns: Sequence[str] | None) -> pl.DataFrame:
+def _read_parquet(path: Path, columns: Sequence[str] | None, most_rows: int | None) -> pl.DataFrame:
     import polars as pl
 
     table = pl.scan_parquet(path, glob=False)
@@ -145,9 +146,10 @@ def _read_parquet(path: Path, columns: Sequence[str] | None) -> pl.DataFrame:
     if any(name not in types for name in wanted):
         return table.limit(0).collect()
     width = sum(8 if types[name].is_numeric() or types[name].is_temporal() else 64 for name in wanted)
+    rows = table.select(pl.len()).collect().item()
     # Once decoded, and once more on the way there.
-    check_memory(f"reading {shown_path(path)}", 2.0 * width * table.select(pl.len()).collect().item())
-    return pl.read_parquet(path, columns=wanted, glob=False)
+    check_memory(f"reading {shown_path(path)}", 2.0 * width * (rows if most_rows is None else min(rows, most_rows)))
+    return pl.read_parquet(path, columns=wanted, n_rows=most_rows, glob=False)
 
 
 def between_fields(suffix: str, header: str) -> str:

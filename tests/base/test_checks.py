@@ -128,18 +128,26 @@ def test_a_mapping_without_its_values_is_refused():
         check_mapping("products", [("a", 1)], "a mapping")
 
 
-@pytest.mark.parametrize("value", [timedelta(0), -1, math.nan, "60", timedelta.max, np.timedelta64(1, "Y"), pd.NaT])
+@pytest.mark.parametrize(
+    "value", [timedelta(0), -1, 0, True, math.nan, 1e300, timedelta.max, np.timedelta64(1, "Y"), pd.NaT]
+)
 def test_what_is_no_duration(value):
     with pytest.raises(InputError, match="window"):
         duration("window", value)
 
 
 @pytest.mark.parametrize(
-    "text", ["7", "7 days", "d", "-7d", "0d", "7D", "1e3s", "nan", "7d ", "1w2d", "", "9" * 400 + "d", "٧d"]
+    "text", ["7 days", "d", "-7d", "0d", "7D", "1e3s", "nan", "7d ", "1w2d", "", "9" * 400 + "d", "٧d"]
 )
 def test_texts_that_are_no_duration_are_told_how_to_write_one(text):
     with pytest.raises(InputError, match="window must be a duration above 0: a text such as '7d', '12h'"):
         duration("window", text)
+
+
+@pytest.mark.parametrize("value", [7, 7.0, "7", np.int64(7), np.float32(7)])
+def test_a_duration_without_a_unit_is_refused_with_the_two_likely_spellings(value):
+    with pytest.raises(InputError, match="window needs a unit: '7d' is 7 days, '7s' is 7 seconds; got"):
+        duration("window", value)
 
 
 def test_durations():

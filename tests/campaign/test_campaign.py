@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +19,7 @@ from tensorucb.store import open_store
 
 
 def test_the_model_is_the_fold_of_the_closed_rounds_in_the_order_asked():
-    campaign = small_campaign(window=50, credit="shared")
+    campaign = small_campaign(window="50s", credit="shared")
     graph = campaign.graph
     asks = [campaign.ask(product, 3) for product in ("tea", "soap", "tea")]
     told = {ask.id: answers(campaign, ask) for ask in asks}
@@ -125,7 +127,7 @@ def test_any_permutation_with_duplicates_ends_in_the_same_model(data):
 
 def test_rounds_cancel_expire_and_stay_what_they_are():
     clock = Clock()
-    campaign = small_campaign(clock=clock, window=100)
+    campaign = small_campaign(clock=clock, window="100s")
     first, second, third = (campaign.ask("tea", 2) for _ in range(3))
     assert first.deadline == 1100.0
     assert campaign.cancel(second.id).status == "cancelled"
@@ -393,6 +395,35 @@ def test_history_comes_first_and_once():
     assert campaign.import_history(rows[:2], product=[0.3, 0.7]).rounds == 2
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_history_of_products_that_are_described_alike_is_kept_of_both(together):
+    campaign = small_campaign(products={"red mug": [1.0, 0.0], "blue mug": [1.0, 0.0]})
+    source, target = out_pairs(campaign, campaign.graph.ids.tolist()[:5])[0]
+    rows = [
+        {"source": source, "target": target, "outcome": 1, "product": name, "round": label}
+        for name in ("red mug", "blue mug")
+        for label in (None, "None")
+    ]
+    reports = [campaign.import_history(part) for part in ([rows] if together else [[row] for row in rows])]
+    assert sum(report.rounds for report in reports) == 4
+    assert sum(report.known_rounds for report in reports) == 0
+    assert sorted(entry.product for entry in campaign.rounds()) == ["blue mug", "blue mug", "red mug", "red mug"]
+    again = campaign.import_history(rows)
+    assert (again.rounds, again.known_rounds) == (0, 4)
+    # A number and the same number as text are one name of a past round.
+    more = [{**rows[0], "round": 7}, {**rows[0], "round": "7"}]
+    assert campaign.import_history(more).rounds == 1
+
+
+def test_a_log_of_products_that_are_described_alike_is_kept_of_both():
+    campaign = small_campaign(products={"red mug": [1.0, 0.0], "blue mug": [1.0, 0.0]})
+    source, target = out_pairs(campaign, campaign.graph.ids.tolist()[:5])[0]
+    for name in ("red mug", "blue mug"):
+        log = {"user": [source, target], "item": [name, name], "time": [0.0, 60.0]}
+        assert campaign.import_history(log, window="1d").rounds == 1
+        assert campaign.import_history(log, window="1d").known_rounds == 1
+
+
 def test_export_holds_everything_by_id(tmp_path):
     import polars as pl
 
@@ -536,13 +567,16 @@ def test_every_writing_call_closes_the_rounds_that_are_due(call):
     assert (ended.status, ended.closed) == ("closed", 1010.0)
 
 
-def test_a_round_past_its_deadline_cannot_be_cancelled_and_stays_closed():
+def test_a_round_past_its_deadline_cannot_be_cancelled():
     clock = Clock()
     campaign = small_campaign(clock=clock)
     due = campaign.ask("tea", 2, deadline=1010.0)
     clock.now = 1020.0
-    with pytest.raises(StateError, match="is closed"):
+    with pytest.raises(StateError, match="its deadline has passed"):
         campaign.cancel(due.id)
+    # What is refused changes nothing, not even this; the next call closes it.
+    assert campaign.round(due.id).status == "open"
+    campaign.ask("soap", 2)
     assert campaign.round(due.id).status == "closed"
 
 
@@ -584,3 +618,57 @@ def test_a_copy_gives_its_rounds_ids_of_its_own():
     ours, theirs = campaign.ask("tea", 2), copied.ask("tea", 2)
     assert ours.number == theirs.number == 2
     assert ours.id != theirs.id
+
+
+@contextmanager
+def _statements(store):
+    """What is sent to the database within the block."""
+    sent = []
+
+    def note(connection, cursor, statement, parameters, context, executemany):
+        sent.append(statement)
+
+    sa.event.listen(store._engine, "before_cursor_execute", note)
+    yield sent
+    sa.event.remove(store._engine, "before_cursor_execute", note)
+
+
+def test_a_list_of_campaigns_reads_no_rounds():
+    store = open_store("memory://")
+    counts = []
+    for number in range(1, 4):
+        with small_campaign(store, name=f"c{number}") as campaign:
+            for _ in range(number):
+                campaign.ask("tea", 2)
+            campaign.close(1)
+            campaign.cancel(campaign.ask("tea", 2).id)
+        with _statements(store) as sent:
+            listed = list_campaigns(store)
+        counts.append(len(sent))
+        assert not any("payload" in statement for statement in sent)
+        assert [(info.rounds, info.open) for info in listed] == [(n + 1, n - 1) for n in range(1, number + 1)]
+    assert len(set(counts)) == 1
+
+
+def test_a_new_request_id_costs_no_look_at_the_rounds():
+    campaign = small_campaign()
+    first = campaign.ask("tea", 2, request_id="first")
+    with _statements(campaign.store) as sent:
+        campaign.ask("tea", 2, request_id="second")
+        assert campaign.ask("tea", 2, request_id="first") == first
+    looks = [text for text in sent if "NOT INDEXED" in text or "request_id = " in text.partition("WHERE")[2]]
+    assert looks == []
+    again = load_campaign("spring", storage=campaign.store)
+    assert again.ask("tea", 2, request_id="second").number == 2
+
+
+def test_due_rounds_are_found_by_an_index():
+    store = open_store("memory://")
+    with store.read() as session, _statements(store) as sent:
+        session.due_campaigns(0.0)
+        session.round_counts()
+    with store._engine.connect() as connection:
+        for statement in sent:
+            values = ("open", 0.0) if "?" in statement else ()
+            plan = str(connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values).all())
+            assert "INDEX tensorucb_round_status" in plan, plan

@@ -47,9 +47,9 @@ def test_cooldown_counts_contacts_in_rounds_not_cancelled():
     campaign.cancel(rested.id)
     assert campaign.explain(rested.id, first.seeds[0]).status == "cooldown"
     clock.now = 1060.0
-    assert set(campaign.ask("tea", 3, cooldown=60).seeds) == set(first.seeds)
+    assert set(campaign.ask("tea", 3, cooldown="60s").seeds) == set(first.seeds)
     with pytest.raises(InputError, match="within the cooldown"):
-        campaign.ask("tea", 3, cooldown=60, must_include=first.seeds[:1])
+        campaign.ask("tea", 3, cooldown="60s", must_include=first.seeds[:1])
     with pytest.raises(InputError, match="cooldown must be a duration of at least 0"):
         campaign.ask("tea", 3, cooldown=-1)
 

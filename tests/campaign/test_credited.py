@@ -38,7 +38,7 @@ def told_by_node(campaign, ask, rng):
 @pytest.mark.parametrize("rule", ["any", "last", "shared"])
 def test_credited_edges_are_what_the_policy_learned(rule, tmp_path):
     witness, rng = Witness(), np.random.default_rng(5)
-    campaign = small_campaign(policy=witness, credit=rule, window=500.0)
+    campaign = small_campaign(policy=witness, credit=rule, window="500s")
     asks, moments, explicit = [], {}, {}
     for number in range(4):
         ask = campaign.ask("tea" if number % 2 else "soap", 5)

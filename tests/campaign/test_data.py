@@ -252,7 +252,7 @@ def test_one_call_from_a_directory(shop_folder):
 
 def test_what_is_given_beside_the_data_counts_more(shop_folder, shop_data):
     campaign = tu.create_campaign(
-        "spring", data=shop_data, policy=HighDegree(), strategies={"email": [1.0]}, window=60.0, storage="memory://"
+        "spring", data=shop_data, policy=HighDegree(), strategies={"email": [1.0]}, window="60s", storage="memory://"
     )
     assert (campaign.strategies(), campaign.settings["window"]) == (("email",), 60.0)
 
@@ -392,7 +392,6 @@ def test_the_log_at_the_creation_is_not_imported_as_history(shop_folder, shop_da
 
 
 def test_a_campaign_that_kept_no_marks_imports_any_log(shop_folder, shop_data):
-    """Campaigns of earlier versions have none, and neither has one that was created without a log."""
     data = replace(shop_data, used_log=None)
     campaign = tu.create_campaign("spring", data=data, policy=HighDegree(), storage="memory://")
     assert campaign.import_history(shop_folder / "purchases.csv").rounds > 0

@@ -42,7 +42,7 @@ def tell_users(campaign, ask, users):
 def test_followers_of_several_chosen_users_count_in_no_arm():
     """All who follow two of the four chosen act; they say nothing about either arm, wherever they fall."""
     pairs = list(itertools.combinations(range(4), 2)) * 3
-    campaign = small_campaign(graph=stars([5, 5, 5, 5], pairs), policy=HighDegree(), window=100)
+    campaign = small_campaign(graph=stars([5, 5, 5, 5], pairs), policy=HighDegree(), window="100s")
     ask = campaign.ask("tea", 4, holdout=0.25)
     assert set(chosen_of(campaign, ask)) == {"s0", "s1", "s2", "s3"}
     tell_users(campaign, ask, [f"both-{i}" for i in range(len(pairs))])
@@ -52,7 +52,7 @@ def test_followers_of_several_chosen_users_count_in_no_arm():
 
 
 def test_rates_are_those_of_each_arm_within_the_window():
-    campaign = small_campaign(graph=stars([6, 6, 6, 6]), policy=HighDegree(), window=100)
+    campaign = small_campaign(graph=stars([6, 6, 6, 6]), policy=HighDegree(), window="100s")
     with pytest.raises(StateError, match="hold-out"):
         campaign.lift()
     ask = campaign.ask("tea", 4, holdout=0.5)
@@ -68,7 +68,7 @@ def test_rates_are_those_of_each_arm_within_the_window():
 
 
 def test_users_who_must_be_contacted_were_not_drawn_and_do_not_count():
-    campaign = small_campaign(graph=stars([8, 7, 6, 5]), policy=HighDegree(), window=100)
+    campaign = small_campaign(graph=stars([8, 7, 6, 5]), policy=HighDegree(), window="100s")
     ask = campaign.ask("tea", 4, must_include=["s0"], holdout=0.5)
     tell_users(campaign, ask, [f"s0-{i}" for i in range(8)])
     lift = campaign.lift()
@@ -80,7 +80,7 @@ def test_users_who_must_be_contacted_were_not_drawn_and_do_not_count():
 
 def test_cancelled_rounds_unheard_open_rounds_and_later_edges_do_not_count():
     clock = Clock()
-    campaign = small_campaign(graph=stars([6, 6, 6, 6]), policy=HighDegree(), window=100, clock=clock)
+    campaign = small_campaign(graph=stars([6, 6, 6, 6]), policy=HighDegree(), window="100s", clock=clock)
     ask = campaign.ask("tea", 4, holdout=0.5)
     tell_users(campaign, ask, [f"{ask.seeds[0]}-0"])
     campaign.close(ask.id)
@@ -98,7 +98,7 @@ def test_cancelled_rounds_unheard_open_rounds_and_later_edges_do_not_count():
 
 
 def test_an_arm_without_followers_is_said():
-    campaign = small_campaign(graph=stars([3, 0]), policy=HighDegree(), window=100)
+    campaign = small_campaign(graph=stars([3, 0]), policy=HighDegree(), window="100s")
     ask = campaign.ask("tea", 2, candidates=["s0", "s1"], holdout=0.5)
     tell_users(campaign, ask, ["s0-0"])
     with pytest.raises(StateError, match="no followers of its own"):
@@ -239,7 +239,7 @@ def aa_campaign(number: int, effect: float = 0.0):
     pairs = np.stack([rng.choice(n, 1500, p=popularity / popularity.sum()), rng.integers(0, n, 1500)], axis=1)
     pairs = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
     graph = Graph.from_edges(pairs[:, 0], pairs[:, 1], nodes=np.arange(n))
-    campaign = small_campaign(graph=graph, policy=Random(), window=100, seed=number)
+    campaign = small_campaign(graph=graph, policy=Random(), window="100s", seed=number)
     hubs = graph.ids[np.argsort(-graph.out_degree)[:60]]
     for _ in range(5):
         ask = campaign.ask("tea", 10, candidates=hubs, holdout=0.2)

@@ -33,7 +33,7 @@ class CampaignMachine(RuleBasedStateMachine):
         self.url = f"sqlite:///{self.folder}/c.db"
         self.clock = Clock()
         self.campaign = small_campaign(
-            self.url, graph=GRAPH, policy=self.policy, credit=self.credit, clock=self.clock, window=100
+            self.url, graph=GRAPH, policy=self.policy, credit=self.credit, clock=self.clock, window="100s"
         )
         self.plain = {}
         self.numbers = itertools.count()

@@ -11,6 +11,7 @@ from campaign.worlds import Clock, answers, small_campaign, small_graph
 from tensorucb.campaign import load_campaign
 from tensorucb.errors import InputError, UnknownIdError
 from tensorucb.policies import HighDegree, TensorUCB
+from tensorucb.store import open_store
 
 STRATEGIES = {"strategies": {"email": [1.0, 0.0], "letter": [0.0, 1.0]}, "strategy_costs": {"letter": 2.0}}
 
@@ -23,10 +24,10 @@ def test_an_ask_straight_after_a_preview_gives_the_same(policy, objective):
     campaign.tell(ask.id, answers(campaign, ask))
     campaign.close(ask.id)
     events = campaign.status().events
-    first = campaign.preview("tea", 4, cooldown=10.0)
-    assert campaign.preview("tea", 4, cooldown=10.0) == first
+    first = campaign.preview("tea", 4, cooldown="10s")
+    assert campaign.preview("tea", 4, cooldown="10s") == first
     assert campaign.status().events == events
-    opened = campaign.ask("tea", 4, cooldown=10.0)
+    opened = campaign.ask("tea", 4, cooldown="10s")
     assert (opened.seeds, opened.reach, opened.cost) == (first.seeds, first.reach, first.cost)
     assert opened.explain() == first.explanation
     assert first.best == first.reach
@@ -41,12 +42,23 @@ def test_the_hold_out_is_drawn_when_the_round_opens():
     assert len(opened.held_out) == 3
 
 
-def test_a_preview_closes_what_is_due_as_an_ask_does():
+def test_a_preview_counts_due_rounds_as_closed_and_writes_nothing(tmp_path):
     clock = Clock()
-    campaign = small_campaign(clock=clock)
-    campaign.ask("tea", 2, deadline=clock.now + 5.0)
-    clock.now += 10.0
-    assert campaign.preview("tea", 3).seeds == campaign.ask("tea", 3).seeds
+    url = f"sqlite:///{tmp_path}/c.db"
+    with small_campaign(url, clock=clock, policy=TensorUCB(), snapshot_every=1) as campaign:
+        ask = campaign.ask("tea", 4, deadline=clock.now + 5.0)
+        campaign.tell(ask.id, answers(campaign, ask))
+        clock.now += 10.0
+        events = campaign.status().events
+        with open_store(url, read_only=True) as store:
+            seen = load_campaign("spring", storage=store, clock=clock).preview("tea", 3)
+        with campaign.store.write():  # the writer's lock is somebody else's
+            assert campaign.preview("tea", 3) == seen
+        assert campaign.status().events == events
+        assert campaign.rounds()[0].status == "open"
+        opened = campaign.ask("tea", 3)
+        assert (opened.seeds, opened.reach) == (seen.seeds, seen.reach)
+        assert campaign.model_hash() == campaign.replay_hash()
 
 
 def test_a_list_is_judged_beside_the_best_choice():

@@ -27,7 +27,7 @@ def actions(campaign, users, rng, share=0.3):
 
 def played(rounds=6, **settings):
     """A campaign with costs, hold-outs and strategies, told by node and by edge, and what it was told."""
-    campaign = small_campaign(window=100.0, costs=np.ones(30), clock=Clock(1000.0), **{**STRATEGIES, **settings})
+    campaign = small_campaign(window="100s", costs=np.ones(30), clock=Clock(1000.0), **{**STRATEGIES, **settings})
     rng, everybody, told = np.random.default_rng(3), campaign.graph.ids.tolist(), []
     for number in range(rounds):
         ask = campaign.ask("tea" if number % 2 else "soap", 5, strategies="all", per_user=True, holdout=0.2)
@@ -113,7 +113,7 @@ def test_groups_split_what_came_and_what_was_expected():
 
 def test_somebody_who_follows_two_contacted_users_counts_half_for_each():
     graph = Graph.from_edges(["ann", "ann", "bob", "bob"], ["cid", "dan", "cid", "eve"])
-    campaign = small_campaign(graph=graph, policy=HighDegree(), window=100.0)
+    campaign = small_campaign(graph=graph, policy=HighDegree(), window="100s")
     ask = campaign.ask("tea", 2)
     campaign.tell(ask.id, [{"user": user, "time": 1001.0} for user in ("cid", "dan")])
     campaign.close(ask.id)
@@ -256,7 +256,7 @@ def test_whole_numbers_are_ids_too():
 
 def test_what_is_kept_between_calls_changes_no_count(tmp_path):
     storage = f"sqlite:///{tmp_path}/c.db"
-    campaign = small_campaign(storage, window=100.0, clock=Clock(1000.0), **STRATEGIES)
+    campaign = small_campaign(storage, window="100s", clock=Clock(1000.0), **STRATEGIES)
     rng, everybody = np.random.default_rng(5), campaign.graph.ids.tolist()
 
     def same():

@@ -10,6 +10,7 @@ from studies import reach as study
 from tensorucb.campaign import load_campaign
 from tensorucb.campaign._forecast import Forecast, Outcome, stated, width_factor
 from tensorucb.policies import HighDegree, LinUCB, Prediction, TensorUCB, Thompson, UCBPolicy
+from tensorucb.store import open_store
 
 POLICIES = [LinUCB(), TensorUCB(rank=2), Thompson(), HighDegree()]
 
@@ -105,6 +106,30 @@ def test_users_beyond_the_ranked_thousand_are_explained_without_numbers_that_mis
     assert "1000 others who were not chosen either count as much or more" in text
 
 
+@pytest.mark.parametrize("offers", [{}, {"strategies": {"email": [1.0, 0.0], "letter": [0.0, 1.0]}}])
+def test_an_explanation_is_small_and_exact_enough_for_what_it_says(offers):
+    graph = small_graph(1500, 9000)
+    wanted = {"strategies": "all"} if offers else {}
+    small_campaign(policy=LinUCB(), graph=graph, storage=(store := open_store("memory://")), **offers).ask(
+        "tea", 10, **wanted
+    )
+    with store.read() as session:
+        # 36 kB and more if all numbers were kept to the last bit.
+        assert len(session.blob(1, "explain-00000001")) < 12_000
+    ask = small_campaign(policy=Fixed(0.3), graph=graph, **offers).ask("tea", 10, **wanted)
+    degrees = dict(zip(graph.ids.tolist(), graph.out_degree.tolist(), strict=True))
+    each = ask.explain(ask.seeds[0]).score / degrees[ask.seeds[0]]
+    found = [ask.explain(user) for user in degrees]
+    known = [one for one in found if one.score is not None]
+    assert len(known) == 1010
+    for one in known:
+        expected = each * degrees[one.user]
+        assert abs(one.score - expected) <= 1e-3
+        assert all(abs(number - expected) <= 1e-3 for _, number, _ in one.offers)
+        assert len(one.offers) == (2 if offers else 0)
+        assert one.gain <= one.score + 1e-3
+
+
 def test_a_tie_is_called_a_tie():
     from tensorucb.graph import Graph
 
@@ -170,7 +195,7 @@ def test_the_stated_interval_is_that_of_the_mixture():
 
 def test_responders_are_counted_once_and_never_among_the_contacted():
     clock = Clock()
-    campaign = small_campaign(window=100, clock=clock)
+    campaign = small_campaign(window="100s", clock=clock)
     ask = campaign.ask("tea", 4)
 
     def count():

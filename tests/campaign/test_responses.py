@@ -81,7 +81,7 @@ def test_edges_and_node_events_may_come_in_one_delivery():
 
 def test_times_as_datetimes_texts_and_numbers():
     clock = Clock(datetime(2026, 5, 1, tzinfo=UTC).timestamp())
-    campaign = small_campaign(clock=clock, window=3600)
+    campaign = small_campaign(clock=clock, window="3600s")
     ask = campaign.ask("tea", 4)
     user = campaign.graph.ids[5].item()
     moment = datetime(2026, 5, 1, 0, 30, tzinfo=UTC)
@@ -273,7 +273,7 @@ def test_a_text_file_may_mix_iso_times_and_numbers(tmp_path):
 
 
 def test_events_outside_the_window_are_counted():
-    campaign, ask = opened(window=100)
+    campaign, ask = opened(window="100s")
     users = campaign.graph.ids.tolist()
     times = [1000.0, 1100.0, 999.0, 1101.0, 1_050_000.0]
     rows = [{"user": user, "time": time} for user, time in zip(users, times, strict=False)]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import warnings
 
 import numpy as np
@@ -8,9 +9,9 @@ import pytest
 from campaign.worlds import Clock, answers, small_campaign, small_graph
 from tensorucb.campaign import DamagedSnapshotWarning, load_campaign
 from tensorucb.campaign._model import SNAPSHOTS, prunable
-from tensorucb.campaign._network import unseal
-from tensorucb.errors import FileFormatError
-from tensorucb.policies import LinUCB, Thompson
+from tensorucb.campaign._network import seal, unseal
+from tensorucb.errors import FileFormatError, MemoryLimitError
+from tensorucb.policies import LinUCB, TensorUCB, Thompson
 from tensorucb.store import open_store
 
 
@@ -47,6 +48,30 @@ def mutate(data, rng):
         length = int(rng.integers(1, 200))
         data[at : at + length] = data[other : other + length]
     return bytes(data)
+
+
+def test_a_compressed_blob_that_lies_about_its_size_is_damaged():
+    data = seal("snapshot", {}, {"zeros": np.zeros(100_000)}, compressed=True)
+    assert len(data) < 2_000
+    assert unseal(data, "snapshot", "it")[1]["zeros"].size == 100_000
+    for size in (0, 1_000, 2**62):
+        other = b"Z" + size.to_bytes(8, "little") + data[41:]
+        with pytest.raises((FileFormatError, MemoryLimitError)):
+            unseal(hashlib.sha256(other).digest() + other, "snapshot", "it")
+
+
+def test_of_a_symmetric_matrix_half_is_stored_and_every_bit_comes_back():
+    store = open_store("memory://")
+    campaign = grown(store, rounds=6, policy=TensorUCB())
+    arrays = campaign._handle.model.policy.state().arrays
+    with store.read() as session:
+        settings, stored = unseal(session.blob(1, snapshots(store)[-1]), "snapshot", "it")
+    assert settings["symmetric"]
+    for name in settings["symmetric"]:
+        assert np.count_nonzero(np.triu(stored[name], 1)) == 0
+    assert load_campaign("spring", storage=store, clock=Clock()).model_hash() == campaign.model_hash()
+    assert campaign.model_hash() == campaign.replay_hash()
+    assert np.array_equal(arrays["weight_covariance"], arrays["weight_covariance"].T)
 
 
 @pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.slow)])

@@ -18,7 +18,7 @@ HOUR = 3600.0
 def running(**more):
     """Two rounds of tea, which overlap, and one of soap; the campaign, its rounds and the clock."""
     clock = Clock(1e9)
-    campaign = small_campaign(clock=clock, window=10 * HOUR, policy=Thompson(), **more)
+    campaign = small_campaign(clock=clock, window="10h", policy=Thompson(), **more)
     asks = []
     for product, holdout in (("tea", 0.0), ("soap", 0.0), ("tea", 0.5)):
         asks.append(campaign.ask(product, 4, holdout=holdout))

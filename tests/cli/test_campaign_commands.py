@@ -144,9 +144,9 @@ def test_groups_that_are_numbers_take_quotas(folder):
 
 
 def test_an_export_holds_costs_groups_and_the_terms_of_each_round(folder):
-    make("--window", "3600", "--credit", "last")
+    make("--window", "3600s", "--credit", "last")
     run_json("ask", "spring", "--product", "tea", "-k", 2)
-    run_json("ask", "spring", "--product", "tea", "--budget", "3", "--credit", "shared", "--window", "60")
+    run_json("ask", "spring", "--product", "tea", "--budget", "3", "--credit", "shared", "--window", "60s")
     first_edges(folder, ["05-member"]).with_columns(outcome=1, product=pl.lit("tea")).write_csv("h.csv")
     run_json("import-history", "spring", "h.csv")
     run_json("export", "spring", "--out", "o")
@@ -183,7 +183,7 @@ def test_status_explains_a_round_and_a_user(folder):
 
 
 def test_tables_for_people(folder):
-    make("--window", "3600")
+    make("--window", "3600s")
     text = run("ask", "spring", "--product", "soap", "-k", 4, "--holdout", "0.25").stdout
     assert "Expected reach" in text
     assert "held out" in text

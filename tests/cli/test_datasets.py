@@ -27,7 +27,7 @@ def test_list() -> None:
 
 def test_windows_are_texts_for_people_and_seconds_for_machines(tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_text("source,target\n1,2\n2,3\n")
-    for window in ('"7d"', "604800"):
+    for window in ('"7d"', '"168h"'):
         (tmp_path / "dataset.json").write_text(f'{{"name": "tiny", "window": {window}}}')
         table = runner.invoke(app, ["datasets", "describe", str(tmp_path)]).stdout
         assert "activation window" in table

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +10,8 @@ import pytest
 from tensorucb.cli import main
 from tensorucb.cli.demo import demo_environment, demo_policies
 from tensorucb.experiments import run_experiment
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def command(*args: str) -> None:
@@ -26,6 +30,19 @@ def test_quick_demo_prints_tables_and_writes_the_report(tmp_path, capsys):
     assert 'src="' not in page.split("<script")[0]
     for name in ("regret", "final", "seeds"):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_demo_leaves_nothing_that_git_would_add(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    subprocess.run(["git", "init", "--quiet"], check=True)
+    Path(".git", "info", "exclude").write_bytes((ROOT / ".gitignore").read_bytes())
+    command("demo", "--quick", "--rounds", "2", "--runs", "1")
+    assert Path("out", "demo", "report.html").exists()
+    command("datasets", "make", "shop", "--scale", "0.1", "--out", "out/shop")
+    command("create", "spring", "--data", "out/shop")
+    assert Path("campaigns.db").exists()
+    status = ["git", "status", "--porcelain", "--untracked-files=all"]
+    assert subprocess.run(status, check=True, capture_output=True, text=True).stdout == ""
 
 
 @pytest.mark.slow

@@ -36,7 +36,7 @@ def played(tmp_path_factory):
         policy=LinUCB(),
         products=PRODUCTS,
         costs=np.ones(300),
-        window=3600.0,
+        window="3600s",
         storage=f"sqlite:///{folder / 'campaigns.db'}",
         clock=lambda: now[0],
     ) as campaign:

@@ -146,7 +146,7 @@ def test_data_are_prepared_as_asked(tmp_path, capsys):
     options = ("--min-actions", "3", "--products", "8", "--window", "2d")
     written(capsys, "table-network", "--data", str(tmp_path / "data"), "--out", str(tmp_path / "out"), *options)
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    expected = prepare(dataset, min_interactions=3, n_products=8, window=2 * 86_400, rng=0)
+    expected = prepare(dataset, min_interactions=3, n_products=8, window="2d", rng=0)
     assert manifest["data"]["checksum"] == checksum(expected)
     assert expected.graph.n_nodes == manifest["environment"]["n_nodes"] < 80
     assert prepared(dataset) is dataset

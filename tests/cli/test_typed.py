@@ -165,8 +165,10 @@ def test_wrong_numbers_and_words_name_their_option(folder, line, option):
 
 
 def test_a_window_without_a_unit_is_told_how_to_write_it(folder):
-    told = refused("reproduce", "all", "--data", "d", "--window", "7", code=2)
-    assert "'--window': '7' is no duration. Write 7d for 7 days" in told
+    for command in (("reproduce", "all", "--data", "d"), ("create", "new", "--edges", "e.csv")):
+        told = refused(*command, "--window", "7", code=2)
+        assert "'--window': it needs a unit: '7d' is 7 days, '7s' is 7 seconds" in told
+    assert "'--cooldown': it needs a unit: '7d' is 7 days" in refused("ask", "c", "--cooldown", "7", code=2)
 
 
 def test_no_message_echoes_a_megabyte(folder):

@@ -68,7 +68,7 @@ def test_prepare_keeps_what_it_says(data: Dataset, least: int) -> None:
 @settings(deadline=None)
 @given(datasets(), st.sampled_from([None, 1, 5, 20]))
 def test_activations_against_a_plain_loop(data: Dataset, window: int | None) -> None:
-    figures = describe(Dataset(data.graph, data.log, "drawn", window))
+    figures = describe(Dataset(data.graph, data.log, "drawn", None if window is None else f"{window}s"))
     when = {(int(u), int(i)): t for u, i, t in zip(data.log.users, data.log.items, data.log.times, strict=True)}
     activations = trials = 0
     for source, target in zip(data.graph.sources.tolist(), data.graph.targets.tolist(), strict=True):
@@ -105,11 +105,11 @@ def test_write_and_read_give_the_same(tmp_path: Path, form: str, text_ids: bool)
     ids = np.array(["x,1", 'say "hi"', "007", "é"]) if text_ids else np.array([4, 9, 2, 7])
     graph = Graph.from_edges(ids[[0, 1, 2, 3]], ids[[1, 2, 3, 0]])
     log = ActionLog.from_arrays([0, 1, 3], [0, 0, 1], [1.5, 2.5, 3.0], ["i", "j"] if text_ids else [3, 8])
-    data = Dataset(graph, log, "mine", 604_800.0)
+    data = Dataset(graph, log, "mine", "7d")
     write_dataset(data, tmp_path / "out", form=form)
     back = read_dataset(tmp_path / "out")
     assert checksum(back) == checksum(data)
-    assert (back.name, back.window) == ("mine", 604_800.0)
+    assert (back.name, back.window) == ("mine", timedelta(days=7))
     write_dataset(data, tmp_path / "out", form=form)
     with pytest.raises(InputError, match="already holds"):
         write_dataset(data, tmp_path / "out", form="csv" if form == "parquet" else "parquet")
@@ -154,8 +154,8 @@ def test_checksum_sees_content_only() -> None:
     log = ActionLog.from_arrays([0, 1], [0, 0], [1, 2], [5])
     base = checksum(Dataset(graph, log, "a"))
     assert checksum(Dataset(graph, log, "b")) == base
-    assert checksum(Dataset(graph, log, "a", 7)) == checksum(Dataset(graph, log, "a", 7.0)) != base
-    assert checksum(Dataset(graph, log, "a", timedelta(seconds=7))) == checksum(Dataset(graph, log, "a", 7))
+    assert checksum(Dataset(graph, log, "a", "60s")) == checksum(Dataset(graph, log, "a", "1m")) != base
+    assert checksum(Dataset(graph, log, "a", timedelta(seconds=7))) == checksum(Dataset(graph, log, "a", "7s"))
     later = ActionLog.from_arrays([0, 1], [0, 0], [1, 3], [5])
     assert checksum(Dataset(graph, later, "a")) != base
     assert checksum(Dataset(Graph.from_edges([1, 2], [2, 4]), log, "a")) != base
@@ -175,12 +175,12 @@ def test_order_of_files_does_not_matter(tmp_path: Path) -> None:
 
 def test_prepare_samples_products_and_sets_the_window() -> None:
     data = generate_dataset("sandbox", scale=0.2, rng=1)
-    few = prepare(data, min_interactions=0, n_products=4, window=86_400, rng=3)
+    few = prepare(data, min_interactions=0, n_products=4, window="1d", rng=3)
     assert few.log.n_items == 4
-    assert few.window == 86_400
+    assert few.window == timedelta(days=1)
     assert set(few.log.item_ids.tolist()) <= set(data.log.item_ids.tolist())
-    assert checksum(few) == checksum(prepare(data, min_interactions=0, n_products=4, window=86_400, rng=3))
-    assert checksum(few) != checksum(prepare(data, min_interactions=0, n_products=4, window=86_400, rng=4))
+    assert checksum(few) == checksum(prepare(data, min_interactions=0, n_products=4, window="1d", rng=3))
+    assert checksum(few) != checksum(prepare(data, min_interactions=0, n_products=4, window="1d", rng=4))
     assert prepare(data, min_interactions=0, window=None).window is None
     assert any("items dropped" in step for step in few.report.steps)
     with pytest.raises(InputError, match="n_products"):

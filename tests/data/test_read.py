@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -125,7 +126,7 @@ def test_flixster_with_ratings(tmp_path: Path, form: str) -> None:
     (tmp_path / ("Ratings.timed.txt" + (".gz" if form == "gz" else ""))).write_bytes(raw)
     data = read_dataset(tmp_path)
     assert edges_of(data) == {(1, 2), (2, 1), (2, 3), (3, 2)}
-    assert data.window == 7 * 86_400
+    assert data.window == timedelta(days=7)
     day = 1_191_974_400
     assert actions_of(data) == [(1, 10, day), (2, 10, day + 86_400), (3, 12, 1_199_145_600)]
     assert reasons(data, 1) == {

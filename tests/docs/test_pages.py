@@ -2,7 +2,8 @@
 
 The blocks of a page run in order, in an empty directory: Python blocks share their names. Commands that need a shell
 (pipes, variables, files written) go through one; plain ones run without it, and those of the package in this process,
-since a new process for each would spend most of the time on imports. A block after ``<!-- slow -->`` takes longer and
+since a new process for each would spend most of the time on imports. What a page writes, it writes under ``out``, which
+git ignores: a reader who follows it in a clone leaves nothing behind. A block after ``<!-- slow -->`` takes longer and
 runs with the slow tests, those after it too. Commands inside a sentence are not run, but their command and options must
 exist.
 """
@@ -46,15 +47,17 @@ def run(page: Path, parts: list[tuple[bool, str, str]], directory: Path, monkeyp
         if language == "python":
             exec(compile(text, page.name, "exec"), names)
         elif language == "toml" and (named := FILE.match(text)):
-            (directory / named[1]).write_text(text, encoding="utf-8")
+            Path(named[1]).write_text(text, encoding="utf-8")
         elif language == "sh" and not MAKE.search(text):
             if SHELL.search(COMMENT.sub("", text)):
-                shell(text, directory)
+                shell(text)
             else:
-                plain(text, directory)
+                plain(text, monkeypatch)
+    left = {path.name for path in directory.iterdir()} - {"out", "__pycache__"}
+    assert not left, f"{page.name} leaves files where it is followed: let it change to a directory under out/"
 
 
-def plain(text: str, directory: Path) -> None:
+def plain(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run lines that hold nothing but a command, its words and a comment."""
     for line in text.replace("\\\n", " ").splitlines():
         program, *words = shlex.split(line, comments=True) or [""]
@@ -62,15 +65,17 @@ def plain(text: str, directory: Path) -> None:
             with pytest.raises(SystemExit) as end:
                 main(words)
             assert end.value.code == 0, line
+        elif program == "cd":
+            os.chdir(words[0])
+            monkeypatch.syspath_prepend(Path.cwd())
         elif program:
-            shell(line, directory)
+            shell(line)
 
 
-def shell(text: str, directory: Path) -> None:
+def shell(text: str) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-e", "-c", text],
-        cwd=directory,
         env={**os.environ, "PATH": path},
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -6,7 +6,9 @@ import re
 import shutil
 import subprocess
 import sys
+from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -42,6 +44,39 @@ def test_pages_load_nothing_from_elsewhere(site):
             assert not re.match(r"(https?:)?//", "".join(found)), f"{page.name} loads {''.join(found)}"
     for sheet in site.rglob("*.css"):
         assert not re.search(r"@import\s+url\(.?https?:|src:\s*url\(.?https?:", sheet.read_text(encoding="utf-8"))
+
+
+class Page(HTMLParser):
+    """What a page links to or shows, and the names of its parts."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: set[str] = set()
+        self.parts: set[str] = set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.links |= {link for link in (found.get("href"), found.get("src")) if link}
+        self.parts |= {part for part in (found.get("id"), found.get("name")) if part}
+
+
+@pytest.mark.slow
+def test_every_link_and_image_leads_somewhere(site):
+    # The theme's own files hold a template.
+    found = (path for path in sorted(site.rglob("*.html")) if "_static" not in path.parts)
+    pages = {path: Page(path) for path in found}
+    broken = []
+    for path, page in pages.items():
+        for link in page.links:
+            target = urlsplit(link)
+            if target.scheme or target.netloc:
+                continue
+            file = (path.parent / unquote(target.path)).resolve() if target.path else path
+            known = not target.fragment or file not in pages or unquote(target.fragment) in pages[file].parts
+            if not file.is_file() or not known:
+                broken.append(f"{path.relative_to(site)}: {link}")
+    assert not broken, "\n".join(broken)
 
 
 @pytest.mark.slow

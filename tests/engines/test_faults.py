@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -153,6 +154,35 @@ def test_an_address_where_nobody_is() -> None:
         address = f"{LOOPBACK}:{taken.getsockname()[1]}"
         with pytest.raises(EngineError, match=rf"there is no Ray cluster at {address} \(connection refused\)"):
             RayEngine(address)
+
+
+def test_a_head_that_listens_on_loopback_alone_is_one_error_at_once() -> None:
+    pytest.importorskip("ray")
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        address = f"127.0.0.1:{head.getsockname()[1]}"
+        with pytest.raises(EngineError, match=r"under this machine's own address.*--node-ip-address=ADDRESS"):
+            RayEngine(address)
+
+
+def test_a_head_that_never_answers_is_given_up(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    edges = tmp_path / "edges.csv"
+    edges.write_text("source,target\nann,bob\n")
+    # In a process of its own: what Ray goes on waiting for would disturb the other tests.
+    script = (
+        "import sys\n"
+        "from tensorucb.cli import main\n"
+        "from tensorucb.engines import _crew\n"
+        "_crew._CONNECT = 2.0\n"
+        "main(['select', sys.argv[2], '--engine', 'ray', '--address', sys.argv[1]])\n"
+    )
+    with socket.create_server((LOOPBACK, 0)) as head:
+        address = f"{LOOPBACK}:{head.getsockname()[1]}"
+        command = [sys.executable, "-c", script, address, str(edges)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert f"Waiting for the Ray cluster at {address}" in done.stderr
+    assert "did not let this process in within 2 seconds" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize("address", ["", "somewhere", "10.0.0.5:", "10.0.0.5:port", ":6379", "10.0.0.5:70000"])

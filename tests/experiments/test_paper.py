@@ -107,7 +107,7 @@ def test_data_set_environment_holds_out_every_fifth_item(sandbox, tmp_path):
 
     users, items, times = sandbox.action_log(rng=0, starters=20)
     log = ActionLog.from_arrays(users, items, times, np.arange(8))
-    dataset = Dataset(sandbox.graph, log, "tiny", window=1)
+    dataset = Dataset(sandbox.graph, log, "tiny", window="1s")
     said: list[str] = []
 
     def report(done, total, what):
@@ -137,7 +137,7 @@ def test_data_set_environment_holds_out_every_fifth_item(sandbox, tmp_path):
     # Actions on the campaign's items leave what is known of users as it is (topics learned from all items apart).
     some = np.isin(log.items, [0, 5]) | (log.users % 2 == 0)
     fewer = ActionLog(log.users[some], log.items[some], log.times[some], log.item_ids)
-    changed = Dataset(sandbox.graph, fewer, "tiny", window=1)
+    changed = Dataset(sandbox.graph, fewer, "tiny", window="1s")
     strict, other = (
         environment_from_dataset(data, settings=settings, dim=3, n_topics=2, topics_from="held_out")
         for data in (dataset, changed)

@@ -19,13 +19,17 @@ from tensorucb.campaign import (
     Campaign,
     copy_campaign,
     create_campaign,
+    delete_campaign,
     list_campaigns,
     load_campaign,
     read_campaign_data,
 )
+from tensorucb.experiments import offline
+from tensorucb.files import read_state, write_state
 from tensorucb.graph import Graph
 from tensorucb.learner import TensorRegression
 from tensorucb.policies.registry import class_files
+from tensorucb.rng import as_generator, stream_key
 from tensorucb.store import MemoryStore, open_store
 
 
@@ -53,7 +57,7 @@ class World:
         self.p = self.sandbox.probabilities(0)
         self.users_log, self.items, self.times = self.sandbox.action_log(None, 0)
         self.log = data.ActionLog.from_arrays(self.users_log, self.items, self.times, range(4))
-        self.dataset = data.Dataset(self.graph, self.log, "small", 1.0)
+        self.dataset = data.Dataset(self.graph, self.log, "small", "1s")
         self.mixtures = self.sandbox.mixtures
         self.settings = experiments.WorldSettings(k=2, worlds=4)
         self.environment = experiments.Environment.from_sandbox(self.sandbox, settings=self.settings)
@@ -554,7 +558,7 @@ simple(
 
 
 def _log_of(w: World) -> dict[str, Any]:
-    return {"graph": w.graph, "users": w.users_log, "items": w.items, "times": w.times, "window": 1.0, "threads": 1}
+    return {"graph": w.graph, "users": w.users_log, "items": w.items, "times": w.times, "window": "1s", "threads": 1}
 
 
 simple("truth.activations", truth.activations, _log_of)
@@ -603,7 +607,7 @@ simple("data.checksum", data.checksum, lambda w: {"dataset": w.dataset})
 simple(
     "data.Dataset",
     lambda **given: data.describe(data.Dataset(**given)),
-    lambda w: {"graph": w.graph, "log": w.log, "name": "n", "window": 1.0, "report": data.Report()},
+    lambda w: {"graph": w.graph, "log": w.log, "name": "n", "window": "1s", "report": data.Report()},
     signature=data.Dataset,
 )
 simple(
@@ -758,6 +762,53 @@ CASES["experiments.Experiment.curve"] = lambda w: Case(w.experiment.curve, {"pol
 CASES["experiments.Experiment.final"] = lambda w: Case(w.experiment.final, {"policy": "Random", "last": 1})
 simple("experiments.sampled", experiments.sampled, lambda w: {"environment": w.environment, "size": 8, "seed": 0})
 
+
+@case("experiments.read_settings")
+def _(w: World) -> Case:
+    Path("grids.toml").write_text("[LinUCB]\nexploration = [0.1, 1.0]\n")
+    return Case(experiments.read_settings, {"path": "grids.toml"})
+
+
+_TUNING = experiments.Tuning(policies={}, trials={"CUCB": [experiments.Trial({"exploration": 0.1}, 5.8)]})
+_WRITERS: dict[str, Callable[[World], dict[str, Any]]] = {
+    "write_csv": lambda w: {"columns": ["policy"], "rows": [["LinUCB"]]},
+    "write_rows": lambda w: {"rows": [{"policy": "LinUCB"}]},
+    "write_regret": lambda w: {"experiment": w.experiment},
+    "write_settings": lambda w: {"tuning": _TUNING},
+    "write_validation": lambda w: {"tuning": _TUNING},
+    "write_manifest": lambda w: {
+        **{"command": ["compare"], "seed": 0, "environment": {"users": 60}, "settings": {}, "data": None},
+    },
+}
+for _name, _more in _WRITERS.items():
+    simple(
+        f"experiments.{_name}",
+        getattr(experiments, _name),
+        lambda w, more=_more: {"path": "written.out", **more(w)},
+        writes=True,
+    )
+
+# -- logs of past campaigns --
+
+
+def _logged(w: World) -> Any:
+    return offline.log_campaign(w.environment, np.full(12, 0.3), rounds=6)
+
+
+simple(
+    "offline.write_campaign",
+    offline.write_campaign,
+    lambda w: {"campaign": _logged(w), "directory": "logged"},
+    writes=True,
+)
+
+
+@case("offline.read_campaign")
+def _(w: World) -> Case:
+    offline.write_campaign(_logged(w), "read")
+    return Case(offline.read_campaign, {"directory": "read", "graph": w.graph})
+
+
 # -- plots --
 
 simple("plots.degree_distribution", plots.degree_distribution, lambda w: {"degrees": {"a": [1, 2, 3]}})
@@ -794,7 +845,36 @@ simple(
 simple("plots.campaign_report", plots.campaign_report, lambda w: {"progress": w.campaign.progress()})
 simple("plots.theme", plots.theme, lambda w: {"mode": "light"})
 
+# -- files and random numbers --
+
+
+@case("files.read_state")
+def _(w: World) -> Case:
+    write_state("state.npz", "test", {}, {"a": np.ones(2)})
+    return Case(read_state, {"path": "state.npz", "kind": "test"})
+
+
+# What it writes comes from the package itself; only the path is a caller's.
+simple(
+    "files.write_state",
+    lambda path: write_state(path, "test", {}, {"a": np.ones(2)}),
+    lambda w: {"path": "new.npz"},
+    writes=True,
+)
+simple("rng.as_generator", as_generator, lambda w: {"rng": 0})
+simple("rng.stream_key", stream_key, lambda w: {"rng": np.random.default_rng(0)})
+
 # -- stores and campaigns --
+
+simple("store.MemoryStore", MemoryStore, lambda w: {"timeout": 1.0, "name": ""})
+
+
+@case("campaigns.delete_campaign")
+def _(w: World) -> Case:
+    store = MemoryStore()
+    new_campaign(w, store)
+    return Case(delete_campaign, {"name": "spring", "storage": store}, writes=True)
+
 
 simple(
     "store.open_store", open_store, lambda w: {"url": "memory://", "create": True, "timeout": 1.0, "read_only": False}
@@ -812,7 +892,7 @@ def _(w: World) -> Case:
     valid = {
         **{"name": "spring", "graph": w.graph, "users": w.users, "policy": policies.LinUCB(), "storage": "memory://"},
         **{"load_if_exists": True, "products": {"tea": [0.1, 0.2, 0.7]}, "costs": np.ones(12), "groups": ["x"] * 12},
-        **{"objective": "direct", "credit": "any", "window": 60.0, "epsilon": 0.3, "seed": 0, "snapshot_every": 5},
+        **{"objective": "direct", "credit": "any", "window": "60s", "epsilon": 0.3, "seed": 0, "snapshot_every": 5},
         **{"strategies": {"call": [1.0, 0.0], "visit": [0.0, 1.0]}, "strategy_costs": {"visit": 2.0}},
         **{"clock": lambda: 1e9, "data": None},
         "ask": {"k": 2, "exclude": [0], "cooldown": "7d", "quotas": {"x": 2}, "deadline": "3d"},
@@ -850,7 +930,7 @@ def _(w: World) -> Case:
     valid = {
         **_tables(),
         **{"columns": {"users": {"user": "user"}}, "kinds": {"products": {"kind": "category"}}, "id_type": "str"},
-        **{"window": 60.0, "progress": None},
+        **{"window": "60s", "progress": None},
     }
     return Case(read_campaign_data, valid)
 
@@ -877,7 +957,7 @@ def _(w: World) -> Case:
     valid = {
         **{"product": "tea", "k": 2, "exclude": [0], "candidates": list(range(12)), "must_include": [1]},
         **{"cooldown": None, "costs": None, "budget": None, "groups": ["x"] * 12, "quotas": {"x": 2}, "holdout": 0.0},
-        **{"shadow": None, "window": 60.0, "deadline": 2e9, "credit": "any", "objective": "direct", "epsilon": 0.3},
+        **{"shadow": None, "window": "60s", "deadline": 2e9, "credit": "any", "objective": "direct", "epsilon": 0.3},
         **{"request_id": None, "strategies": None, "per_user": False, "users": None},
     }
     return Case(w.campaign.ask, valid)
@@ -912,7 +992,7 @@ def _(w: World) -> Case:
 @case("campaign.Campaign.ask with a budget")
 def _(w: World) -> Case:
     valid = {
-        **{"product": [0.1, 0.2, 0.7], "k": None, "cooldown": 5.0, "costs": np.ones(12), "budget": 2.0},
+        **{"product": [0.1, 0.2, 0.7], "k": None, "cooldown": "5s", "costs": np.ones(12), "budget": 2.0},
         **{"shadow": [3, 4], "holdout": 0.0},
     }
     return Case(w.campaign.ask, valid, False)
@@ -1044,7 +1124,7 @@ def _history(w: World) -> dict[str, Any]:
 CASES["campaign.Campaign.import_history"] = lambda w: _own(
     w,
     "import_history",
-    {"responses": _history(w), "product": "tea", "window": 5.0, "unknown": "skip", "columns": {"round": "round"}},
+    {"responses": _history(w), "product": "tea", "window": "5s", "unknown": "skip", "columns": {"round": "round"}},
 )
 
 

@@ -30,7 +30,7 @@ def progress():
     graph = Graph.from_edges(*zip(*pairs, strict=True), nodes=np.array(names))
     products = {HOSTILE[0]: [1.0, 0.0], "tea": [0.0, 1.0]}
     campaign = small_campaign(
-        graph=graph, policy=HighDegree(), products=products, costs=np.ones(30), window=100.0, **STRATEGIES
+        graph=graph, policy=HighDegree(), products=products, costs=np.ones(30), window="100s", **STRATEGIES
     )
     for number in range(5):
         ask = campaign.ask(list(products)[number % 2], 10, strategies="all", holdout=0.2)

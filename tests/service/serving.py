@@ -11,7 +11,7 @@ from typing import Any
 import uvicorn
 
 from tensorucb.service import ServiceSettings, create_app
-from tensorucb.service._run import configured
+from tensorucb.service._run import configured, listening_socket
 
 
 @contextmanager
@@ -19,7 +19,7 @@ def serving(storage: str, engine: Any = None, **settings: Any) -> Iterator[str]:
     """The address of a service on this store; stopped at the end, as a signal would stop it."""
     chosen = ServiceSettings(storage, port=0, **settings)
     server = uvicorn.Server(configured(chosen, create_app(chosen, engine)))
-    with socket.create_server(("127.0.0.1", 0), backlog=1024) as listening:
+    with listening_socket(chosen) as listening:
         # Clients can connect from now on; they are answered as soon as the app has started.
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()

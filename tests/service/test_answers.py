@@ -32,7 +32,7 @@ def test_the_same_key_gives_the_same_answer(client):
     assert (again.status_code, again.json()) == (201, first.json())
     assert len(client.get(ROUNDS).json()["items"]) == 1
     assert "new key" in problem(client.post(ROUNDS, json={**BODY, "k": 3}, headers=KEY), 422)
-    assert "new key" in problem(client.post("/campaigns/spring/preview", json=BODY, headers=KEY), 422)
+    assert "new key" in problem(client.post("/campaigns/autumn/rounds", json=BODY, headers=KEY), 422)
 
 
 def test_what_was_refused_may_be_tried_again(client):

@@ -1,5 +1,7 @@
 """Tokens, roles, the login of the page, and masked ids."""
 
+import time
+
 import httpx
 import pytest
 from hypothesis import given, settings
@@ -90,6 +92,28 @@ def test_health_is_for_everybody(url):
     assert WEB.get(f"{url}/readyz").json() == {"status": "ready"}
 
 
+@pytest.mark.parametrize("fresh", [0.0, 60.0])
+def test_a_service_whose_database_is_down_is_alive_and_not_ready(
+    postgres_server, fresh_postgres_url, monkeypatch, fresh
+):
+    monkeypatch.setattr(_tokens, "_FRESH", fresh)  # the database is missed by the check of tokens, or by the route
+    small_campaign(fresh_postgres_url).disconnect()
+    with serving(fresh_postgres_url) as url:
+        assert WEB.get(f"{url}/readyz").status_code == 200
+        postgres_server.stop("immediate")
+        try:
+            assert WEB.get(f"{url}/healthz").json() == {"status": "alive"}
+            for path in ("/readyz", f"{API}/campaigns/spring"):
+                refused = WEB.get(f"{url}{path}")
+                assert refused.status_code == 503
+                assert "the store is out of reach" in refused.json()["detail"]
+                assert "127.0.0.1" not in refused.text
+        finally:
+            postgres_server.start()
+        assert WEB.get(f"{url}/healthz").status_code == 200
+        assert WEB.get(f"{url}/readyz").status_code == 200
+
+
 def test_a_role_may_what_those_below_it_may(url, tokens):
     for role, ask in {"read": 403, "operate": 201, "admin": 201}.items():
         headers = _bearer(tokens[role])
@@ -101,7 +125,7 @@ def test_a_role_may_what_those_below_it_may(url, tokens):
     assert refused.json()["detail"] == "this needs the role operate; your token 'reader' has the role read."
 
 
-def test_a_login_is_a_cookie_that_scripts_and_other_sites_never_see(url, tokens):
+def test_a_login_is_a_cookie_that_scripts_and_other_sites_never_see(url, storage, tokens):
     with httpx.Client(base_url=url, headers={"Origin": url}) as browser:
         assert browser.post(f"{API}/session", json={"token": "tucb_wrong"}).status_code == 401
         answer = browser.post(f"{API}/session", json={"token": f" {tokens['operate']}\n"})
@@ -113,8 +137,29 @@ def test_a_login_is_a_cookie_that_scripts_and_other_sites_never_see(url, tokens)
         assert tokens["operate"] not in answer.text + cookie
         assert browser.get(f"{API}/campaigns/spring").status_code == 200
         assert browser.get(f"{API}/session").json()["name"] == "operateer"
+        kept = {"Cookie": f"tensorucb_session={browser.cookies['tensorucb_session']}"}
+        with serving(storage) as other:
+            assert WEB.get(f"{other}{API}/campaigns/spring", headers=kept).status_code == 200
+            assert browser.delete(f"{API}/session").status_code == 204
+            assert browser.get(f"{API}/campaigns/spring").status_code == 401
+            assert WEB.get(f"{url}{API}/campaigns/spring", headers=kept).status_code == 401
+            time.sleep(_tokens._FRESH)
+            assert WEB.get(f"{other}{API}/campaigns/spring", headers=kept).status_code == 401
+        # Somebody who comes back at once gets another login.
+        assert browser.post(f"{API}/session", json={"token": tokens["operate"]}).status_code == 200
+        assert browser.get(f"{API}/campaigns/spring").status_code == 200
         assert browser.delete(f"{API}/session").status_code == 204
-        assert browser.get(f"{API}/campaigns/spring").status_code == 401
+        assert browser.delete(f"{API}/session").status_code == 204
+
+
+def test_a_login_ends_where_nothing_may_be_written(storage, tokens):
+    with serving(storage, read_only=True) as url, httpx.Client(base_url=url, headers={"Origin": url}) as browser:
+        assert browser.post(f"{API}/session", json={"token": tokens["read"]}).status_code == 200
+        kept = {"Cookie": f"tensorucb_session={browser.cookies['tensorucb_session']}"}
+        assert WEB.get(f"{url}{API}/campaigns/spring", headers=kept).status_code == 200
+        assert browser.delete(f"{API}/session").status_code == 204
+        time.sleep(_tokens._FRESH)
+        assert WEB.get(f"{url}{API}/campaigns/spring", headers=kept).status_code == 401
 
 
 def test_a_login_behind_tls_is_never_sent_without(url, tokens):
@@ -173,12 +218,13 @@ def test_a_session_ends_with_its_time_and_cannot_be_made_up():
     other = open_store("memory://")
     add_token(other, "ann", "admin")
     assert _book(other).of_session(cookie) is None
-    name, ends, seal = cookie.split(".")
+    number, ends, seal = cookie.split(".")
+    assert book.open_session(Principal("ann", "read")) != cookie
     admin = book.open_session(Principal("bob", "admin")).split(".")[0]
     for forged in (
         f"{admin}.{ends}.{seal}",
-        f"{name}.{int(ends) + 1}.{seal}",
-        f"{name}.{ends}.{seal[:-1]}0",
+        f"{number}.{int(ends) + 1}.{seal}",
+        f"{number}.{ends}.{seal[:-1]}0",
         cookie[1:],
     ):
         assert book.of_session(forged) is None or forged == cookie

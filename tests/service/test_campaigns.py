@@ -111,7 +111,7 @@ def test_a_campaign_may_have_any_name(client, name):
     problem(client.get(f"/campaigns/{quote(name, safe='')}"), 404, "UnknownIdError")
     refused = client.put(f"/campaigns/{quote(name, safe='')}")
     problem(refused, 405)
-    assert refused.headers["allow"] == "DELETE, GET"
+    assert refused.headers["allow"] == "DELETE, GET, HEAD"
 
 
 def test_progress_has_a_tag_that_changes_with_the_log(client):

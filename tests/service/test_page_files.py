@@ -123,3 +123,24 @@ def test_pictures_follow_the_log(client, storage):
     assert after["rounds"] == before["rounds"] + 1
     assert json.dumps(after["affinity"]) != json.dumps(before["affinity"])
     assert client.get(f"{SPRING}/network").json()["round"] == ask.number
+
+
+def test_the_description_of_the_api_lists_every_route_without_a_script(client):
+    text = client.get("/api/docs").text
+    assert "<script" not in text
+    for path, methods in client.get("/api/openapi.json").json()["paths"].items():
+        assert all(f"<b>{method.upper()}</b> <code>{path}</code>" in text for method in methods), path
+    links = set(re.findall(r'href="#([^"]+)"', text))
+    assert {"Problem", "TellReport", "main"} <= links <= set(re.findall(r'id="([^"]+)"', text))
+
+
+def test_head_is_answered_as_get_without_a_body(client):
+    for path in ("/", "/healthz", "/api/openapi.json", SPRING, f"{SPRING}/rounds/1/seeds.csv", f"{SPRING}/live"):
+        head = client.head(path)
+        assert head.status_code == 200, path
+        assert head.content == b""
+        if not path.endswith("/live"):
+            assert head.headers["content-length"] == str(len(client.get(path).content))
+    assert client.head("/nothing").status_code == 404
+    assert client.head(f"{SPRING}/preview").status_code == 405
+    assert 'method="HEAD",route="/healthz"' in client.get("/metrics").text

@@ -9,8 +9,11 @@ import time
 
 import polars as pl
 import pytest
+import sqlalchemy as sa
 
 from tensorucb.campaign import Campaign, load_campaign
+from tensorucb.store import open_store
+from tensorucb.store._sqlite import SQLiteBackend
 
 ROUNDS = "/campaigns/spring/rounds"
 
@@ -70,7 +73,7 @@ def test_what_is_not_there(client):
     problem(client.get("/nothing"), 404, "UnknownIdError")
     refused = client.put("/campaigns/spring")
     problem(refused, 405)
-    assert refused.headers["allow"] == "DELETE, GET"
+    assert refused.headers["allow"] == "DELETE, GET, HEAD"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +102,8 @@ def test_questions_that_are_refused(shared, body, said):
         ("rounds", {"product": "coffee"}, "Add it with POST …/products, or send its features."),
         ("rounds", {"budget": 2.0}, "a budget needs costs: send them as columns cost and group"),
         ("rounds", {"strategies": "all"}, "Add them with POST …/strategies."),
-        ("rounds", {"cooldown": []}, "cooldown: input should be a valid number."),
+        ("rounds", {"cooldown": 7}, "cooldown: it needs a unit: '7d' is 7 days, '7s' is 7 seconds; got 7."),
+        ("rounds", {"cooldown": []}, "cooldown: input should be a valid string."),
         ("rounds", {"exclude": [1.5]}, "exclude.0: input should be a valid integer."),
         (
             "rounds/1/responses",
@@ -125,11 +129,10 @@ def test_bodies_that_are_no_json(client):
     for content in (b"{", b"[1]", b'"tea"', b""):
         answer = client.post(ROUNDS, content=content, headers={"Content-Type": "application/json"})
         problem(answer, 422)
-    rows = client.post(f"{ROUNDS}/1/responses", content=b'"/etc/passwd"', headers={"Content-Type": "application/json"})
-    problem(rows, 404, "UnknownIdError")
+    problem(client.post(f"{ROUNDS}/1/responses", json=[]), 404, "UnknownIdError")
     ask(client)
     rows = client.post(f"{ROUNDS}/1/responses", content=b'"/etc/passwd"', headers={"Content-Type": "application/json"})
-    assert "list of rows" in problem(rows, 422)
+    assert "list of rows" in problem(rows, 422, "FileFormatError")
 
 
 def test_a_preview_is_what_an_ask_gives(client):
@@ -140,6 +143,21 @@ def test_a_preview_is_what_an_ask_gives(client):
     opened = client.post("/campaigns/autumn/rounds", json=body).json()
     assert (opened["seeds"], opened["strategies"]) == (first["seeds"], first["strategies"])
     assert opened["reach"] == first["reach"]
+
+
+def test_a_preview_is_a_read(serve, storage):
+    path, body, key = "/campaigns/spring/preview", {"product": "tea", "k": 3}, {"Idempotency-Key": "preview-1"}
+    client = serve(storage)
+    first = client.post(path, json=body).json()
+    with open_store(storage) as store, store.write() as session:  # the writer's lock is somebody else's
+        assert client.post(path, json=body, headers=key, timeout=20.0).json() == first
+        assert client.post(path, json={**body, "k": 2}, headers=key, timeout=20.0).status_code == 200
+        assert session._rows(sa.text("SELECT key FROM tensorucb_answer")) == []
+    reader = serve(storage, read_only=True)
+    assert reader.post(path, json=body).json() == first
+    assert reader.post(path, json=body, headers=key).json() == first
+    refused = reader.post("/campaigns/spring/rounds", json=body, headers=key)
+    assert (refused.status_code, "read-only" in refused.json()["detail"]) == (403, True)
 
 
 def test_a_changed_list_is_judged_and_accepted(client):
@@ -228,6 +246,24 @@ def test_a_log_of_all_rounds(client):
     report = client.post("/campaigns/spring/responses", json=[row, {**row, "item": "soap"}]).json()
     assert (report["accepted"], report["other"]) == (1, 1)
     assert list(report["rounds"]) == [opened["round"]]
+
+
+def test_a_full_disk_is_refused_without_the_place_of_the_database(serve, storage, tmp_path, monkeypatch):
+    real = SQLiteBackend._connect
+
+    def full(backend):
+        connection = real(backend)
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count={pages + 2}")
+        return connection
+
+    monkeypatch.setattr(SQLiteBackend, "_connect", full)
+    client = serve(storage)
+    added = {"ids": [f"product {i} {'x' * 500}" for i in range(500)], "features": [[1.0, 0.0]] * 500}
+    answer = client.post("/campaigns/spring/products", json=added)
+    said = problem(answer, 503, "StoreError")
+    assert said == "no space left for the store; nothing was written. Free some and try again."
+    assert str(tmp_path) not in answer.text
 
 
 def test_rounds_come_in_pages(client):

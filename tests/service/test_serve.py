@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import time
 from io import StringIO
 
 import httpx
@@ -123,6 +124,25 @@ def test_read_only_shows_everything_and_changes_nothing(storage):
         assert "read-only" in refused.json()["detail"]
         assert httpx.get(f"{url}/metrics").status_code == 200
         assert web.get("/campaigns/spring").json()["rounds"] == 2
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_database_that_was_deleted_or_replaced_takes_nothing(storage, tmp_path, replaced):
+    path = tmp_path / "c.db"
+    with serving(storage) as url, httpx.Client(base_url=f"{url}{API}", timeout=60) as web:
+        question = {"product": "tea", "k": 1}
+        assert web.post("/campaigns/spring/rounds", json=question).status_code == 201
+        path.unlink()
+        if replaced:
+            small_campaign(storage).disconnect()
+        refused = web.post("/campaigns/spring/rounds", json=question)
+        assert refused.status_code == 503
+        assert refused.headers["content-type"] == "application/problem+json"
+        assert refused.json()["type"].endswith("StoreError")
+        assert str(tmp_path) not in refused.text
+        assert web.get("/campaigns").status_code == 503
+        assert httpx.get(f"{url}/readyz").status_code == 503
+        assert path.exists() == replaced
 
 
 def test_logs_are_json_lines_that_name_nobody(storage):
@@ -248,3 +268,13 @@ def test_several_workers_share_a_database_and_their_metrics(fresh_postgres_url, 
     assert process.returncode == 0
     assert "Stopped." in said
     assert "Traceback" not in errors
+
+
+def test_answers_on_a_kept_connection_do_not_wait_for_acknowledgements(storage):
+    """Without TCP_NODELAY each of them takes 40 ms."""
+    with serving(storage) as url, httpx.Client(base_url=url) as client:
+        client.get("/healthz")
+        began = time.perf_counter()
+        for _ in range(20):
+            assert client.get("/healthz").status_code == 200
+        assert time.perf_counter() - began < 20 * 0.02

@@ -126,7 +126,7 @@ class StoreContract:
         with store.write() as session:
             number = fill(session)
             before = content(session)
-        with pytest.raises(InputError, match="already holds"), store.write() as session:
+        with pytest.raises(InputError, match=r"such a row; nothing was written\.$"), store.write() as session:
             session.add_users(number, np.array(keys), ids)
         with store.read() as session:
             assert content(session) == before
@@ -158,7 +158,7 @@ class StoreContract:
         with store.read() as session:
             assert session.events(campaign)[0].payload == {}
 
-    def test_rounds_are_replaced_by_number_and_found_by_id_and_request(self, store, campaign):
+    def test_rounds_are_replaced_by_number_and_found_by_id(self, store, campaign):
         first = replace(ROUND, request_id="q")
         second = replace(ROUND, number=2, id="r-2")
         closed = replace(first, status="closed", closed=20.25, revision=8, payload={"seeds": []})
@@ -168,15 +168,13 @@ class StoreContract:
         with store.read() as session:
             assert session.rounds(campaign) == [closed, second]
             assert session.round(campaign, "r-2") == second
-            assert session.round_by_request(campaign, "q") == closed
             assert session.round(campaign, "r-3") is None
-            assert session.round_by_request(campaign, "other") is None
 
     @pytest.mark.parametrize("twice", [{"id": "r-1"}, {"id": "r-2", "request_id": "q"}])
     def test_a_rounds_id_and_request_are_given_once(self, store, campaign, twice):
         with store.write() as session:
             session.put_round(campaign, replace(ROUND, request_id="q"))
-        with pytest.raises(InputError, match="already holds"), store.write() as session:
+        with pytest.raises(InputError, match=r"such a row; nothing was written\.$"), store.write() as session:
             session.put_round(campaign, replace(ROUND, number=2, **twice))
         with store.read() as session:
             assert len(session.rounds(campaign)) == 1
@@ -403,6 +401,40 @@ class StoreContract:
             assert session.tokens() == before
             with pytest.raises(UnknownIdError, match="no token called 'ann'"):
                 session.delete_token("ann")
+
+    def test_ended_logins_are_kept_for_their_time(self, store):
+        with store.write() as session:
+            session.end_login("first", 10.0, 1.0)
+            session.end_login("second", 20.0, 1.0)
+            session.end_login("second", 20.0, 2.0)
+            session.end_login("late", 1.5, 2.0)
+            assert session.ended_logins() == {"first": 10.0, "second": 20.0}
+        with store.write() as session:
+            session.end_login("third", 30.0, 10.0)
+        with store.read() as session:
+            assert session.ended_logins() == {"second": 20.0, "third": 30.0}
+
+    def test_rounds_are_counted_and_due_ones_found_over_all_campaigns(self, store):
+        with store.write() as session:
+            numbers = [session.insert_campaign(name, {}, 0.0).campaign for name in ("late", "early", "none", "past")]
+            late, early, _, past = numbers
+            session.put_round(late, replace(ROUND, status="open", deadline=30.0))
+            session.put_round(early, replace(ROUND, status="open", deadline=10.0))
+            session.put_round(early, replace(ROUND, number=2, id="r-2", status="open", deadline=None))
+            session.put_round(early, replace(ROUND, number=3, id="r-3", status="cancelled", deadline=5.0))
+            session.put_round(past, replace(ROUND, status="closed", deadline=1.0))
+        with store.read() as session:
+            counts = session.round_counts()
+            assert [counts.get(number) for number in numbers] == [
+                {"open": 1},
+                {"open": 2, "cancelled": 1},
+                None,
+                {"closed": 1},
+            ]
+            mine = {"late", "early", "none", "past"}
+            assert [name for name in session.due_campaigns(9.0) if name in mine] == []
+            assert [name for name in session.due_campaigns(10.0) if name in mine] == ["early"]
+            assert [name for name in session.due_campaigns(99.0) if name in mine] == ["late", "early"]
 
     def test_answers_are_kept_once_and_go_with_their_campaign_and_with_a_user(self, store):
         with store.write() as session:

@@ -41,8 +41,7 @@ def _all(url):
             [(record, blobs, *rest)] = content(session)
             names = [name for name, _ in blobs if not name.startswith("snapshot-")]
         asks = campaign.rounds()
-        with campaign.store.read() as session:
-            requests = [session.round_by_request(1, f"request-{number}").number for number in range(5)]
+        requests = [campaign.ask("tea" if n % 2 else "soap", 4, request_id=f"request-{n}").number for n in range(5)]
         reasons = [repr(campaign.explain(ask.id)) for ask in asks]
         network = campaign.graph.to_frame().rows()
         return record, names, rest, asks, requests, reasons, network, campaign.products(), campaign.model_hash()
@@ -177,6 +176,8 @@ def test_the_same_rows_have_the_same_checksum_whatever_their_order():
         "DELETE FROM tensorucb_token",
         "UPDATE tensorucb_secret SET value = '00'",
         "DELETE FROM tensorucb_secret",
+        "UPDATE tensorucb_logout SET login = 'other'",
+        "DELETE FROM tensorucb_logout",
         "UPDATE tensorucb_answer SET body = '{}'",
         "UPDATE tensorucb_answer SET request = 'other'",
         "UPDATE tensorucb_answer SET status = 200",
@@ -187,7 +188,8 @@ def test_a_changed_or_lost_row_of_the_service_is_found(tmp_path, change):
         with store.write() as session:
             session.put_token(TokenRecord("ann", "read", "0f", 1.0))
             session.put_answer(AnswerRecord(0, "key", "hash", 201, '{"a": 1}', 1.0))
+            session.end_login("login", 9.0, 1.0)
         with store._engine.begin() as connection:
             connection.exec_driver_sql(change)
         with store.read() as session, pytest.raises(FileFormatError, match="damaged"):
-            print(session.tokens(), session.secret(), session.answer("key"))
+            print(session.tokens(), session.secret(), session.ended_logins(), session.answer("key"))

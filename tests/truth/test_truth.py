@@ -12,7 +12,11 @@ from tensorucb.graph import Graph
 from tensorucb.truth import TopicAwareIC, activations, fit_topic_aware_ic
 
 DIGG = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "digg_core"
-windows = st.sampled_from([None, 1, 2.5])
+windows = st.sampled_from([None, "1s", "2.5s"])
+
+
+def seconds(window: str | None) -> float | None:
+    return None if window is None else float(window.removesuffix("s"))
 
 
 def random_log(seed: int, n: int = 12, m: int = 40, actions: int = 60, n_items: int = 8, topics: int = 3):
@@ -27,10 +31,10 @@ def random_log(seed: int, n: int = 12, m: int = 40, actions: int = 60, n_items: 
 
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 10_000), windows)
-def test_trials_equal_the_plain_transcription(seed: int, window: float | None) -> None:
+def test_trials_equal_the_plain_transcription(seed: int, window: str | None) -> None:
     graph, log, _ = random_log(seed)
     found = activations(graph, *log, window, threads=1)
-    plain = reference.trials(graph, *(c.tolist() for c in log), window)
+    plain = reference.trials(graph, *(c.tolist() for c in log), seconds(window))
     assert list(zip(found.edges, found.items, found.successes, strict=True)) == plain
     again = activations(graph, *log, window, threads=3)
     assert np.array_equal(again.edges, found.edges)
@@ -41,7 +45,7 @@ def test_trials_equal_the_plain_transcription(seed: int, window: float | None) -
 
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 10_000), windows, st.sampled_from([(1.0, 1.0), (1.1, 3.0), (2.0, 1.0)]))
-def test_penalised_likelihood_never_falls(seed: int, window: float | None, prior: tuple[float, float]) -> None:
+def test_penalised_likelihood_never_falls(seed: int, window: str | None, prior: tuple[float, float]) -> None:
     graph, log, mixtures = random_log(seed)
     fit = fit_topic_aware_ic(graph, *log, mixtures, window=window, prior=prior, max_iterations=40, tolerance=0.0)
     curve = fit.penalised_log_likelihood
@@ -51,10 +55,10 @@ def test_penalised_likelihood_never_falls(seed: int, window: float | None, prior
 
 @settings(deadline=None, max_examples=20)
 @given(st.integers(0, 10_000), windows)
-def test_each_iteration_equals_enumeration_of_the_hidden_coins(seed: int, window: float | None) -> None:
+def test_each_iteration_equals_enumeration_of_the_hidden_coins(seed: int, window: str | None) -> None:
     graph, log, mixtures = random_log(seed)
     prior = (1.1, 3.0)
-    found = reference.trials(graph, *(c.tolist() for c in log), window)
+    found = reference.trials(graph, *(c.tolist() for c in log), seconds(window))
     one, two = (
         fit_topic_aware_ic(graph, *log, mixtures, window=window, max_iterations=k, tolerance=0.0) for k in (1, 2)
     )
@@ -86,7 +90,7 @@ def test_the_end_is_a_stationary_point() -> None:
 def test_threads_do_not_change_the_fit() -> None:
     box = make_sandbox(200, 2000, 30, 4, base_rate=0.1, rng=0)
     log = box.action_log(rng=1)
-    one, two = (fit_topic_aware_ic(box.graph, *log, box.mixtures, window=1, threads=t) for t in (1, 3))
+    one, two = (fit_topic_aware_ic(box.graph, *log, box.mixtures, window="1s", threads=t) for t in (1, 3))
     assert np.array_equal(one.model.edge_topics, two.model.edge_topics)
     assert np.array_equal(one.penalised_log_likelihood, two.penalised_log_likelihood)
 
@@ -96,7 +100,7 @@ def test_a_planted_truth_is_found_and_more_items_find_it_better() -> None:
     for n_items in (200, 1000, 5000):
         box = make_sandbox(60, 400, n_items, 3, base_rate=0.2, rng=0)
         log = box.action_log(rng=1, starters=8)
-        fit = fit_topic_aware_ic(box.graph, *log, box.mixtures, window=1, prior=(1.2, 1.8))
+        fit = fit_topic_aware_ic(box.graph, *log, box.mixtures, window="1s", prior=(1.2, 1.8))
         true, found = box.truth.edge_topics.ravel(), fit.model.edge_topics.ravel()
         errors.append(np.abs(found - true).mean())
         agreement.append(np.corrcoef(found, true)[0, 1])
@@ -107,9 +111,9 @@ def test_a_planted_truth_is_found_and_more_items_find_it_better() -> None:
 
 def test_an_early_source_outside_the_window_is_a_failure() -> None:
     graph = Graph.from_edges([0, 1], [2, 2])
-    found = activations(graph, [0, 1, 2], [0, 0, 0], [0, 9, 10], window=2)
+    found = activations(graph, [0, 1, 2], [0, 0, 0], [0, 9, 10], window="2s")
     assert found.successes.tolist() == [False, True]
-    fit = fit_topic_aware_ic(graph, [0, 1, 2], [0, 0, 0], [0, 9, 10], [[1.0]], window=2, prior=(1.0, 1.0))
+    fit = fit_topic_aware_ic(graph, [0, 1, 2], [0, 0, 0], [0, 9, 10], [[1.0]], window="2s", prior=(1.0, 1.0))
     np.testing.assert_allclose(fit.model.edge_topics[:, 0], [0.0, 1.0], atol=1e-8)
     assert fit.trials.tolist() == [1, 1]
     assert fit.successes.tolist() == [0, 1]

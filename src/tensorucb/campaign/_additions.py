@@ -7,7 +7,7 @@ from typing import Any
 
 from tensorucb.campaign._campaign import Campaign
 from tensorucb.campaign._catalogue import by_text
-from tensorucb.campaign._tables import Rows, costs_of, groups_of, read_rows, user_rows
+from tensorucb.campaign._tables import Rows, costs_of, groups_of, places_of, read_rows
 from tensorucb.data._plain import read_links
 
 
@@ -26,7 +26,7 @@ def users_from(campaign: Campaign, users: Path, edges: Path | None) -> dict[str,
     """Add the users and edges of files; how many were added, and how many there are now."""
     before, rows = campaign.graph, _rows(campaign, users, "users")
     links = {} if edges is None else _links(campaign, edges)
-    fresh = user_rows(before, rows.ids) < 0
+    fresh = places_of(before.ids, rows.ids) < 0
     if fresh.any() or links:
         campaign.add_users(
             [user for user, new in zip(rows.ids, fresh.tolist(), strict=True) if new],

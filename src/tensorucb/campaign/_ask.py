@@ -19,7 +19,7 @@ from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation,
 from tensorucb.campaign._forecast import Outcome
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._ledger import Ledger
-from tensorucb.campaign._model import IN_ASK
+from tensorucb.campaign._model import IN_ASK, Snapshot
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._reach import Beliefs, Outlook, Reach, added_by_all, expectation, foresee, html_table
 from tensorucb.campaign._request import NAMES, Request, check_same, named_defaults, read_request, stored_defaults
@@ -136,10 +136,17 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
     with handle.lock:
         for _ in range(_ATTEMPTS - 1):
             now = handle.clock()
-            network, request, past, known = prepare(handle, given, now)
+            with handle.read() as view:
+                network, due = view.network, view.ledger.due(now)
+                request, past, known, snapshots = prepare(handle, view, given, now)
             if known is not None:
                 return network, known
             proposal = propose(handle, network, request, past, now)
+            handle.keep(snapshots)
+            if due:
+                # Rounds that are due are learned before the choice; one that is refused must not have closed them.
+                with handle.write(now):
+                    continue
             with handle.write() as view:
                 opened = _append(handle, view, proposal, request) if _still_next(view, network, proposal[0]) else None
             if opened is not None:
@@ -158,17 +165,17 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
 
 
 def prepare(
-    handle: Handle, given: Mapping[str, Any], now: float
-) -> tuple[Network, Request, Sequence[Outcome], RoundRecord | None]:
-    """All that a choice needs of the store, the model brought up to date; or the round that the request has opened."""
-    with handle.read(now) as view:
-        network = view.network
-        request, known = _read_question(handle, view, given, now)
-        if known is not None:
-            return network, request, (), known
-        due, past = handle.model.sync(view, budget=IN_ASK), handle.track.past(view)
-    handle.keep(due)
-    return network, request, past, None
+    handle: Handle, view: View, given: Mapping[str, Any], now: float
+) -> tuple[Request, Sequence[Outcome], RoundRecord | None, list[Snapshot]]:
+    """All that a choice needs of the store, the model brought up to date; or the round that the request has opened.
+
+    The last are snapshots of the model that are worth storing, once the choice is not refused.
+    """
+    request, known = _read_question(handle, view, given, now)
+    if known is not None:
+        return request, (), known, []
+    snapshots = handle.model.sync(view, budget=IN_ASK)
+    return request, handle.track.past(view), None, snapshots
 
 
 def _logged(handle: Handle, record: RoundRecord) -> RoundRecord:
@@ -185,7 +192,7 @@ def _read_question(
     request = read_request(given, handle.record.settings, view.network, view.catalogues(), now)
     known = None
     if request.request_id is not None:
-        known = view.session.round_by_request(view.number, request.request_id)
+        known = view.ledger.opened_by(request.request_id)
     if known is not None:
         check_same(known, request)
     else:
@@ -216,7 +223,7 @@ def _still_next(view: View, network: Network, proposed: RoundRecord) -> bool:
 
     What was told or closed meanwhile is no reason to choose again: the round says how far behind its choice was.
     """
-    if proposed.request_id is not None and view.session.round_by_request(view.number, proposed.request_id):
+    if proposed.request_id is not None and view.ledger.opened_by(proposed.request_id):
         return False
     return view.ledger.revision == network.revision and view.ledger.next_number() == proposed.number
 
@@ -346,12 +353,12 @@ def as_ask(campaign: Campaign, network: Network, record: RoundRecord) -> Ask:
         tuple(network.ids(payload["holdout"])),
         tuple(network.ids(payload["contacted"])),
         None if reach is None else Reach(**reach),
-        payload.get("cost"),
+        payload["cost"],
         payload["product"]["id"],
         record.opened,
         record.deadline,
         record.closed,
-        payload.get("behind", 0),
+        payload["behind"],
         [gain for key, gain in zip(payload["seeds"], payload["gains"], strict=True) if key not in held],
         campaign,
     )

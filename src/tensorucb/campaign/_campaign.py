@@ -175,7 +175,7 @@ class Campaign:
         shadow: ArrayLike | Mapping[Any, int | str] | None = None,
         users: ArrayLike | Mapping[Any, int | str] | None = None,
         window: Duration | None = None,
-        deadline: Duration | datetime | None = None,
+        deadline: float | Duration | datetime | None = None,
         credit: str | None = None,
         objective: str | None = None,
         epsilon: float | None = None,
@@ -200,7 +200,7 @@ class Campaign:
         exclude, candidates, must_include
             Ids: who must not be chosen, the only ones who may, and who has to be.
         cooldown
-            Leave out users contacted less than this long ago (``"12h"``, seconds or a timedelta), in rounds not
+            Leave out users contacted less than this long ago (``"12h"`` or a timedelta), in rounds not
             cancelled; 0 for nobody.
         costs, budget
             What each user costs (in the order of ``graph.ids``; default the campaign's) and the most to spend; a
@@ -236,7 +236,8 @@ class Campaign:
         """What :meth:`ask` with the same arguments would choose now, and what to expect of it; nothing is opened.
 
         With ``users``, what to expect of exactly these users, beside the campaign's own choice. Asking straight after
-        a preview gives the same seeds.
+        a preview gives the same seeds. A preview only reads the store, also where rounds are due: they stay open, and
+        count as closed.
         """
         names = inspect.signature(self.ask).parameters
         strange = [name for name in arguments if name not in names]
@@ -326,10 +327,7 @@ class Campaign:
 
     def expire(self, now: float | None = None) -> list[str]:
         """Close the rounds whose deadline has passed; returns their ids. Other calls do so by themselves."""
-        moment = self.clock() if now is None else check_moment("now", now)
-        with self._handle.read() as view:
-            due = view.ledger.due(moment)
-        return self._handle.expire(moment) if due else []
+        return self._handle.close_due(self.clock() if now is None else check_moment("now", now))
 
     def probabilities(self, product: Any) -> NDArray[np.float64]:
         """What is believed of every edge for a product, exploration left out, in graph order.
@@ -354,7 +352,8 @@ class Campaign:
         features
             One row of numbers each; or, in a campaign that was created from files, a polars, pandas or Arrow table with
             the columns of the product table. The features are made from these in the same way as at the creation, and
-            products that the catalogue has already keep theirs.
+            products that the catalogue has already keep theirs. A column ``product`` (or ``id``) of a table says whose
+            each row is; without it rows are in the order of ``ids``.
         """
         add_products(self._handle, ids, features)
 
@@ -388,7 +387,8 @@ class Campaign:
         for a "no". In a campaign with a `UserProfile`, ``features`` are those of the profile, or a profile: what it
         leaves out of taste, credit, exposure and coordinates is zero. In a campaign that was created from files,
         ``features`` may be a polars, pandas or Arrow table with the columns of the table of users, or be left out:
-        what it does not tell (degrees, past response) is that of an average user.
+        what it does not tell (degrees, past response) is that of an average user. A column ``user`` (or ``id``) of a
+        table says whose each row is; without it rows are in the order of ``ids``.
         """
         add_users(self._handle, ids, features, (sources, targets), costs, groups)
 

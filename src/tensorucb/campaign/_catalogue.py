@@ -104,8 +104,7 @@ class Catalogue:
             return cls(kind)
         settings, arrays = unseal(data, PLURAL[kind], f"the campaign's catalogue of {PLURAL[kind]}")
         ids = tuple(settings["ids"])
-        # Catalogues of earlier versions have no costs.
-        return cls(kind, ids, arrays["features"] if ids else None, arrays.get("costs", np.zeros(len(ids))))
+        return cls(kind, ids, arrays["features"] if ids else None, arrays["costs"])
 
 
 def by_text(known: Iterable[int | str]) -> dict[str, int | str]:

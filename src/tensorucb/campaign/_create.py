@@ -16,10 +16,11 @@ from tensorucb.campaign._campaign import Campaign
 from tensorucb.campaign._catalogue import PLURAL, Catalogue
 from tensorucb.campaign._data import CampaignData, default_profile, read_campaign_data
 from tensorucb.campaign._fold import build_policy, policy_spec
-from tensorucb.campaign._grow import put_features
+from tensorucb.campaign._grow import numbers_of_table, put_features
 from tensorucb.campaign._history import put_used_log
-from tensorucb.campaign._network import make_network, network_to_blob
-from tensorucb.campaign._stored import STORAGE, opened
+from tensorucb.campaign._network import Network, make_network, network_to_blob
+from tensorucb.campaign._stored import STORAGE, campaign_exists, opened
+from tensorucb.campaign._tables import in_order, is_table
 from tensorucb.campaign._told import check_credit
 from tensorucb.checks import (
     check_callable,
@@ -42,11 +43,6 @@ from tensorucb.work import Engine, check_engine
 
 if TYPE_CHECKING:
     from tensorucb.store import SQLStore as Store
-
-
-def _exists(store: Store, name: str) -> bool:
-    with store.read() as session:
-        return session.campaign(name) is not None
 
 
 def create_campaign(
@@ -81,8 +77,9 @@ def create_campaign(
         How it is called there.
     graph, users
         The network, and features, one row per user in the order of ``graph.ids``: an (n, d) array or a
-        :class:`~tensorucb.features.UserProfile`. Both are stored. Without ``users``, a policy that needs features gets
-        degrees and an eigenmap of the network.
+        :class:`~tensorucb.features.UserProfile`; or a polars, pandas or Arrow table of numbers, whose column ``user``
+        (or ``id``) says whose each row is, in any order, and is no feature. Both are stored. Without ``users``, a
+        policy that needs features gets degrees and an eigenmap of the network.
     data
         Instead of ``graph``, ``users`` and ``products``: the directory with a team's files, or what
         :func:`~tensorucb.campaign.read_campaign_data` made of them. What is given beside it counts more.
@@ -109,7 +106,7 @@ def create_campaign(
         Who gets the credit for a node event: ``"any"`` contacted user with an edge to the one who acted, the
         ``"last"`` to act, or ``"shared"`` by believed probability.
     window
-        How long after the contact an action counts, and after which a round closes by itself: ``"7d"``, seconds or a
+        How long after the contact an action counts, and after which a round closes by itself: ``"7d"`` or a
         timedelta; None: no limit.
     epsilon
         Accuracy of the cascade objective's oracle.
@@ -135,37 +132,41 @@ def create_campaign(
     ('ann',)
     """
     check_text("name", name)
-    check_flag("load_if_exists", load_if_exists)
+    if check_flag("load_if_exists", load_if_exists) and campaign_exists(name, storage):
+        return load_campaign(name, storage=storage, policy=policy, clock=clock, engine=engine)
+    check_engine(engine)
+    check_callable("clock", clock, "a function that gives unix seconds")
+    own = TensorUCB() if policy is None else policy
+    settings: dict[str, Any] = {
+        "format": 1,
+        "seed": check_count("seed", seed, 0, 2**63 - 1),
+        "policy": policy_spec(own),
+        "objective": check_choice("objective", objective, ("cascade", "direct")),
+        "credit": check_credit(credit),
+        "window": None if window is None else duration("window", window),
+        "epsilon": check_share("epsilon", epsilon, zero=False, one=False),
+        "snapshot_every": check_count("snapshot_every", snapshot_every, 1),
+    }
+    given = {"graph": graph, "users": users, "products": products}
+    more = {"strategies": strategies, "strategy_costs": strategy_costs, "costs": costs, "groups": groups}
+    parts = _parts(data, given, {**more, "window": settings["window"]})
+    if parts.users is None and getattr(own, "needs_users", False):
+        known = default_profile(parts.graph)
+        parts = replace(parts, users=known[0], user_features=known[1])
+    settings["window"] = parts.window
+    if parts.columns:
+        settings["columns"] = parts.columns
+    now = check_moment("the clock's time", clock())
+    network, catalogues = _checked(name, settings, own, parts)
+    if ask is not None:
+        settings["ask"] = read_defaults(ask, settings, network, catalogues, now)
+    # Only now, so that a campaign that is refused leaves no new file behind.
     with opened(storage, make=True, keep=True) as store:
-        if load_if_exists and _exists(store, name):
-            return Campaign(store, name, policy=policy, clock=clock, engine=engine)
-        check_engine(engine)
-        check_callable("clock", clock, "a function that gives unix seconds")
-        own = TensorUCB() if policy is None else policy
-        settings: dict[str, Any] = {
-            "format": 1,
-            "seed": check_count("seed", seed, 0, 2**63 - 1),
-            "policy": policy_spec(own),
-            "objective": check_choice("objective", objective, ("cascade", "direct")),
-            "credit": check_credit(credit),
-            "window": None if window is None else duration("window", window),
-            "epsilon": check_share("epsilon", epsilon, zero=False, one=False),
-            "snapshot_every": check_count("snapshot_every", snapshot_every, 1),
-        }
-        given = {"graph": graph, "users": users, "products": products}
-        more = {"strategies": strategies, "strategy_costs": strategy_costs, "costs": costs, "groups": groups}
-        parts = _parts(data, given, {**more, "window": settings["window"]})
-        if parts.users is None and getattr(own, "needs_users", False):
-            known = default_profile(parts.graph)
-            parts = replace(parts, users=known[0], user_features=known[1])
-        settings["window"] = parts.window
-        if parts.columns:
-            settings["columns"] = parts.columns
         try:
-            _write(store, name, settings, own, parts, ask, check_moment("the clock's time", clock()))
+            _write(store, name, settings, parts, network, catalogues, now)
         except InputError:
             # Somebody else may have created it since we looked.
-            if not (load_if_exists and _exists(store, name)):
+            if not (load_if_exists and campaign_exists(name, store)):
                 raise
         return Campaign(store, name, policy=policy, clock=clock, engine=engine)
 
@@ -183,29 +184,37 @@ def _parts(data: Any, given: Mapping[str, Any], more: Mapping[str, Any]) -> Camp
     return replace(made, **known)
 
 
-def _write(
-    store: Store,
-    name: str,
-    settings: Mapping[str, Any],
-    policy: Policy,
-    parts: CampaignData,
-    ask: Mapping[str, Any] | None,
-    now: float,
-) -> None:
+def _checked(
+    name: str, settings: Mapping[str, Any], policy: Policy, parts: CampaignData
+) -> tuple[Network, tuple[Catalogue, Catalogue]]:
+    """The network and the catalogues of products and strategies, which the policy can work with."""
     if not name.strip():
         raise InputError(f"a campaign needs a name; got {shown(name)}.")
-    network = make_network(parts.graph, parts.users, parts.costs, parts.groups)
+    users = parts.users
+    if is_table(users):
+        users = numbers_of_table("users", in_order("user", users, parts.graph.ids))
+    network = make_network(parts.graph, users, parts.costs, parts.groups)
     nodes, edges, wide = network.graph.n_nodes, network.graph.n_edges, feature_columns(network.users)
     check_memory(f"a campaign on {nodes:,} users and {edges:,} edges", storing(nodes, edges, wide))
     catalogues = (
         _catalogue("product", parts.products, None),
         _catalogue("strategy", parts.strategies, parts.strategy_costs),
     )
-    if ask is not None:
-        settings = {**settings, "ask": read_defaults(ask, settings, network, catalogues, now)}
     # What the policy objects to must be said now, not at the first ask.
     rng = np.random.default_rng([settings["seed"], 0])
     build_policy(settings["policy"], policy).bind(network.graph, network.users, rng)
+    return network, catalogues
+
+
+def _write(
+    store: Store,
+    name: str,
+    settings: Mapping[str, Any],
+    parts: CampaignData,
+    network: Network,
+    catalogues: tuple[Catalogue, Catalogue],
+    now: float,
+) -> None:
     with store.write() as session:
         number = session.insert_campaign(name, settings, now).campaign
         session.add_users(number, network.keys, network.graph.ids.tolist())

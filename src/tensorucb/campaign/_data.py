@@ -20,7 +20,7 @@ from tensorucb.campaign._tables import (
     check_kinds,
     costs_of,
     groups_of,
-    user_rows,
+    places_of,
 )
 from tensorucb.checks import check_report
 from tensorucb.errors import FileFormatError
@@ -142,7 +142,7 @@ def read_campaign_data(
     id_type
         What ids of users are: ``"auto"`` (whole numbers if all of them are), ``"int"`` or ``"str"``.
     window
-        How long after the contact an action counts: ``"7d"``, seconds or a timedelta.
+        How long after the contact an action counts: ``"7d"`` or a timedelta.
     progress
         Called as ``progress(done, total, what)`` once the files are read, if there are actions to learn from.
 
@@ -318,7 +318,7 @@ def _placed(graph: Graph, people: Rows | None, file: str, lines: list[str]) -> R
     lines.append(f"Users: {graph.n_nodes:,}.")
     if people is None:
         return None
-    rows = user_rows(graph, people.ids)
+    rows = places_of(graph.ids, people.ids)
     there = rows >= 0
     missing = graph.n_nodes - int(there.sum())
     if not there.all():

@@ -28,14 +28,20 @@ _FOLLOWERS = 5
 _QUOTA, _BUDGET = 1, 2
 _TIE = 1e-9
 _SEEN = 0.005  # responses; a smaller difference does not show in a text
+# What is told of one of the thousand best is this exact, in responses, or as a share of the largest number.
+_UNIT, _SHARE = 1e-3, 2.0**-15
 
 _BY_KEY = {
     "seeds": ("seed_scores", "follower_keys", "follower_probabilities", "seed_offers"),
-    "ranked_keys": tuple(f"ranked_{name}" for name in ("scores", "gains", "values", "codes", "offers", "strategies")),
+    "ranked_keys": tuple(f"ranked_{name}" for name in ("scores", "gains", "codes", "offers", "strategies")),
+    "close_keys": ("close_values",),
     "left_keys": ("left_codes",),
     "candidate_keys": (),
 }
 """Arrays of keys, and those with a row for each of them."""
+
+_ASCENDING = ("ranked_keys", "close_keys", "left_keys", "candidate_keys")
+"""Of these the gaps are stored, which are small."""
 
 _COUNTED = {
     "own": "the choice also counts what is not known yet",
@@ -72,9 +78,10 @@ class Explanation:
     gain
         Of a chosen user: what they add to the reach of those chosen before. Of one held out: the responses that they
         would add to those contacted. Of others: the responses that they would add in place of the last one chosen;
-        known for the thousand best.
+        known for the thousand best, to a thousandth of a response.
     score
-        Expected responses if this user alone were contacted. Known for seeds and for the thousand best.
+        Expected responses if this user alone were contacted. Known for seeds and, to a thousandth, for the thousand
+        best.
     threshold
         Expected responses that the last one chosen adds to all others chosen, to be compared with ``gain``.
     followers
@@ -136,12 +143,15 @@ class Evidence:
 
     def to_blob(self) -> bytes:
         """As bytes for the store."""
-        return seal("explanation", self.settings, self.arrays)
+        gaps = {name: np.diff(self.arrays[name], prepend=0) for name in _ASCENDING if name in self.arrays}
+        return seal("explanation", self.settings, {**self.arrays, **gaps}, compressed=True)
 
     @classmethod
     def from_blob(cls, data: bytes) -> Evidence:
         """The evidence of :meth:`to_blob`'s bytes."""
-        return cls(*unseal(data, "explanation", "the round's explanation"))
+        settings, arrays = unseal(data, "explanation", "the round's explanation")
+        keys = {name: np.cumsum(arrays[name]) for name in _ASCENDING if name in arrays}
+        return cls(settings, {**arrays, **keys})
 
     def without(self, key: int) -> Evidence:
         """The same without a user."""
@@ -154,6 +164,11 @@ class Evidence:
         arrays["follower_keys"] = np.where(gone, -1, arrays["follower_keys"])
         arrays["follower_probabilities"] = np.where(gone, 0.0, arrays["follower_probabilities"])
         return replace(self, arrays=arrays)
+
+    def ranked(self, name: str, at: int) -> F64:
+        """``gains``, ``scores`` or ``offers`` of one of the thousand best, by their place among these."""
+        counts: F64 = self.arrays[f"ranked_{name}"][at] * self.settings["unit"]
+        return counts
 
     def place(self, keys: str, key: int) -> int | None:
         """Where a user stands in an array of keys, if at all."""
@@ -168,6 +183,9 @@ def collect_evidence(network: Network, rules: Constraints, choice: Choice, outlo
     Users are compared with the last one chosen, both in that place: after all the others chosen. ``values`` is what
     the choice compared, exploration included; greedy takes the largest, so nobody who might have been chosen has more
     than the last one. ``gains`` are the responses to be expected.
+
+    Of the thousand best, numbers are kept as multiples of a small ``unit``, and ``values`` only where an explanation
+    tells them: of users who count as much as the last one chosen, or of whom at least as many responses are expected.
     """
     graph, rows, beliefs = network.graph, choice.rows, outlook.beliefs
     p, rho = beliefs.expected, beliefs.redundancy
@@ -181,7 +199,10 @@ def collect_evidence(network: Network, rules: Constraints, choice: Choice, outlo
         added = covered.added(optimistic, graph.targets, rho)
         values = covered.own(rho) + np.bincount(graph.sources, weights=added, minlength=graph.n_nodes)
     free_rows = np.setdiff1d(rules.allowed, rows)
-    top = free_rows[np.argsort(-values[free_rows], kind="stable")[:_RANKED]]
+    top = np.sort(free_rows[np.argsort(-values[free_rows], kind="stable")[:_RANKED]])
+    # A budget may be too small for anybody.
+    threshold, value = float(gains[last].sum()), float(values[last].sum())
+    close = top[(values[top] >= _tie(value)) | (gains[top] >= threshold)]
     followers = np.full((rows.size, _FOLLOWERS), -1, dtype=np.int64)
     strengths = np.zeros((rows.size, _FOLLOWERS))
     for i, row in enumerate(rows.tolist()):
@@ -196,29 +217,38 @@ def collect_evidence(network: Network, rules: Constraints, choice: Choice, outlo
         "follower_keys": followers,
         "follower_probabilities": strengths,
         "ranked_keys": network.keys[top],
-        "ranked_scores": scores[top],
-        "ranked_gains": gains[top],
-        "ranked_values": values[top],
         "ranked_codes": _blocked(rules, choice, top),
+        "close_keys": network.keys[close],
+        "close_values": values[close],
         "left_keys": network.keys[barred],
         "left_codes": rules.reasons[barred],
     }
+    numbers = {"ranked_gains": gains[top], "ranked_scores": scores[top]}
     if len(choice.predictions) > 1:
         arrays["seed_offers"] = _offers(graph, choice.predictions, rows)
-        arrays["ranked_offers"] = _offers(graph, choice.predictions, top)
         arrays["ranked_strategies"] = choice.places[top]
+        numbers["ranked_offers"] = _offers(graph, choice.predictions, top)
+        del numbers["ranked_scores"]  # they are among the offers
+    largest = max(float(each.max(initial=0.0)) for each in numbers.values())
+    unit = min(_UNIT, _SHARE * largest) or _UNIT
+    arrays.update({name: np.rint(each / unit).astype(np.int64) for name, each in numbers.items()})
     if (rules.reasons == CANDIDATES).any():
         arrays["candidate_keys"] = network.keys[rules.reasons != CANDIDATES]
     settings = {
         "policy": choice.policy,
         "rule": "budget" if rules.budget is not None and choice.rule in ("direct", "cascade") else choice.rule,
         "forced": bool(np.isin(last, rules.must_include).any()),
-        # A budget may be too small for anybody.
-        "threshold": float(gains[last].sum()),
-        "value": float(values[last].sum()),
+        "threshold": threshold,
+        "value": value,
         "next_key": network.next_key,
+        "unit": unit,
     }
     return Evidence(settings, arrays)
+
+
+def _tie(value: float) -> float:
+    """From where on a user counts as much as the last one chosen, who has this value."""
+    return value - _TIE * max(1.0, value)
 
 
 def _offers(graph: Graph, predictions: Sequence[Prediction], rows: I64) -> F64:
@@ -287,21 +317,24 @@ def _chosen(network: Network, record: RoundRecord, evidence: Evidence, key: int,
 def _passed_over(evidence: Evidence, key: int, user: int | str) -> Explanation:
     arrays, settings, at = evidence.arrays, evidence.settings, evidence.place("ranked_keys", key)
     threshold = float(settings["threshold"])
-    if "rule" not in settings:
-        text = f"{user!r} was not chosen. The round was opened by an earlier release, which kept no comparable numbers."
-        return Explanation(user, "not_enough", text)
     if at is None:
-        why = f"{arrays['ranked_values'].size} others who were not chosen either count as much or more"
+        why = f"{arrays['ranked_keys'].size} others who were not chosen either count as much or more"
         if settings["rule"] in _OTHERS:
             why = _OTHERS[settings["rule"]].format(settings["policy"])
         last = f"the last one chosen adds {threshold:.2f} expected responses to the others chosen"
         return Explanation(user, "not_enough", f"{user!r} was not chosen: {why}; {last}.", threshold=threshold)
-    score, gain, value = (float(arrays[f"ranked_{name}"][at]) for name in ("scores", "gains", "values"))
+    gain = float(evidence.ranked("gains", at))
+    if "ranked_offers" in arrays:
+        score = float(evidence.ranked("offers", at)[arrays["ranked_strategies"][at]])
+    else:
+        score = float(evidence.ranked("scores", at))
+    close = evidence.place("close_keys", key)
+    value = None if close is None else float(arrays["close_values"][close])
     numbers = (
         f"would add {gain:.2f} expected direct responses in place of the last one chosen, who adds {threshold:.2f} to "
         "the others chosen"
     )
-    status, reason = "not_enough", _reason(settings, gain, value, threshold, numbers)
+    status, reason = "not_enough", _reason(settings, value, numbers)
     if arrays["ranked_codes"][at] == _QUOTA:
         status, reason = "group_quota", f"the group's quota is used up ({numbers})"
     elif arrays["ranked_codes"][at] == _BUDGET:
@@ -315,17 +348,19 @@ def _with_offers(found: Explanation, record: RoundRecord, evidence: Evidence, ke
     if offered is None:
         return replace(found, strategy=record.payload["product"].get("strategy"))
     one = None if offered["per_user"] or not offered["seeds"] else offered["seeds"][0]
-    keys, name = ("ranked_keys", "ranked_offers") if found.rank is None else ("seeds", "seed_offers")
-    at, values = evidence.place(keys, key), arrays.get(name)
-    known = at is not None and values is not None
+    at = evidence.place("ranked_keys" if found.rank is None else "seeds", key)
+    known = at is not None and "seed_offers" in arrays
+    place, values = one, None
     if found.rank is not None:
         place = offered["seeds"][found.rank - 1]
-    else:
-        place = int(arrays["ranked_strategies"][at]) if known else one
+        values = arrays["seed_offers"][at] if known else None
+    elif at is not None and known:
+        place = int(arrays["ranked_strategies"][at])
+        values = evidence.ranked("offers", at)
     strategy = None if place is None else offered["ids"][place]
-    if not known or values is None or place is None:
+    if place is None or values is None:
         return replace(found, strategy=strategy)
-    offers = tuple(zip(offered["ids"], values[at].tolist(), offered["costs"], strict=True))
+    offers = tuple(zip(offered["ids"], values.tolist(), offered["costs"], strict=True))
     text = f"{found.text} {_offered(found.rank is not None, one is not None, place, offers)}"
     best = max(offers, key=lambda offer: offer[1])
     if found.rank is not None and one is None and best[1] > offers[place][1] + _SEEN:
@@ -344,8 +379,11 @@ def _offered(chosen: bool, one: bool, place: int, offers: Sequence[tuple[int | s
     return f"{'Gets' if chosen else 'The best offer for this user is'} {named[place]}: {numbers}"
 
 
-def _reason(settings: Mapping[str, Any], gain: float, value: float, threshold: float, numbers: str) -> str:
-    """Why a user was not chosen, if neither a quota nor the budget stood against it."""
+def _reason(settings: Mapping[str, Any], value: float | None, numbers: str) -> str:
+    """Why a user was not chosen, if neither a quota nor the budget stood against it.
+
+    Without a ``value``, fewer responses are expected of the user than of the last one chosen, which says it all.
+    """
     last, rule = float(settings["value"]), settings["rule"]
     if settings["forced"]:
         return f"every place went to users who had to be included; {numbers}"
@@ -355,10 +393,10 @@ def _reason(settings: Mapping[str, Any], gain: float, value: float, threshold: f
         return f"the choice counts whole cascades, and the last one chosen brought at least as many users; {numbers}"
     if rule == "budget":
         return f"under the budget, those chosen add more for what they cost; {numbers}"
-    if value >= last - _TIE * max(1.0, last):
-        return f"counts as much as the last one chosen, and ties go to users with more followers; {numbers}"
-    if gain < threshold:
+    if value is None:
         return numbers
+    if value >= _tie(last):
+        return f"counts as much as the last one chosen, and ties go to users with more followers; {numbers}"
     for decimals in range(2, 12):
         small, large = f"{value:.{decimals}f}", f"{last:.{decimals}f}"
         if small != large:

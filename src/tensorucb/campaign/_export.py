@@ -114,8 +114,8 @@ def _rounds(records: list[RoundRecord], ids: _Kinds) -> pl.DataFrame:
                 record.status,
                 _as(ids["product"], product),
                 # Imported history was asked by nobody: it has none of these.
-                *(payload.get(name) for name in ("k", "window", "credit")),
-                *(record.opened, record.deadline, record.closed, payload.get("cost")),
+                *(payload[name] for name in ("k", "window", "credit")),
+                *(record.opened, record.deadline, record.closed, payload["cost"]),
                 *((payload["reach"] or {}).get(name) for name in ("mean", "low", "high")),
             )
         )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorucb import policies
 from tensorucb.arrays import F64, I64
@@ -186,19 +187,19 @@ class Fold:
                 self._one_by_one(view, [])
         state = self._mark.state
         learned = {"basis": self.hash, "world": view.network.revision, "rounds": self.pairs}
-        return seal("snapshot", {**learned, "state": dict(state.settings)}, state.arrays)
+        halves = {name: np.tril(array) for name, array in state.arrays.items() if _is_symmetric(array)}
+        settings = {**learned, "state": dict(state.settings), "symmetric": list(halves)}
+        return seal("snapshot", settings, {**state.arrays, **halves}, compressed=True)
 
-    def from_blob(self, network: Network, data: bytes, name: str, pairs: list[Pair] | None = None) -> None:
-        """Go on from the bytes of `to_blob`, stored under ``name``, which ends with a hash; the policy is bound by now.
-
-        Snapshots of earlier versions do not list their rounds: these must be given.
-        """
+    def from_blob(self, network: Network, data: bytes, name: str) -> None:
+        """Go on from the bytes of `to_blob`, stored under ``name``, which ends with a hash; its policy is bound."""
         settings, arrays = unseal(data, "snapshot", f"snapshot {name}")
-        basis, revision = str(settings["basis"]), settings.get("world", network.revision)
-        if not basis.startswith(name.rsplit("-", 1)[1]) or revision != network.revision:
+        basis = str(settings["basis"])
+        if not basis.startswith(name.rsplit("-", 1)[1]) or settings["world"] != network.revision:
             raise FileFormatError(f"snapshot {name} holds another state than its name says.")
-        pairs = _pairs(settings) if pairs is None else pairs
-        state = PolicyState(settings["state"], arrays)
+        pairs = _pairs(settings)
+        whole = {name: arrays[name] + np.tril(arrays[name], -1).T for name in settings["symmetric"]}
+        state = PolicyState(settings["state"], {**arrays, **whole})
         with self._unsafe(network):
             self.policy.restore(state)
             self.pairs, self.hash = pairs, basis
@@ -279,6 +280,15 @@ def _blamed() -> Iterator[None]:
         raise
     except Exception as error:
         raise _UnlearnableError(f"{type(error).__name__}: {error}"[:_REASON]) from error
+
+
+def _is_symmetric(array: NDArray[Any]) -> bool:
+    """Whether half of a matrix of floats, such as a covariance, says it all, to the last bit."""
+    if array.dtype != np.float64 or array.ndim != 2 or array.shape[0] != array.shape[1]:
+        return False
+    bits = np.ascontiguousarray(array).view(np.int64)
+    # Zeros are added to the half that is left out, and -0.0 + 0.0 is 0.0.
+    return np.array_equal(bits, bits.T) and not (bits == np.iinfo(np.int64).min).any()
 
 
 def _pairs(settings: Mapping[str, Any]) -> list[Pair]:

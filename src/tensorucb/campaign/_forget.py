@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +18,7 @@ from tensorucb.errors import StoreError, UnknownIdError
 from tensorucb.store._protocol import RoundRecord
 
 _TELLING = 6  # bytes; shorter ids turn up in any file by chance
+_SEARCH = "import sys; x = sys.stdin.buffer.read(); sys.exit(any(x in open(p, 'rb').read() for p in sys.argv[1:]))"
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,6 @@ def forget(handle: Handle, user: int | str) -> ForgetReport:
     """Remove a person from the log and the model, and prove it by replay."""
     user = check_id("user", user)
     with handle.lock:
-        handle.expire(handle.clock())
         before = handle.model_hash()
         removed = _erase(handle, user)
         handle.network, handle.model = None, handle.fresh_model()
@@ -99,7 +101,8 @@ def forget(handle: Handle, user: int | str) -> ForgetReport:
 
 def _erase(handle: Handle, user: int | str) -> tuple[int, int] | None:
     """Numbers of responses and rounds that named the user; None if only a purge is left to do."""
-    with handle.write() as view:
+    now = handle.clock()
+    with handle.write(now) as view:
         network = view.network
         try:
             row = int(network.graph.rows([user])[0])
@@ -109,7 +112,7 @@ def _erase(handle: Handle, user: int | str) -> tuple[int, int] | None:
             return None
         # In the same transaction, so that after a crash the next process sees that the files still hold somebody.
         view.session.put_blob(view.number, f"{ERASING}{network.revision:08d}", b"")
-        return _remove(view, row, handle.clock())
+        return _remove(view, row, now)
 
 
 def _remove(view: View, row: int, now: float) -> tuple[int, int]:
@@ -146,8 +149,7 @@ def _remove(view: View, row: int, now: float) -> tuple[int, int]:
 def _without(record: RoundRecord, key: int) -> RoundRecord:
     """The round without this user; the same object if it never held them."""
     payload: Mapping[str, Any] = record.payload
-    # Rounds of older versions do not say who was demanded.
-    lists = {name: payload.get(name, []) for name in ("contacted", "holdout", "must_include")}
+    lists = {name: payload[name] for name in ("contacted", "holdout", "must_include")}
     if not any(key in keys for keys in (payload["seeds"], *lists.values())):
         return record
     kept = [i for i, seed in enumerate(payload["seeds"]) if seed != key]
@@ -165,9 +167,12 @@ def _without(record: RoundRecord, key: int) -> RoundRecord:
 def _search(url: str, user: int | str, ids: list[int | str]) -> tuple[tuple[str, ...], bool | None]:
     if not url.startswith("sqlite:///"):
         return (), None
-    path = Path(url.removeprefix("sqlite:///"))
+    path = Path(url.removeprefix("sqlite:///")).resolve()
     files = [p for p in (path, Path(f"{path}-wal"), Path(f"{path}-shm")) if p.exists()]
     names = tuple(str(p) for p in files)
     if not isinstance(user, str) or len(user.encode()) < _TELLING or any(user in str(other) for other in ids):
         return names, None
-    return names, not any(user.encode() in p.read_bytes() for p in files)
+    # By another process: closing a file of SQLite's ends all locks that this process has on it, and then others take
+    # the store for unused and delete its log.
+    search = subprocess.run([sys.executable, "-I", "-c", _SEARCH, *names], input=user.encode())
+    return names, search.returncode == 0

@@ -1,6 +1,6 @@
 """How raw columns become features, kept from the creation on; and what joins later: products, strategies, users, edges.
 
-A campaign of an earlier version, or one whose features came as numbers, keeps nothing of columns.
+A campaign whose features came as numbers keeps nothing of columns.
 """
 
 from __future__ import annotations
@@ -9,23 +9,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64
 from tensorucb.campaign._catalogue import PLURAL, check_fits
 from tensorucb.campaign._handle import Handle
 from tensorucb.campaign._network import Users, grown_network, seal, unseal
+from tensorucb.campaign._tables import in_order, is_table
 from tensorucb.checks import shown
 from tensorucb.errors import InputError
 from tensorucb.features import ProductFeatures, TableFeatures, UserProfile
-from tensorucb.features._cells import as_frame
 from tensorucb.graph._ids import id_array
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from tensorucb.store._session import Session
 
 
-_TABLES = ("DataFrame", "LazyFrame", "Table", "RecordBatch")
 _PRODUCTS, _USERS = "product_features", "user_features"
 
 
@@ -80,34 +81,21 @@ def user_features(session: Session, number: int) -> UserFeatures | None:
     return UserFeatures(int(settings["own"]), table)
 
 
-def is_table(value: Any) -> bool:
-    """Whether features came as a table of raw columns: polars, pandas or Arrow."""
-    kind = type(value)
-    return kind.__module__.split(".")[0] in ("polars", "pandas", "pyarrow") and kind.__name__ in _TABLES
+def user_matrix(known: UserFeatures | None, users: Users | None, features: Any, ids: NDArray[Any]) -> Any:
+    """Features of new users as numbers: from raw columns, of an average user, or as they are."""
+    if is_table(features):
+        features = in_order("user", features, ids, None if known is None else known.table)
+        return numbers_of_table("users", features) if known is None else known.describe(users, features, ids.size)
+    return features if known is None or features is not None else known.describe(users, None, ids.size)
 
 
-def product_rows(known: ProductFeatures | None, features: Any) -> Any:
-    """Features of new products as numbers: from raw columns if they came as a table, else as they are."""
-    if not is_table(features):
-        return features
-    return _as_numbers("products", features) if known is None else known.describe(features)
-
-
-def user_matrix(known: UserFeatures | None, users: Users | None, features: Any, count: int) -> Any:
-    """Features of ``count`` new users as numbers: from raw columns, of an average user, or as they are."""
-    if known is None or not (features is None or is_table(features)):
-        return _as_numbers("users", features) if is_table(features) else features
-    return known.describe(users, features, count)
-
-
-def _as_numbers(what: str, table: Any) -> F64:
+def numbers_of_table(what: str, frame: pl.DataFrame) -> F64:
     """A table in a campaign that knows no raw columns: its numbers are the features."""
-    frame = as_frame("features", table)
     words = [name for name in frame.columns if not frame[name].dtype.is_numeric()]
     if words:
         raise InputError(
-            f"the features of this campaign's {what} were given as numbers, but column {shown(words[0])} holds "
-            "something else. Give numbers, or create a campaign from files with create_campaign."
+            f"the features of this campaign's {what} are numbers, but column {shown(words[0])} holds something else. "
+            "Give numbers, or create a campaign from files with create_campaign."
         )
     return frame.to_numpy().astype(np.float64)
 
@@ -117,12 +105,14 @@ def add_products(handle: Handle, ids: ArrayLike, features: Any) -> None:
     if is_table(features):
         with handle.read() as view:
             known, places = product_features(view.session, view.number), view.catalogue("product").places
-        features, named = product_rows(known, features), id_array(ids, "ids").tolist()
-        if known is not None and len(named) == len(features):
-            fresh = [row for row, entry in enumerate(named) if entry not in places]
+        named = id_array(ids, "ids")
+        frame = in_order("product", features, named, None if known is None else known.table)
+        features = numbers_of_table("products", frame) if known is None else known.describe(frame)
+        if known is not None:
+            fresh = [row for row, entry in enumerate(named.tolist()) if entry not in places]
             if not fresh:
                 return
-            ids, features = [named[row] for row in fresh], features[fresh]
+            ids, features = named[fresh], features[fresh]
     extend(handle, "product", ids, features, None)
 
 
@@ -151,7 +141,7 @@ def add_users(
         network, fresh = view.network, id_array(ids, "ids")
         if fresh.size:
             known = user_features(view.session, view.number)
-            features = user_matrix(known, network.users, features, fresh.size)
+            features = user_matrix(known, network.users, features, fresh)
         grown = grown_network(network, fresh, features, edges, costs, groups, view.ledger.next_number())
         if fresh.size:
             view.session.add_users(view.number, grown.keys[network.keys.size :], fresh.tolist())

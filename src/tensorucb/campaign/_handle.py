@@ -49,7 +49,8 @@ class View:
     """A campaign as one session of its store shows it, from the beginning of the session to its end.
 
     ``session`` takes ``number``, the campaign's in the store, wherever it wants to know the campaign; ``ledger`` has
-    all rounds as the session shows them.
+    all rounds as the session shows them. ``expired`` are the ids of rounds that this session has closed because their
+    deadline had passed.
     """
 
     def __init__(self, handle: Handle, session: Session) -> None:
@@ -58,6 +59,7 @@ class View:
         self.number = handle.record.campaign
         self.ledger = handle.ledger
         self.ledger.refresh(session)
+        self.expired: list[str] = []
 
     @property
     def network(self) -> Network:
@@ -114,12 +116,11 @@ class View:
         """Append an event to the log; returns its number. From here on, methods need a write transaction."""
         return self.session.append_event(self.number, kind, round_number, payload, now)
 
-    def close_due(self, now: float) -> list[str]:
-        """Close the rounds whose deadline has passed; returns their ids."""
-        due = self.ledger.due(now)
-        for record in due:
-            self.finish(record, "expired", now)
-        return [record.id for record in due]
+    def close_due(self, now: float) -> None:
+        """Close the rounds whose deadline has passed."""
+        self.expired = [self.finish(record, "expired", now).id for record in self.ledger.due(now)]
+        if self.expired:
+            self.ledger.refresh(self.session)
 
     def finish(self, record: RoundRecord, kind: str, now: float) -> RoundRecord:
         """End a round; ``kind`` is ``closed``, ``expired`` or ``cancelled``."""
@@ -171,35 +172,38 @@ class Handle:
             self.purge(_PATIENCE)
 
     @contextmanager
-    def read(self, now: float | None = None) -> Iterator[View]:
-        """The campaign as it is now; with a time, rounds due then are closed first."""
-        with self.lock:
-            with self.store.read() as session:
-                view = View(self, session)
-                if now is None or not self.ledger.due(now):
-                    yield view
-                    return
-            self.close_due(now)
-            with self.store.read() as session:
-                yield View(self, session)
+    def read(self) -> Iterator[View]:
+        """The campaign as it is now."""
+        with self.lock, self.store.read() as session:
+            yield View(self, session)
 
     @contextmanager
     def write(self, now: float | None = None) -> Iterator[View]:
-        """The same in a write transaction; rounds due at ``now`` are closed at its beginning."""
-        with self.lock, self.store.write() as session:
-            view = View(self, session)
-            if now is not None:
-                view.close_due(now)
-            yield view
+        """The same in a write transaction; with a time, rounds due then are closed at its beginning.
+
+        A change that is refused takes this back too: whoever comes next closes them.
+        """
+        with self.lock:
+            view: View | None = None
+            try:
+                with self.store.write() as session:
+                    view = View(self, session)
+                    if now is not None:
+                        view.close_due(now)
+                    yield view
+            except BaseException:
+                if view is not None and view.expired:
+                    self.ledger.reload()
+                raise
+            if view.expired:
+                _log.info("campaign %r: %d rounds closed by their deadline", self.record.name, len(view.expired))
 
     @contextmanager
     def change(self, now: float) -> Iterator[View]:
-        """A write transaction that does not read the network while others wait.
-
-        Due rounds are closed in a transaction of their own, so that they stay closed if the change is refused.
-        """
+        """A write transaction that closes due rounds, and does not read the network while others wait."""
         with self.lock:
-            self.expire(now)
+            with self.read() as view:
+                _ = view.network
             with self.write(now) as view:
                 yield view
 
@@ -226,25 +230,22 @@ class Handle:
             record = view.round(round_id)
             left_out = record.id in view.ledger.quarantined()
             if record.status == "closed" and not left_out:
-                raise StateError(f"round {round_id} is closed and its responses are learned; it cannot be cancelled.")
+                raise StateError(
+                    f"round {round_id} is closed, or its deadline has passed: its responses are learned, and it cannot "
+                    "be cancelled."
+                )
             if record.status == "open" or left_out:
                 record = view.finish(record, "cancelled", now)
             return view.network, record
 
-    def expire(self, now: float) -> list[str]:
+    def close_due(self, now: float) -> list[str]:
         """Close the rounds whose deadline has passed; returns their ids."""
         with self.read() as view:
-            _ = view.network
-        return self.close_due(now)
-
-    def close_due(self, now: float) -> list[str]:
-        """The same for rounds that this process knows already."""
-        if not self.ledger.due(now):
+            due = view.ledger.due(now)
+        if not due:
             return []
-        with self.write() as view:
-            closed = view.close_due(now)
-        _log.info("campaign %r: %d rounds closed by their deadline", self.record.name, len(closed))
-        return closed
+        with self.write(now) as view:
+            return view.expired
 
     def fresh_model(self, *, apart: bool = False) -> Model:
         """A model that has learned nothing, with the caller's policy object if there is one; ``apart`` with a copy."""

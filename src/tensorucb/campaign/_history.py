@@ -28,7 +28,7 @@ from tensorucb.campaign._responses import (
 )
 from tensorucb.checks import check_choice, check_id, is_missing, shown
 from tensorucb.errors import InputError
-from tensorucb.moments import duration
+from tensorucb.moments import duration, duration_text
 from tensorucb.store._protocol import CampaignRecord, EdgeResponses, RoundRecord
 
 if TYPE_CHECKING:
@@ -128,11 +128,12 @@ def import_history(
         return _write(view, handle.record, past, now)
 
 
-def _past_round(context: Context, label: Any, rows: EdgeResponses, span: Any = None) -> _PastRound:
-    vectors = context.to_payload()["vectors"]
-    text = [str(label), repr(vectors), rows.sources.tolist(), rows.targets.tolist(), rows.outcomes.tolist()]
-    digest = hashlib.sha256(repr(text).encode()).hexdigest()
-    mark = hashlib.sha256(repr(text[:2]).encode()).hexdigest()
+def _past_round(context: Context, label: str | None, rows: EdgeResponses, span: Any = None) -> _PastRound:
+    # By id as well as by features: two products that are described alike are two products.
+    about = [label, context.to_payload()]
+    told = [rows.sources.tolist(), rows.targets.tolist(), rows.outcomes.tolist()]
+    digest = hashlib.sha256(repr([*about, *told]).encode()).hexdigest()
+    mark = hashlib.sha256(repr(about).encode()).hexdigest()
     return _PastRound(context, rows, mark, f"history:{digest}", span)
 
 
@@ -207,7 +208,8 @@ def _from_log(view: View, batch: Batch, found: Resolved, product: Any, window: f
     users, items, times = found.users[kept], codes[kept], found.nodes.times[kept]
     if not users.size:
         return [], found.unknown, other, 0
-    trials = activations(network.graph, users, items, times, window)
+    longest = None if window is None else duration_text(window)
+    trials = activations(network.graph, users, items, times, longest)
     order = np.argsort(trials.items, kind="stable")
     first, last = np.full(items.max() + 1, np.inf), np.full(items.max() + 1, -np.inf)
     np.minimum.at(first, items, times)
@@ -226,13 +228,13 @@ def _from_log(view: View, batch: Batch, found: Resolved, product: Any, window: f
     return past, found.unknown, other, marked
 
 
-def _label(row: int, value: Any) -> int | str | None:
-    """The caller's name of a past round; a missing one is the round without a name."""
+def _label(row: int, value: Any) -> str | None:
+    """The caller's name of a past round as text, since one file's 7 is another's "7"; None without a name."""
     if is_missing(value):
         return None
     if isinstance(value, date | np.datetime64):
         return str(value)
-    return check_id(f"round in row {row + 1}", whole(value))
+    return str(check_id(f"round in row {row + 1}", whole(value)))
 
 
 def _distinct(network: Network, found: Resolved) -> EdgeResponses:
@@ -272,7 +274,7 @@ def _write(view: View, campaign: CampaignRecord, past: _Past, now: float) -> His
 
 def _known(view: View, past: _PastRound, labelled: Sequence[RoundRecord]) -> bool:
     """Whether this round was imported before; since then somebody may have been forgotten, and be gone from both."""
-    if view.session.round_by_request(view.number, past.fingerprint) is not None:
+    if view.ledger.opened_by(past.fingerprint) is not None:
         return True
     for record in labelled:
         held = view.session.edge_responses(view.number, record.number)
@@ -303,7 +305,11 @@ def _payload(past: _PastRound) -> dict[str, Any]:
         "gains": [],
         "contacted": np.unique(past.rows.sources).tolist(),
         "holdout": [],
+        "must_include": [],
+        "cost": None,
         "reach": None,
+        "forecast": None,
+        "behind": 0,
         "window": None,
         "credit": "any",
         "objective": None,
@@ -357,6 +363,6 @@ def put_used_log(session: Session, number: int, used: UsedLog) -> None:
 
 
 def used_log(session: Session, number: int) -> UsedLog | None:
-    """The marks that the campaign keeps; None if it was created without a log, or by an earlier version."""
+    """The marks that the campaign keeps; None if it was created without a log."""
     data = session.blob(number, _USED)
     return None if data is None else UsedLog(**unseal(data, _USED, "what the campaign knows of its log")[1])

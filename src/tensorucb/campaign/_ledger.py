@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tensorucb.store._protocol import RoundRecord
@@ -51,6 +52,7 @@ class Ledger:
     unlearned: dict[int, str] = field(default_factory=dict)
     last: int = 0
     _open: set[int] = field(default_factory=set)
+    _requests: dict[str, int] = field(default_factory=dict)
     _order: list[Pair] = field(default_factory=list)
     _hashes: list[str] = field(default_factory=list)
     _basis: str = ""
@@ -75,6 +77,10 @@ class Ledger:
                     self._put(record)
             self.seq = event.seq
 
+    def reload(self) -> None:
+        """Read everything again at the next `refresh`: the transaction that was followed last did not take place."""
+        self.seq = -1
+
     def told_tag(self, number: int) -> tuple[int, int]:
         """Changes whenever somebody tells this round something new."""
         return self.loads, self.told.get(number, 0)
@@ -83,6 +89,7 @@ class Ledger:
         self.loads, self.told = self.loads + 1, {}
         self.rounds, self.unlearned, self.last = {}, {}, 0
         self._open, self._order, self._hashes = set(), [], []
+        self._requests = {}
         for record in session.rounds(self.campaign):
             self._put(record)
         names = session.blobs(self.campaign, "world-")
@@ -100,6 +107,8 @@ class Ledger:
             self.unlearned.pop(number, None)
         self.rounds[number] = record
         self.last = max(self.last, number)
+        if record.request_id is not None:
+            self._requests[record.request_id] = number
         (self._open.add if record.status == "open" else self._open.discard)(number)
         self._rank(record)
 
@@ -156,10 +165,28 @@ class Ledger:
                 return [first, *rest] if offered is None else [first, len(offered["vectors"][0]), *rest]
         return None
 
+    def opened_by(self, request_id: str) -> RoundRecord | None:
+        """The round that this request has opened, if there is one."""
+        number = self._requests.get(request_id)
+        return None if number is None else self.rounds[number]
+
     def due(self, now: float) -> list[RoundRecord]:
         """Open rounds whose deadline has passed."""
         records = (self.rounds[number] for number in sorted(self._open))
         return [r for r in records if r.deadline is not None and r.deadline <= now]
+
+    @contextmanager
+    def with_due_closed(self, now: float) -> Iterator[None]:
+        """Within the block, open rounds whose deadline has passed count as closed; the store knows nothing of it."""
+        due = self.due(now)
+        for record in due:
+            self._put(replace(record, status="closed", closed=record.deadline))
+        try:
+            yield
+        finally:
+            for record in due:
+                self.unlearned.pop(record.number, None)
+                self._put(record)
 
     def quarantined(self) -> dict[str, str]:
         """Ids of the closed rounds that could not be learned, and why."""

@@ -229,8 +229,6 @@ def _draw(view: View, record: RoundRecord) -> tuple[int, Draw]:
     payload, network, told = record.payload, view.network, view.told(record.number)
     acted = np.zeros(network.graph.n_nodes, dtype=np.bool_)
     acted[told.users[in_window(told.times, record.opened, payload["window"])]] = True
-    # Rounds of older versions do not say who was demanded.
-    demanded = payload.get("must_include", [])
-    drawn = [key for key in payload["seeds"] if key not in demanded]
+    drawn = [key for key in payload["seeds"] if key not in payload["must_include"]]
     seeds, free, held = (network.rows(keys) for keys in (payload["seeds"], drawn, payload["holdout"]))
     return told.users.size, draw_of(network.graph, seeds, free, held, acted, edges=network.born <= record.number)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tensorucb.campaign._fold import Fold, pairs_of, state_hash
-from tensorucb.campaign._ledger import Pair
 from tensorucb.campaign._network import Network, unseal
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.policies import Policy
@@ -219,8 +218,7 @@ class Model:
         """Begin again, from the newest of these snapshots that can be read, or from nothing."""
         fold.begin(view.network, self.hashes(view)[0])
         for name in names:
-            pairs = [(record.number, record.revision) for record in view.ledger.to_learn()[: _count(name)]]
-            if self._read(fold, view, name, pairs):
+            if self._read(fold, view, name):
                 return
 
     def _served_name(self, view: View) -> str:
@@ -234,13 +232,13 @@ class Model:
         if not name:
             return False
         self._serving.begin(view.network, self.hashes(view)[0])
-        self._serving.complete = self._read(self._serving, view, name, None)
+        self._serving.complete = self._read(self._serving, view, name)
         return self._serving.complete
 
-    def _read(self, fold: Fold, view: View, name: str, pairs: list[Pair] | None) -> bool:
+    def _read(self, fold: Fold, view: View, name: str) -> bool:
         """Whether the fold could go on from this snapshot; if not, it has begun again with nothing."""
         try:
-            fold.from_blob(view.network, view.session.blob(view.number, name) or b"", name, pairs)
+            fold.from_blob(view.network, view.session.blob(view.number, name) or b"", name)
         except (FileFormatError, InputError, KeyError, TypeError, ValueError) as error:
             self.damaged.add(name)
             fold.begin(view.network, self.hashes(view)[0])

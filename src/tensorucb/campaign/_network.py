@@ -8,6 +8,7 @@ events call the network "world", the name that it had in the first release.
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I64
-from tensorucb.checks import LARGEST, check_array, shown
+from tensorucb.checks import check_array, shown
 from tensorucb.errors import FileFormatError, InputError, ShapeError, UnknownIdError
 from tensorucb.features import UserProfile
 from tensorucb.files import pack_state, unpack_state
@@ -28,21 +29,37 @@ from tensorucb.memory import check_memory
 Users = F64 | UserProfile
 
 _DIGEST = 32
+_COMPRESSED = b"Z"  # what is not compressed is an archive, and begins with P
 # A plain matrix is stored under this name alone, as it was before there were profiles; a part of one as "users_taste".
 _NAME, _PART = "users", "users_"
 
 
-def seal(kind: str, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """A blob that begins with the SHA-256 of the rest, so that no change of a bit goes unnoticed."""
+def seal(
+    kind: str, settings: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, compressed: bool = False
+) -> bytes:
+    """A blob that begins with the SHA-256 of the rest, so that no change of a bit goes unnoticed.
+
+    ``compressed`` is for blobs of which there are many; the size that they unpack to stands in front.
+    """
     data = pack_state(kind, settings, arrays)
+    if compressed:
+        data = _COMPRESSED + len(data).to_bytes(8, "little") + zlib.compress(data)
     return hashlib.sha256(data).digest() + data
 
 
 def unseal(data: bytes, kind: str, origin: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Settings and arrays of :func:`seal`'s bytes; one clear error if they are damaged."""
-    if len(data) < _DIGEST or hashlib.sha256(data[_DIGEST:]).digest() != data[:_DIGEST]:
+    digest, data = data[:_DIGEST], data[_DIGEST:]
+    if hashlib.sha256(data).digest() != digest:
         raise FileFormatError(f"{origin} is damaged: its checksum does not match its content.")
-    return unpack_state(data[_DIGEST:], kind, origin)
+    if data.startswith(_COMPRESSED):
+        size = int.from_bytes(data[1:9], "little")
+        check_memory(f"reading {origin}", 3.0 * size)
+        try:
+            data = zlib.decompressobj().decompress(data[9:], max(size, 1))  # 0 would be without a limit
+        except (OverflowError, zlib.error) as error:
+            raise FileFormatError(f"{origin} is damaged: it cannot be unpacked ({error}).") from error
+    return unpack_state(data, kind, origin)
 
 
 @dataclass(frozen=True)
@@ -155,10 +172,8 @@ def network_from_blob(data: bytes, keys: I64, ids: Sequence[int | str]) -> Netwo
     # An explicit dtype: a list of ids could be empty, and strings must never become numbers.
     named = np.array(ids, dtype=np.str_ if ids and isinstance(ids[0], str) else np.int64)
     graph = Graph(int(keys.size), arrays["sources"], arrays["targets"], named)
-    # An earlier version took features of any size; today's policies refuse them, but the campaign must go on.
-    held = {name: np.clip(array, -LARGEST, LARGEST) for name, array in arrays.items() if name.startswith(_NAME)}
-    parts = {name.removeprefix(_PART): array for name, array in held.items() if name.startswith(_PART)}
-    users = UserProfile(**parts) if parts else held.get(_NAME)
+    parts = {name.removeprefix(_PART): array for name, array in arrays.items() if name.startswith(_PART)}
+    users = UserProfile(**parts) if parts else arrays.get(_NAME)
     revision, next_key = int(settings["revision"]), int(settings["next_key"])
     return Network(revision, next_key, keys, graph, users, arrays.get("costs"), arrays.get("groups"), arrays["born"])
 

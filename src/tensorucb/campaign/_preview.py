@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -65,12 +66,18 @@ class Preview:
 
 
 def preview(handle: Handle, given: Mapping[str, Any]) -> Preview:
-    """What `Campaign.ask` with these arguments would choose now."""
+    """What `Campaign.ask` with these arguments would choose now.
+
+    It only reads the store: an ask would close due rounds first, so they count as closed here.
+    """
     if given["shadow"] is not None:
         raise InputError("a preview is of users to contact, and shadow= were contacted by others; leave it out.")
-    with handle.lock:
+    with handle.lock, ExitStack() as until_chosen:
         now = handle.clock()
-        network, request, past, _ = prepare(handle, {**given, "request_id": None}, now)
+        with handle.read() as view:
+            until_chosen.enter_context(view.ledger.with_due_closed(now))
+            network = view.network
+            request, past, _, _ = prepare(handle, view, {**given, "request_id": None}, now)
         request = replace(request, holdout=0.0)
         record, evidence = propose(handle, network, request, past, now)
         best = record

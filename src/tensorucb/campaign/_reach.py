@@ -52,10 +52,10 @@ class Reach:
         Expected number; what the seeds add to it (`Explanation.gain`) sums to this.
     low, high
         Ends of the interval of the number.
-    level
-        Its coverage.
     objective
         What is counted: ``direct`` or ``cascade``.
+    level
+        The interval's coverage.
 
     Examples
     --------
@@ -69,12 +69,12 @@ class Reach:
     mean: float
     low: float
     high: float
+    objective: str
     level: float = _LEVEL
-    objective: str | None = None
 
     def __str__(self) -> str:
-        counted = "" if self.objective is None else f" ({_COUNTED[self.objective]}; those contacted do not count)"
-        return f"{self.mean:.1f} users, {self.level:.0%} between {self.low:.0f} and {self.high:.0f}{counted}"
+        between = f"{self.level:.0%} between {self.low:.0f} and {self.high:.0f}"
+        return f"{self.mean:.1f} users, {between} ({_COUNTED[self.objective]}; those contacted do not count)"
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class TrackRecord:
         closed = [record for record in numbered if record is not None and record.status == "closed"]
         counted = {}
         for record in closed:
-            if record.payload.get("forecast") is not None:
+            if record.payload["forecast"] is not None:
                 key = (record.number, record.revision, view.network.revision)
                 counted[key] = self._counted.get(key) or _outcome(view, record)
         self._counted = counted
@@ -157,11 +157,11 @@ def promised(record: RoundRecord) -> Reach | None:
     """What was promised of a round's responders; None if the promise was about something else, or there was none.
 
     A cascade counts users who are not observed, a shadow round's expectation is about users who were not contacted,
-    rounds of the first release counted the contacted users too, and nothing is expected where nobody follows.
+    and nothing is expected where nobody follows.
     """
     payload = record.payload
     ours = payload["kind"] == "ask" and payload["objective"] == "direct"
-    ours = ours and payload.get("forecast") is not None
+    ours = ours and payload["forecast"] is not None
     return Reach(**payload["reach"]) if ours else None
 
 

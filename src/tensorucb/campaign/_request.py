@@ -38,6 +38,7 @@ from tensorucb.store._protocol import RoundRecord
 _USERS = ("exclude", "candidates", "must_include")
 _SINGLE = ("k", "per_user", "cooldown", "budget", "holdout", "window", "credit", "objective", "epsilon")
 _SETTINGS = ("credit", "objective", "epsilon", "window")  # that a campaign always has
+_SPANS = ("cooldown", "window")
 NAMES = (*_SINGLE, *_USERS, "strategies", "quotas", "deadline")
 
 
@@ -182,12 +183,15 @@ def read_request(
     and of strategies.
     """
     context, wanted = read_context(given["product"], *catalogues), given["k"]
+    # To seconds first: the campaign keeps its own as seconds.
+    lengths = {name: duration(name, given[name], zero=name == "cooldown") for name in _SPANS if given[name] is not None}
+    given = {**given, **lengths}
     given = with_defaults(given, settings.get("ask", {}), network, has_strategy=context.strategy is not None)
     given = {**given, **{name: settings[name] for name in _SETTINGS if given[name] is None}}
     plain: dict[str, Any] = {
         # A cooldown of 0 is none, whatever the campaign's default.
-        "cooldown": None if given["cooldown"] is None else duration("cooldown", given["cooldown"], zero=True) or None,
-        "window": None if given["window"] is None else duration("window", given["window"]),
+        "cooldown": given["cooldown"] or None,
+        "window": given["window"],
         "deadline": _deadline(given["deadline"], now),
         "credit": check_credit(given["credit"]),
         "objective": check_choice("objective", given["objective"], ("cascade", "direct")),
@@ -301,13 +305,9 @@ def _column(values: Any, default: Any) -> list[Any] | None:
 
 def check_same(record: RoundRecord, request: Request) -> None:
     """An error that names the arguments in which this request differs from the one that opened the round."""
-    held, found = record.payload.get("request"), request.fingerprint
-    if held is None:
-        # Opened by an earlier version, which kept no more than this.
-        same = record.payload["product"]["vectors"] == [vector.tolist() for vector in request.context.vectors]
-        differs = ([] if same else ["product"]) + ([] if record.payload["k"] == request.k else ["k"])
-    else:
-        differs = [name for name in {**held, **found} if held.get(name) != found.get(name)]
+    held = record.payload["request"]
+    found = request.fingerprint
+    differs = [name for name in {**held, **found} if held.get(name) != found.get(name)]
     if differs:
         raise InputError(
             f"request_id {request.request_id!r} has opened round {record.id} with other values of "

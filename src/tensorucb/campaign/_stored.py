@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -73,6 +73,15 @@ def opened(
         store.close()
 
 
+def campaign_exists(name: str, storage: str | os.PathLike[str] | Store) -> bool:
+    """Whether there is a campaign of that name; a store that cannot be opened has none."""
+    try:
+        with opened(storage, make=False) as store, store.read() as session:
+            return session.campaign(name) is not None
+    except StoreError:
+        return False
+
+
 def list_campaigns(storage: str | os.PathLike[str] | Store = STORAGE) -> list[CampaignInfo]:
     """List the campaigns of a store, oldest first.
 
@@ -83,11 +92,12 @@ def list_campaigns(storage: str | os.PathLike[str] | Store = STORAGE) -> list[Ca
     []
     """
     with opened(storage, make=False) as store, store.read() as session:
-        lines = []
+        lines, rounds = [], session.round_counts()
         for record in session.campaigns():
-            states = [r.status for r in session.rounds(record.campaign)]
+            counts = rounds.get(record.campaign, {})
             policy = str(record.settings["policy"]["type"])
-            lines.append(CampaignInfo(record.name, policy, record.created, len(states), states.count("open")))
+            open_rounds = counts.get("open", 0)
+            lines.append(CampaignInfo(record.name, policy, record.created, sum(counts.values()), open_rounds))
         return lines
 
 
@@ -114,21 +124,15 @@ def copy_campaign(
     check_text("name", name)
     if name == check_text("new_name", new_name) and to is None:
         raise InputError(f"a copy in the same store needs another name than {shown(name)}.")
-    with ExitStack() as stores:
-        source = stores.enter_context(opened(storage, make=False))
-        target = source if to is None else stores.enter_context(opened(to, make=True, name="to"))
-        _copy(source, name, target, new_name)
-
-
-def _copy(source: Store, name: str, target: Store, new_name: str) -> None:
-    with source.read() as old:
+    with opened(storage, make=False) as source, source.read() as old:
         record = find_campaign(old, source, name)
         users, rounds, events = old.users(record.campaign), old.rounds(record.campaign), old.events(record.campaign)
         names = [n for n in old.blobs(record.campaign) if not n.startswith((SNAPSHOTS, SERVED, ERASING))]
         blobs = {name: old.blob(record.campaign, name) for name in names}
         told = {r.number: old.edge_responses(record.campaign, r.number) for r in rounds}
         acted = {r.number: old.node_events(record.campaign, r.number) for r in rounds}
-    with target.write() as new:
+    # Only now, so that no file is made for a campaign that does not exist.
+    with opened(storage, make=False) if to is None else opened(to, make=True, name="to") as store, store.write() as new:
         number = new.insert_campaign(new_name, record.settings, record.created).campaign
         new.add_users(number, *users)
         for blob_name, data in blobs.items():

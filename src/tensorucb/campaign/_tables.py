@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_array, check_mapping, check_path, check_text, shown, shown_path
-from tensorucb.errors import FileFormatError, InputError
-from tensorucb.graph import Graph
+from tensorucb.errors import FileFormatError, InputError, ShapeError
+from tensorucb.features import TableFeatures
+from tensorucb.features._cells import as_frame
 from tensorucb.graph._ids import WHOLE, IdIndex
 from tensorucb.tables import TEXT, read_table, suffix_of
 
@@ -38,6 +39,8 @@ MEANINGS = {
 describe them."""
 
 Columns = Mapping[str, Mapping[str, str]]
+
+_TABLES = ("DataFrame", "LazyFrame", "Table", "RecordBatch")
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,18 +180,69 @@ def groups_of(column: pl.Series) -> NDArray[Any]:
     return np.array(["none" if label is None else str(label) for label in column.to_list()])
 
 
-def user_rows(graph: Graph, ids: Sequence[Any]) -> I64:
-    """The graph row of each id, -1 for those who are not in the network."""
+def places_of(known: NDArray[Any], ids: Sequence[Any] | pl.Series) -> I64:
+    """The place of each id among those that are known, -1 for others."""
     import polars as pl
 
     column = pl.Series(ids)
-    if graph.ids.dtype.kind == "U":
-        return IdIndex(graph.ids).rows(column.cast(pl.String)).astype(np.int64)
+    if known.dtype.kind == "U":
+        return IdIndex(known).rows(column.cast(pl.String).fill_null("")).astype(np.int64)
     numbers = column.cast(pl.Int64, strict=False)
     # 07 and 7.5 are no other way to write 7.
     same = numbers.cast(column.dtype, strict=False).eq_missing(column) & numbers.is_not_null()
-    rows = IdIndex(graph.ids).rows(numbers.fill_null(0).to_numpy()).astype(np.int64)
-    return np.where(same.to_numpy(), rows, -1)
+    places = IdIndex(known).rows(numbers.fill_null(0).to_numpy()).astype(np.int64)
+    return np.where(same.to_numpy(), places, -1)
+
+
+def is_table(value: Any) -> bool:
+    """Whether features came as a table of columns: polars, pandas or Arrow."""
+    kind = type(value)
+    return kind.__module__.split(".")[0] in ("polars", "pandas", "pyarrow") and kind.__name__ in _TABLES
+
+
+def in_order(what: str, table: Any, ids: NDArray[Any], features: TableFeatures | None = None) -> pl.DataFrame:
+    """The rows of a table of users or products in the order of ``ids``, without the column that names them.
+
+    That column is called as ``what`` says (``user`` or ``product``), or ``id``; columns that ``features`` knows are
+    none. Without it, rows are taken to be in this order, and there must be as many.
+    """
+    index = getattr(getattr(table, "index", None), "name", None)  # of pandas
+    if index in (what, "id") and index not in table.columns:
+        table = table.reset_index()
+    frame = as_frame(f"the table of {what}s", table)
+    described = set() if features is None else {*(column.name for column in features.columns), *features.left_out}
+    named = [name for name in (what, "id") if name in frame.columns and name not in described]
+    if len(named) > 1:
+        raise InputError(f"the table of {what}s has a column {what!r} and a column 'id'. Leave one of them out.")
+    if named:
+        return frame.drop(named)[_order(what, frame[named[0]], ids)]
+    if frame.height != len(ids):
+        raise ShapeError(
+            f"the table of {what}s has {frame.height:,} rows for {len(ids):,} {what}s, and no column {what!r} or 'id' "
+            "that names them. Add it, or give one row for each, in the order of the ids."
+        )
+    return frame
+
+
+def _order(what: str, column: pl.Series, ids: NDArray[Any]) -> I64:
+    """For each of ``ids`` the row of a column that names it."""
+    places = places_of(ids, column)
+    counts = np.bincount(places[places >= 0], minlength=len(ids))
+    strange, twice, missing = np.flatnonzero(places < 0), np.flatnonzero(counts > 1), np.flatnonzero(counts == 0)
+    wrong = []
+    if strange.size:
+        row = int(strange[0])
+        wrong.append(f"{strange.size:,} rows name none of them (the first is row {row + 1}, {shown(column[row])})")
+    if twice.size:
+        wrong.append(f"{twice.size:,} of them come more than once (such as {shown(ids[twice[0]].item())})")
+    if missing.size:
+        wrong.append(f"{missing.size:,} of them are missing (such as {shown(ids[missing[0]].item())})")
+    if wrong:
+        raise InputError(
+            f"the column {column.name!r} must name each of the {len(ids):,} {what}s once: {', '.join(wrong)}. "
+            "Correct the table."
+        )
+    return np.argsort(places)
 
 
 def check_kinds(kinds: Any) -> dict[str, Mapping[str, str]]:

@@ -162,7 +162,7 @@ class Tally:
             responders=responders,
             new_responders=new,
             responses=int(np.count_nonzero(told.outcomes > 0.0) + np.count_nonzero(inside)),
-            spend=payload.get("cost") if counts else None,
+            spend=payload["cost"] if counts else None,
             within=within,
         )
 

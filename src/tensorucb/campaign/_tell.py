@@ -23,6 +23,7 @@ from tensorucb.store._protocol import EdgeResponses, NodeEvents, RoundRecord
 
 _Content = tuple[int, str, int, int | None, float | None, float | None]
 _LOGGED = 1000
+_LISTED = 10_000  # contradictions in a report; a wrong file can hold as many as rows
 
 _log = logging.getLogger("tensorucb.campaign")
 
@@ -71,7 +72,7 @@ class TellReport:
     duplicates
         Rows that were there already and changed nothing.
     contradictions
-        Rows that disagree with what is there; they changed nothing.
+        Rows that disagree with what is there; they changed nothing. Of more than 10,000 the first are listed.
     late
         How many of the accepted rows came after the round was closed; the model learns that round again.
     outside_window
@@ -111,11 +112,16 @@ class _Sorting:
     record: RoundRecord
     known: dict[str, _Content]
     duplicates: int = 0
+    clashes: int = 0
     contradictions: list[Contradiction] = field(default_factory=list)
     items: list[dict[str, Any]] = field(default_factory=list)
 
     def clash(self, row: int, ids: tuple[Any, Any], kept: Any, told: Any, keys: list[int], event: str | None) -> None:
-        self.contradictions.append(Contradiction(row + 1, *ids, kept, told, event))
+        self.clashes += 1
+        if len(self.contradictions) < _LISTED:
+            self.contradictions.append(Contradiction(row + 1, *ids, kept, told, event))
+        if len(self.items) == _LOGGED:
+            return
         # The log names no ids, so that forgetting a user needs to look at keys alone.
         if event is not None:
             kept, told = "another event of this id", "this one"
@@ -133,7 +139,6 @@ def tell(handle: Handle, round_id: str | int, responses: Any, unknown: str, colu
             found = resolve(view.network, batch, unknown)
             check_contacted(view.network, view.round(round_id), found)
         now = handle.clock()
-        handle.close_due(now)
         with handle.write(now) as view:
             network, record = view.network, view.round(round_id)
             if record.status == "cancelled":
@@ -208,8 +213,8 @@ def store(view: View, record: RoundRecord, found: Resolved, told: Told, now: flo
         # With more to learn from, a round that could not be learned is tried again.
         payload = {name: value for name, value in record.payload.items() if name != "quarantined"}
         session.put_round(view.number, replace(record, revision=seq, payload=payload))
-    if sorting.items:
-        clashes = {"id": record.id, "count": len(sorting.items), "items": sorting.items[:_LOGGED]}
+    if sorting.clashes:
+        clashes = {"id": record.id, "count": sorting.clashes, "items": sorting.items}
         view.append("contradiction", record.number, clashes, now)
     outside = int(np.count_nonzero(~in_window(new.nodes.times, record.opened, record.payload["window"])))
     return TellReport(accepted, sorting.duplicates, tuple(sorting.contradictions), late, outside), seq, new

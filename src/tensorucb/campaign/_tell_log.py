@@ -56,7 +56,7 @@ def tell_log(handle: Handle, responses: Any, unknown: str, columns: Any) -> Tell
     check_choice("unknown", unknown, UNKNOWN)
     with handle.lock:
         now = handle.clock()
-        with handle.read(now) as view:
+        with handle.read() as view:
             batch = read_responses(responses, strings=view.network.strings, columns=columns)
             by_product = "product" in batch.extra and not batch.edges.rows.size
             if batch.length and "round" not in batch.extra and not by_product:

@@ -100,7 +100,8 @@ def _value(title: str, section: str, name: str, given: Mapping[str, Any], folder
     if name == "settings":
         return json.dumps(_section(given, name, "campaign.settings"), default=str)
     if name == "window":
-        return duration(title, value)
+        duration(title, value)
+        return value
     if name == "seed":
         return check_count(title, value, 0, 2**63 - 1)
     return str(folder / check_path(title, value)) if section == "data" else check_text(title, value)

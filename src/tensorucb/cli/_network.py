@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import BadParameter, Option
 
-from tensorucb.cli._options import SPAN, between, finite
-from tensorucb.errors import InputError
+from tensorucb.cli._options import SPAN, between, finite, span
 
 if TYPE_CHECKING:
     from tensorucb.data import Dataset, Sandbox
@@ -36,14 +35,7 @@ MinActions = Annotated[
 
 
 def _activation_window(text: str | None) -> str | None:
-    from tensorucb.moments import duration
-
-    try:
-        if text not in (None, "none"):
-            duration("it", text)
-    except InputError:
-        raise BadParameter(f"{text!r} is no duration. Write 7d for 7 days, 12h for hours, or none.") from None
-    return text
+    return text if text in (None, "none") else span(text)
 
 
 ActivationWindow = Annotated[

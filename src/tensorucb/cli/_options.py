@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Argument, BadParameter, CallbackParam, Context, Option, Typer
 from typer.core import TyperGroup
 
+from tensorucb.cli._output import one_line, say
 from tensorucb.cli._progress import Progress
 from tensorucb.errors import FileFormatError, InputError, UnknownIdError
 
@@ -72,18 +73,15 @@ def between(least: int, most: int) -> Callable[[int | None], int | None]:
 counted = between(1, 1_000_000_000)  # the most is more than anybody can wait for
 
 
-def span(text: str) -> float:
-    """Seconds of a duration as it is typed: 7d, 12h, 30m, or a number of seconds."""
+def span(text: str) -> str:
+    """A duration as it is typed, checked: 7d, 12h or 30m."""
     from tensorucb.moments import duration
 
     try:
-        seconds: float | str = float(text)
-    except ValueError:
-        seconds = text
-    try:
-        return duration("it", seconds, zero=True)
-    except InputError:
-        raise BadParameter(f"{text!r} is no duration. Write 7d, 12h, 30m, or a number of seconds.") from None
+        duration("it", text, zero=True)
+    except InputError as error:
+        raise BadParameter(str(error)) from None
+    return text
 
 
 def typed(text: str) -> str:
@@ -165,6 +163,7 @@ def opened_engine(name: str, address: str | None) -> Iterator[RayEngine | None]:
         return
     if address is None:
         raise BadParameter("--engine ray needs --address HOST:PORT, as `ray start --head` prints it.")
+    say(one_line(f"Waiting for the Ray cluster at {address}, for two minutes at most ..."), err=True)
     from tensorucb.engines import RayEngine
 
     # Ray reports a lost node on the standard output, which is the answer's alone.
@@ -176,9 +175,7 @@ def opened_engine(name: str, address: str | None) -> Iterator[RayEngine | None]:
 
 Name = Annotated[str, Argument(help="The campaign's name.", metavar="NAME", show_default=False, callback=typed)]
 Storage = Annotated[str, Option(help=WHERE, metavar="URL", envvar="TENSORUCB_STORAGE")]
-Window = Annotated[
-    float | None, Option(help="How long a response counts, such as 7d or 12h.", parser=span, metavar=SPAN)
-]
+Window = Annotated[str | None, Option(help="How long a response counts, such as 7d or 12h.", parser=span, metavar=SPAN)]
 Unknown = Annotated[
     str,
     Option(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +14,7 @@ from tensorucb.cli._config import TEMPLATE, CampaignFile, Config, merged
 from tensorucb.cli._options import STORAGE, typed
 from tensorucb.cli._output import emit_json, emit_record, say, shown
 from tensorucb.cli._progress import Progress
-from tensorucb.errors import InputError, StoreError
+from tensorucb.errors import InputError
 
 if TYPE_CHECKING:
     from tensorucb.campaign import Campaign, CampaignData
@@ -116,6 +115,7 @@ def create(
     with Progress("create") as progress:
         from tensorucb.campaign import create_campaign, read_campaign_data
         from tensorucb.campaign._documents import policy_named
+        from tensorucb.campaign._stored import campaign_exists
         from tensorucb.campaign._told import check_credit
         from tensorucb.checks import check_choice
 
@@ -123,7 +123,8 @@ def create(
         check_credit(credit)
         check_choice("objective", objective, ("cascade", "direct"))
         chosen = policy_named(policy, settings)
-        _refuse_existing(name, storage)
+        if campaign_exists(name, storage):
+            raise InputError(f"there is a campaign called {name!r} already; choose another name.")
         found = read_campaign_data(
             data,
             edges=edges,
@@ -156,21 +157,6 @@ def create(
         say(line[:indent] + shown(line[indent:]))
     say(f"Campaign {shown(made.name)} is ready in {shown(url)}.")
     say(f"Next: {following}")
-
-
-def _refuse_existing(name: str, storage: str) -> None:
-    """A name that is taken is told before anything is computed."""
-    from tensorucb.store import open_store
-
-    with suppress(StoreError):  # there is no store yet, or it has its own words for what is wrong
-        store = open_store(storage, create=False)
-        try:
-            with store.read() as session:
-                taken = session.campaign(name) is not None
-        finally:
-            store.close()
-        if taken:
-            raise InputError(f"there is a campaign called {name!r} already; choose another name.")
 
 
 def _next(campaign: Campaign, found: CampaignData, storage: str) -> str:

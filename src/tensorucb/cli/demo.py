@@ -24,7 +24,7 @@ def demo(
     ] = None,
     runs: opt.QuickRuns = None,
     seed: opt.Seed = 0,
-    out: opt.OutDirectory = Path("tensorucb-demo"),
+    out: opt.OutDirectory = Path("out/demo"),
     quick: Annotated[bool, Option("--quick", help="A smaller network and fewer rounds: seconds.")] = False,
     json: opt.Json = False,
     serve: Annotated[bool, Option("--serve", help="Show the service's page on a campaign that plays itself.")] = False,

@@ -48,7 +48,7 @@ def ask(
         Users, Option(help="Users chosen by someone else; the round only records and learns.", metavar=IDS)
     ] = None,
     cooldown: Annotated[
-        float | None,
+        str | None,
         Option(help="Leave out users contacted less than this ago: 7d, 12h; 0: nobody.", parser=span, metavar=SPAN),
     ] = None,
     budget: Annotated[

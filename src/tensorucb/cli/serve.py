@@ -22,7 +22,7 @@ Storage = Annotated[str, Argument(help=WHERE, metavar="STORAGE", envvar="TENSORU
 TokenName = Annotated[
     str, Argument(help="Whose token it is, such as ann or shop-system.", metavar="NAME", callback=typed)
 ]
-_NEEDED = ("fastapi", "uvicorn", "multipart", "prometheus_client", "swagger_ui_bundle")
+_NEEDED = ("fastapi", "uvicorn", "multipart", "prometheus_client")
 _LEVELS = ("debug", "info", "warning", "error")
 _ROLES = {
     "read": "sees everything but the ids of users",
@@ -122,9 +122,13 @@ def add(
     json: opt.Json = False,
 ) -> None:
     """Make a token and print it, this once."""
+    from tensorucb.checks import check_choice, check_text
     from tensorucb.service._tokens import add_token
     from tensorucb.store import open_store
 
+    # Before a store is made for it.
+    check_text("NAME", name, longest=100)
+    check_choice("--role", role, _ROLES)
     with open_store(storage) as store:
         made = add_token(store, name, role)
     if json:

@@ -15,7 +15,7 @@ import numpy as np
 
 from tensorucb.checks import check_path, plain, refusal, shown
 from tensorucb.errors import FileFormatError, InputError
-from tensorucb.moments import unix_seconds
+from tensorucb.moments import duration, duration_text, unix_seconds
 from tensorucb.tables import suffix_of, table_columns
 
 _KINDS = {
@@ -27,14 +27,14 @@ _KINDS = {
 
 
 def as_json(name: str, value: Any) -> Any:
-    """A value as JSON has it: arrays become lists, moments and durations seconds, mappings get keys of text."""
+    """A value as JSON has it: arrays become lists, moments seconds, durations and keys of mappings text."""
     value = plain(value)
     if isinstance(value, str | bool | int | float | None):
         return value
     if isinstance(value, Mapping):
         return {str(key): as_json(name, entry) for key, entry in value.items()}
     if isinstance(value, timedelta | np.timedelta64):
-        return value / (timedelta(seconds=1) if isinstance(value, timedelta) else np.timedelta64(1, "s"))
+        return duration_text(duration(name, value, zero=True))
     if isinstance(value, date | np.datetime64):
         return unix_seconds(value)
     if hasattr(value, "tolist"):

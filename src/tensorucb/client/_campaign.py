@@ -124,7 +124,7 @@ class RemoteCampaign:
         holdout: float | None = None,
         shadow: Any = None,
         window: Duration | None = None,
-        deadline: Duration | datetime | None = None,
+        deadline: float | Duration | datetime | None = None,
         credit: str | None = None,
         objective: str | None = None,
         users: Any = None,

@@ -98,7 +98,13 @@ class Client:
         """
         tables = {"edges": edges, "actions": actions, "products": products, "users": users, "strategies": strategies}
         uploads = {table: as_upload(table, given) for table, given in tables.items() if given is not None}
-        options = {"policy": policy, "window": window, "objective": objective, "ask": ask, "columns": columns}
+        options: dict[str, Any] = {
+            "policy": policy,
+            "window": window,
+            "objective": objective,
+            "ask": ask,
+            "columns": columns,
+        }
         options |= {"name": check_text("name", name), "kinds": kinds, "seed": seed}
         settings = {key: as_json(key, value) for key, value in options.items() if value is not None}
 

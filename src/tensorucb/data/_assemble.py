@@ -12,6 +12,7 @@ from tensorucb.data._report import FileReport, LeftOut, Report
 from tensorucb.data._text import Table
 from tensorucb.errors import FileFormatError
 from tensorucb.graph import Graph
+from tensorucb.moments import Duration
 
 
 def _set_aside(frame: pl.DataFrame, keep: pl.Series, reason: str) -> tuple[pl.DataFrame, LeftOut]:
@@ -53,7 +54,7 @@ def _log(graph: Graph, actions: pl.DataFrame, report: FileReport) -> tuple[Actio
     return log, report.without(strangers, repeats)
 
 
-def assemble(name: str, links: Table, actions: Table | None, *, window: float | None = None) -> Dataset:
+def assemble(name: str, links: Table, actions: Table | None, *, window: Duration | None = None) -> Dataset:
     """A data set from links (``source``, ``target``[, ``mutual``]) and actions (``user``, ``item``, ``time``).
 
     Links from a user to itself, repeated links, actions of users without a link and repeated pairs of user and

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass, field
+from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +18,7 @@ from tensorucb.errors import ShapeError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.graph._ids import id_array
-from tensorucb.moments import check_times, duration
+from tensorucb.moments import Duration, check_times, duration
 
 # Exposures that `describe` can count in a second or so.
 _CHEAP = 50_000_000
@@ -108,9 +109,8 @@ class Dataset:
         The users, and for each the users that they can influence; and who acted on what, and when. The log's users are
         rows of ``graph``. It is empty where there is no log.
     window
-        How long after another an action counts as an activation: seconds, a timedelta or a text such as ``"7d"``,
-        kept as seconds; ``None`` for any time after (Section "Datasets" of the paper: 7 days for Flixster, none for
-        Digg).
+        How long after another an action counts as an activation: a timedelta, or a text such as ``"7d"``, kept as a
+        timedelta; ``None`` for any time after (Section "Datasets" of the paper: 7 days for Flixster, none for Digg).
     report
         What was read, what was left out, and why.
 
@@ -118,14 +118,14 @@ class Dataset:
     --------
     >>> from tensorucb.data import generate_dataset
     >>> data = generate_dataset("sandbox", scale=0.05)
-    >>> data.name, data.window, data.log.n_items > 0
-    ('sandbox', 1.0, True)
+    >>> data.name, str(data.window), data.log.n_items > 0
+    ('sandbox', '0:00:01', True)
     """
 
     graph: Graph
     log: ActionLog
     name: str = "data"
-    window: float | None = None
+    window: Duration | None = None
     report: Report = field(default_factory=Report)
 
     def __post_init__(self) -> None:
@@ -134,8 +134,8 @@ class Dataset:
         self.log.interactions(self.graph.n_nodes)  # refuses a log with more users than the graph
         check_text("name", self.name)
         if self.window is not None:
-            # Past the frozen dataclass: a timedelta or a text is kept as seconds.
-            object.__setattr__(self, "window", duration("window", self.window))
+            # Past the frozen dataclass: a text is kept as a timedelta.
+            object.__setattr__(self, "window", timedelta(seconds=duration("window", self.window)))
         check_instance("report", self.report, Report, "a Report")
 
     def __repr__(self) -> str:
@@ -143,6 +143,11 @@ class Dataset:
             f"Dataset({self.name!r}, {self.graph.n_nodes:,} users, {self.graph.n_edges:,} edges, "
             f"{self.log.n_items:,} items, {self.log.n_actions:,} actions)"
         )
+
+    @property
+    def window_seconds(self) -> float | None:
+        """The window in seconds, as the log counts."""
+        return None if self.window is None else duration("window", self.window)
 
 
 def check_dataset(dataset: Any) -> Dataset:
@@ -172,7 +177,7 @@ def checksum(dataset: Dataset) -> str:
     64
     """
     graph, log = check_dataset(dataset).graph, dataset.log
-    digest = hashlib.sha256(f"tensorucb dataset 1, window {dataset.window!r}".encode())
+    digest = hashlib.sha256(f"tensorucb dataset 1, window {dataset.window_seconds!r}".encode())
     for array in (graph.ids, graph.sources, graph.targets, log.item_ids, log.users, log.items, log.times):
         data = _fingerprint(np.asarray(array))
         digest.update(len(data).to_bytes(8, "little"))
@@ -217,7 +222,7 @@ class Description:
 def _trials_and_activations(dataset: Dataset) -> tuple[int, int]:
     graph, log = dataset.graph, dataset.log
     acted = np.full(graph.n_nodes, np.inf)
-    horizon = np.inf if dataset.window is None else dataset.window
+    horizon = np.inf if dataset.window_seconds is None else dataset.window_seconds
     trials = activations = 0
     for start, stop in zip(log.item_offsets[:-1], log.item_offsets[1:], strict=True):
         users, times = log.users[start:stop], log.times[start:stop].astype(np.float64)
@@ -244,5 +249,5 @@ def describe(dataset: Dataset) -> Description:
     exposures = int(degree[log.users].sum())
     trials, activations = _trials_and_activations(dataset) if exposures <= _CHEAP else (None, None)
     network = (graph.n_nodes, graph.n_edges, p50, p90, p99, int(degree.max()))
-    actions = (log.n_items, log.n_actions, int(np.unique(log.users).size), dataset.window)
+    actions = (log.n_items, log.n_actions, int(np.unique(log.users).size), dataset.window_seconds)
     return Description(*network, *actions, exposures, trials, activations)

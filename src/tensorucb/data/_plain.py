@@ -21,7 +21,7 @@ from tensorucb.data._report import FileReport, LeftOut, refuse
 from tensorucb.data._text import Table, first_line, iso_seconds, read_text
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.files import FORMULA, atomic_write
-from tensorucb.moments import duration
+from tensorucb.moments import duration, duration_text
 from tensorucb.tables import TEXT, between_fields, read_table, suffix_of
 from tensorucb.tables import guarded as with_apostrophes
 
@@ -132,22 +132,20 @@ def _read(path: Path, kinds: Mapping[str, str], given: Mapping[str, str], strict
     return Table(frame, report)
 
 
-def _meta(path: Path | None) -> tuple[str | None, float | None, bool]:
+def _meta(path: Path | None) -> tuple[str | None, str | None, bool]:
     """Name and window from ``dataset.json``, and whether texts that look like formulas have an apostrophe in front."""
     if path is None:
         return None, None, False
     try:
         meta: Any = json.loads(path.read_text(encoding="utf-8"))
         name, window = meta.get("name"), meta.get("window")
-        return (
-            None if name is None else check_text("name", name),
-            None if window is None else duration("window", window),
-            meta.get(_GUARDED) is True,
-        )
+        if window is not None:
+            duration("window", window)
+        return None if name is None else check_text("name", name), window, meta.get(_GUARDED) is True
     except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise FileFormatError(
             f"{shown_path(path.name)} is not readable: {shown(str(error).rstrip('.'), 120)[1:-1]}. "
-            'It should hold {"name": text, "window": "7d", seconds or null}. Mend or delete it.'
+            'It should hold {"name": text, "window": "7d" or null}. Mend or delete it.'
         ) from error
 
 
@@ -226,7 +224,8 @@ def write_dataset(
                 frame.write_parquet(file)
             else:
                 with_apostrophes(frame).write_csv(file)
-    about = {"name": dataset.name, "window": dataset.window, **({_GUARDED: True} if form == "csv" else {})}
+    window = None if dataset.window_seconds is None else duration_text(dataset.window_seconds)
+    about = {"name": dataset.name, "window": window, **({_GUARDED: True} if form == "csv" else {})}
     with atomic_write(folder / META) as file:
         file.write(json.dumps(about).encode() + b"\n")
     return [*files, folder / META]

@@ -31,7 +31,7 @@ def prepare(
     drop_isolated
         Drop users that no edge joins to another user that is left.
     window
-        The activation window (``"7d"``, seconds or a timedelta), ``None`` for none, ``"keep"`` for the data set's own.
+        The activation window (``"7d"`` or a timedelta), ``None`` for none, ``"keep"`` for the data set's own.
     n_products, rng
         Keep that many products, drawn at random from those with an action; ``None`` keeps all.
 
@@ -47,7 +47,9 @@ def prepare(
     drop_isolated = check_flag("drop_isolated", drop_isolated)
     chosen_window = dataset.window
     if not (isinstance(window, str) and window == "keep"):
-        chosen_window = None if window is None else duration("window", window)
+        if window is not None:
+            duration("window", window)
+        chosen_window = window
     active = log.interactions(graph.n_nodes) >= min_interactions
     edges = active[graph.sources] & active[graph.targets]
     if not edges.any():

@@ -35,7 +35,7 @@ _FORMS = (
     "digg_friends.csv and digg_votes1.csv, "
     "links.txt and Ratings.timed.txt, or edges.csv and nodes.csv of Flixster"
 )
-_SEVEN_DAYS = 7 * 86_400.0
+_SEVEN_DAYS = "7d"
 # Names of the two files of the plain form.
 EDGES, ACTIONS = ("edges", "followers"), ("actions", "purchases")
 _ENDS = (".csv", ".tsv", ".ndjson", ".jsonl", ".parquet")

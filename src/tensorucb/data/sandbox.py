@@ -44,7 +44,7 @@ GENERATORS: dict[str, str] = {
     "sandbox": "small, for a first look: 500 users, 5,000 edges, 50 products",
 }
 # A user of a generated log answers exactly one step after the neighbour who convinced them.
-_WINDOW = 1.0
+_WINDOW = "1s"
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,8 @@ class Sandbox:
         """Who acted on what, and when: a cascade for each item (all by default) from a number of random starters.
 
         Gives three arrays with one entry per action: the user's row, the product's number, and the step of its cascade
-        (0 for starters). A user answers exactly one step after the neighbour who convinced them, so ``window=1`` is the
-        right one.
+        (0 for starters). A user answers exactly one step after the neighbour who convinced them. A step counts as a
+        second, so ``window="1s"`` is the right one.
         """
         generator = as_generator(rng)
         everything = np.arange(len(self.names))

@@ -21,8 +21,13 @@ from tensorucb.engines._worker import Worker
 from tensorucb.errors import EngineError, InputError, MissingExtraError, StateError
 
 _ATTEMPTS = 4  # of one call, before somebody has to look at the cluster
+_CONNECT = 45.0  # seconds in which the cluster must have let us in; less than after which Ray itself gives up
 _PATIENCE = 60.0  # seconds in which a worker must have started
 _POLL = 2.0  # seconds between two looks at whether the cluster is still there
+_START_AGAIN = (
+    "Start the head with an address of this machine at which other machines reach it "
+    "(`ray start --head --node-ip-address=ADDRESS`), and give that address."
+)
 
 Call = tuple[str, tuple[Any, ...]]
 """A worker's method, and its arguments."""
@@ -191,12 +196,22 @@ def _connected(address: str) -> tuple[Any, bool]:
         raise EngineError(
             f"there is no Ray cluster at {address} ({reason}). Start one with `ray start --head`, or check the address."
         )
-    # On loopback Ray would look for the node under the address of an interface.
-    options = {"_node_ip_address": host} if host.startswith("127.") else {}
+    if host in ("127.0.0.1", "localhost"):
+        # Ray takes both for this machine's address in its network, and would wait there for minutes.
+        outside = f"{ray.util.get_node_ip_address()}:{port}"
+        reason = _unreachable(outside)
+        if reason:
+            raise EngineError(
+                f"Ray looks for the cluster at {address} under this machine's own address, {outside}, and nobody "
+                f"answers there ({reason}). {_START_AGAIN}"
+            )
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ray.init(address=address, logging_level="ERROR", log_to_driver=False, **options)
+        _init(ray, address)
+    except TimeoutError:
+        raise EngineError(
+            f"the Ray cluster at {address} did not let this process in within {_CONNECT:.0f} seconds. Is a node of it "
+            f"running on this machine (`ray status`)? {_START_AGAIN}"
+        ) from None
     except Exception as error:
         ray.shutdown()
         versions = re.findall(r"Ray: (\S+)\s+Python: (\S+)", str(error))
@@ -208,6 +223,31 @@ def _connected(address: str) -> tuple[Any, bool]:
             ) from error
         raise EngineError(f"the Ray cluster at {address} does not let us in: {_first_line(error)}.") from error
     return ray, True
+
+
+def _init(ray: Any, address: str) -> None:
+    """Connect to the cluster; a TimeoutError if that takes too long, since some of Ray's own waiting never ends."""
+    failure: list[Exception] = []
+    given_up = threading.Event()
+
+    def connect() -> None:
+        try:
+            ray.init(address=address, logging_level="ERROR", log_to_driver=False)
+        except Exception as error:
+            failure.append(error)
+        if given_up.is_set():
+            ray.shutdown()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        thread = threading.Thread(target=connect, daemon=True)
+        thread.start()
+        thread.join(_CONNECT)
+    if thread.is_alive():
+        given_up.set()
+        raise TimeoutError
+    if failure:
+        raise failure[0]
 
 
 def _unreachable(address: str) -> str | None:

@@ -21,6 +21,7 @@ from tensorucb.errors import InputError, ShapeError
 from tensorucb.experiments._environment import Environment, WorldSettings
 from tensorucb.experiments._results import Measure
 from tensorucb.features import UserProfile, cached, laplacian_eigenmap, topic_mixtures, user_profile
+from tensorucb.moments import duration_text
 from tensorucb.threads import OnProgress
 from tensorucb.truth import TopicAwareIC, fit_topic_aware_ic
 from tensorucb.work import Engine
@@ -68,7 +69,8 @@ def environment_from_dataset(
     described = _Described(dataset, dim, n_topics, topics_from, cache, report, steps=4)
     graph, log, mixtures = dataset.graph, dataset.log, described.products
     actions = (graph, log.users, log.items, log.times, mixtures)
-    fitted: Any = {"window": dataset.window, "prior": list(truth_prior)}
+    window = None if dataset.window_seconds is None else duration_text(dataset.window_seconds)
+    fitted: Any = {"window": window, "prior": list(truth_prior)}
     edge_topics = described.keep(
         "truth",
         {**described.topics, **fitted},

@@ -13,23 +13,33 @@ import platform
 import re
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tensorucb.checks import check_path, check_sequence, check_text
+from tensorucb.checks import (
+    check_count,
+    check_instance,
+    check_mapping,
+    check_path,
+    check_sequence,
+    check_text,
+    refusal,
+    shown_path,
+)
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.experiments._fingerprint import code_digest, package_version
 from tensorucb.experiments._results import Experiment
 from tensorucb.experiments._tuning import Tuning, best
 from tensorucb.files import FORMULA, atomic_write
 
+_BY_NAME = "a mapping of names to values"
 _NUMBER = re.compile(r"[+-]?[0-9.,]+(e[+-]?[0-9]+)?")
 
 
-def write_csv(path: str | Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
+def write_csv(path: str | Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Path:
     """Write a table, whole or not at all; floats with all their digits, so that equal numbers are equal bytes.
 
     A text that a spreadsheet would take for a formula gets an apostrophe in front; numbers stay as they are.
@@ -42,13 +52,15 @@ def write_csv(path: str | Path, columns: Sequence[str], rows: Iterable[Sequence[
     policy,regret
     LinUCB,7.7
     """
+    file = check_path("path", path)
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_plain(value) for value in row] for row in rows)
-    with atomic_write(path) as file:
-        file.write(buffer.getvalue().encode())
-    return Path(path)
+    writer.writerow(_texts("columns", columns))
+    for row in check_sequence("rows", rows, "a list of rows"):
+        writer.writerow([_plain(value) for value in check_sequence("a row", row, "a list of values")])
+    with atomic_write(file) as out:
+        out.write(buffer.getvalue().encode())
+    return file
 
 
 def write_rows(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> Path:
@@ -60,10 +72,16 @@ def write_rows(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     >>> write_rows("rows.csv", [{"policy": "LinUCB", "regret": 7.7}]).name
     'rows.csv'
     """
-    return write_csv(path, list(rows[0]), (list(row.values()) for row in rows))
+    given = check_sequence("rows", rows, "a list of rows")
+    named = [check_mapping("a row", row, "a mapping of columns to values") for row in given]
+    if not named:
+        raise InputError("rows must hold at least one row: it names the columns.")
+    return write_csv(path, list(named[0]), [list(row.values()) for row in named])
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Collection) and not isinstance(value, str):
+        raise refusal("a cell of rows", "a number or a text", value)
     if isinstance(value, float | np.floating):
         return repr(float(value))
     return re.sub(FORMULA, r"'\1", value) if isinstance(value, str) and not _NUMBER.fullmatch(value) else value
@@ -127,11 +145,12 @@ def write_regret(path: str | Path, experiment: Experiment) -> Path:
     'policy,run,round,product,spread,regret,average_regret'
     """
     columns = ("policy", "run", "round", "product", "spread", "regret", "average_regret")
-    rows = (
+    check_instance("experiment", experiment, Experiment, "an Experiment", "run_experiment makes one.")
+    rows = [
         (r.policy, r.run, t + 1, int(r.product[t]), r.spread[t], r.regret[t], r.average_regret[t])
         for r in experiment.results
         for t in range(r.regret.size)
-    )
+    ]
     return write_csv(path, columns, rows)
 
 
@@ -145,7 +164,11 @@ def write_validation(path: str | Path, tuning: Tuning) -> Path:
     >>> write_validation("validation.csv", tuning).read_text().splitlines()[1]
     'LinUCB,exploration=0.1,5.8,True'
     """
-    return write_csv(path, ("policy", "setting", "average_regret", "chosen"), tuning.rows())
+    return write_csv(path, ("policy", "setting", "average_regret", "chosen"), _check_tuning(tuning).rows())
+
+
+def _check_tuning(tuning: Any) -> Tuning:
+    return check_instance("tuning", tuning, Tuning, "a Tuning", "tune makes one.")
 
 
 def write_settings(path: str | Path, tuning: Tuning) -> None:
@@ -159,7 +182,7 @@ def write_settings(path: str | Path, tuning: Tuning) -> None:
     {'CUCB': {'exploration': [0.1]}}
     """
     lines = []
-    for label, trials in tuning.trials.items():
+    for label, trials in _check_tuning(tuning).trials.items():
         lines += [f"[{json.dumps(label)}]", *(f"{name} = {value!r}" for name, value in best(trials).arguments.items())]
         lines.append("")
     with atomic_write(path) as file:
@@ -183,25 +206,26 @@ def read_settings(path: str | Path) -> dict[str, dict[str, Sequence[Any]]]:
     >>> read_settings("grids.toml")
     {'LinUCB': {'exploration': [0.1, 1.0]}}
     """
+    file = check_path("path", path)
     try:
-        content = tomllib.loads(Path(path).read_text("utf-8"))
+        content = tomllib.loads(file.read_text("utf-8"))
     except OSError as error:
-        raise FileFormatError(f"cannot read {str(path)!r}: {error.strerror or error}.") from error
+        raise FileFormatError(f"cannot read {shown_path(file)}: {error.strerror or error}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FileFormatError(f"{str(path)!r} is not valid TOML: {error}.") from error
+        raise FileFormatError(f"{shown_path(file)} is not valid TOML: {error}.") from error
     grids: dict[str, dict[str, Sequence[Any]]] = {}
     for label, table in content.items():
         if not isinstance(table, dict):
-            raise FileFormatError(f"{str(path)!r}: {label!r} must be a table of arguments, such as [TensorUCB].")
+            raise FileFormatError(f"{shown_path(file)}: {label!r} must be a table of arguments, such as [TensorUCB].")
         grids[label] = {name: value if isinstance(value, list) else [value] for name, value in table.items()}
         if not all(grids[label].values()):
-            raise FileFormatError(f"{str(path)!r}: an empty list under [{label}] leaves nothing to try.")
+            raise FileFormatError(f"{shown_path(file)}: an empty list under [{label}] leaves nothing to try.")
     return grids
 
 
 def write_timings(path: str | Path, experiment: Experiment) -> Path:
     """Seconds of each round, split into scoring, selecting and updating; these differ between repetitions."""
-    rows = ((r.policy, r.run, t + 1, *r.seconds[t].tolist()) for r in experiment.results for t in range(r.regret.size))
+    rows = [(r.policy, r.run, t + 1, *r.seconds[t].tolist()) for r in experiment.results for t in range(r.regret.size)]
     return write_csv(path, ("policy", "run", "round", "score", "select", "update"), rows)
 
 
@@ -226,11 +250,11 @@ def write_manifest(
     """
     packages = ("tensorucb", "numpy", "numba", "scipy", "scikit-learn", "polars", "altair")
     content = {
-        "command": list(command),
-        "seed": seed,
-        "environment": dict(environment),
-        "settings": dict(settings),
-        "data": dict(data or {}),
+        "command": _texts("command", command),
+        "seed": check_count("seed", seed, 0),
+        "environment": check_mapping("environment", environment, _BY_NAME),
+        "settings": check_mapping("settings", settings, _BY_NAME),
+        "data": check_mapping("data", {} if data is None else data, _BY_NAME),
         "code_sha256": code_digest(),
         "versions": {"python": platform.python_version(), **{name: package_version(name) for name in packages}},
         "platform": f"{sys.platform} {platform.machine()}",

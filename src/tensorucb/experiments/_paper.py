@@ -232,7 +232,7 @@ def write_results(results: PaperResults, directory: Path) -> list[Path]:
     written: list[Path] = []
 
     def write(name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        written.append(write_csv(directory / name, columns, rows))
+        written.append(write_csv(directory / name, columns, list(rows)))
 
     if "table-network" in results.targets:
         columns = ("quantity", "here", "paper_digg", "paper_flixster")

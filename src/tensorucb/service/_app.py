@@ -18,6 +18,7 @@ from tensorucb.service._desk import Desk
 from tensorucb.service._guard import guarded
 from tensorucb.service._settings import ServiceSettings
 from tensorucb.service._tokens import TokenBook
+from tensorucb.service._uploads import Uploads
 from tensorucb.work import Engine
 
 PREFIX = "/api/v1"
@@ -96,10 +97,12 @@ def _describe(schema: dict[str, Any]) -> None:
 async def _life(app: FastAPI) -> AsyncIterator[None]:
     desk: Desk = app.state.desk
     closing = None if desk.settings.read_only else asyncio.create_task(desk.keep_closing())
+    app.state.uploads = Uploads()
     try:
         yield
     finally:
         desk.stopping.set()
+        app.state.uploads.close()
         if closing is not None:
             await closing
         desk.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from http.cookies import CookieError, SimpleCookie
 
 import anyio.to_thread
@@ -28,12 +29,12 @@ LOGINS = [
 ]
 
 
-async def principal_of(book: TokenBook, headers: Headers) -> Principal | None:
-    """Who sends a request; None for a stranger."""
+async def principal_of(book: TokenBook, headers: Headers, forwarded: bool) -> Principal | None:
+    """Who sends a request; None for a stranger, as is everybody who comes through a proxy without a token."""
     if not book.fresh():
         await anyio.to_thread.run_sync(book.refresh)
     if not book.demanded:
-        return LOCAL
+        return None if forwarded else LOCAL
     kind, _, token = headers.get("authorization", "").partition(" ")
     if kind:
         return book.of_token(token.strip()) if kind.lower() == "bearer" else None
@@ -54,12 +55,17 @@ def demand(request: Request, role: Role) -> Principal:
     """Who asks: somebody with this role or a higher one."""
     principal: Principal | None = request.state.principal
     if principal is None:
-        raise HTTPException(
-            401,
+        detail = (
             "this needs a token: send the header `Authorization: Bearer TOKEN`, or log in on the page. The command "
-            "`tensorucb token add` makes tokens.",
-            {"WWW-Authenticate": "Bearer"},
+            "`tensorucb token add` makes tokens."
         )
+        if not request.app.state.book.demanded:
+            detail = (
+                "the request came through a proxy, so that anybody may have sent it, and the store holds no token yet. "
+                "Make one with `tensorucb token add STORAGE NAME --role admin`, and send it in the header "
+                "`Authorization: Bearer TOKEN` or log in with it on the page."
+            )
+        raise HTTPException(401, detail, {"WWW-Authenticate": "Bearer"})
     if not principal.may(role):
         raise HTTPException(
             403, f"this needs the role {role}; your token {principal.name!r} has the role {principal.role}."
@@ -93,7 +99,7 @@ def _session(request: Request, principal: Principal | None) -> SessionDocument:
     return SessionDocument(
         name=principal.name if principal else None,
         role=principal.role if principal else None,
-        login=request.app.state.book.demanded,
+        login=principal is not LOCAL,
         read_only=request.app.state.settings.read_only,
         version=__version__ if principal else None,
     )
@@ -109,10 +115,10 @@ async def who(request: Request) -> SessionDocument:
 async def log_in(request: Request, response: Response, login: Login) -> SessionDocument:
     """Log in with a token: the answer sets a cookie that lasts for 12 hours, or until the token is revoked."""
     book: TokenBook = request.app.state.book
-    principal = book.of_token(login.token.strip()) if book.demanded else LOCAL
+    principal = LOCAL if request.state.principal is LOCAL else book.of_token(login.token.strip())
     if principal is None:
         raise HTTPException(401, "the service knows no such token; copy it again as `tensorucb token add` printed it.")
-    if book.demanded:
+    if principal is not LOCAL:
         # The service itself never sees TLS, which ends at a proxy in front of it; the browser knows.
         secure = request.headers.get("origin", "").startswith("https:")
         value = book.open_session(principal)
@@ -121,6 +127,11 @@ async def log_in(request: Request, response: Response, login: Login) -> SessionD
 
 
 @router.delete("", status_code=204)
-async def log_out(response: Response) -> None:
-    """Log out: the cookie is removed."""
+async def log_out(request: Request, response: Response) -> None:
+    """Log out: the cookie is removed, and counts no longer if somebody has kept a copy."""
+    book: TokenBook = request.app.state.book
+    cookie = session_cookie(request.headers)
+    if cookie is not None and book.of_session(cookie) is not None:
+        everywhere = not request.app.state.settings.read_only  # which leaves the store as it is
+        await anyio.to_thread.run_sync(partial(book.end_session, cookie, everywhere=everywhere))
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")

@@ -6,22 +6,65 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from tensorucb.campaign import Campaign
-from tensorucb.moments import is_moment, unix_seconds
+from tensorucb.errors import InputError
+from tensorucb.moments import duration, is_moment, unix_seconds
 
 B = TypeVar("B", bound=BaseModel)
 Id = Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)] | Annotated[StrictStr, Field(min_length=1, max_length=10_000)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Count = Annotated[StrictInt, Field(ge=0)]
-Span = Annotated[Number, Field(ge=0)] | Annotated[StrictStr, Field(examples=["7d", "12h"], max_length=100)]
+
+
+def _with_unit(value: Any) -> Any:
+    """A duration; a number without a unit is refused in the library's own words."""
+    try:
+        if isinstance(value, int | float) and value > 0:
+            duration("it", value)
+    except InputError as error:
+        raise PydanticCustomError("duration", "{said}", {"said": str(error)}) from None
+    return value
+
+
+Span = Annotated[StrictStr, BeforeValidator(_with_unit), Field(examples=["7d", "12h"], max_length=100)]
+
+
+_MOST_FIELDS = 100
+_MOST_GROUPS = 10_000
+
+
+def _check_number_of_groups(quotas: Any) -> Any:
+    if isinstance(quotas, Mapping) and len(quotas) > _MOST_GROUPS:
+        raise ValueError(f"there may be at most {_MOST_GROUPS:,} groups; got {len(quotas):,}")
+    return quotas
 
 
 class Body(BaseModel):
     """What a caller sends: nothing but the fields named."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_number_of_fields(cls, given: Any) -> Any:
+        # A report of each strange field would take a hundred times the memory of what came.
+        if isinstance(given, Mapping) and len(given) > _MOST_FIELDS:
+            raise ValueError(f"there are {len(given):,} fields; /api/docs lists those that it may have")
+        return given
 
 
 class Contact(Body):
@@ -31,8 +74,11 @@ class Contact(Body):
     strategy: Id
 
 
-Users = Annotated[list[Id], Field(max_length=1_000_000)]
-Contacts = Users | Annotated[list[Contact], Field(max_length=1_000_000)]
+# Lists end at their first fault: a report of each would take hundreds of times the memory of what came.
+Users = Annotated[list[Id], Field(max_length=1_000_000, fail_fast=True)]
+Contacts = Users | Annotated[list[Contact], Field(max_length=1_000_000, fail_fast=True)]
+Costs = Annotated[list[Number], Field(max_length=1_000_000, fail_fast=True)]
+Row = Annotated[list[Number], Field(min_length=1, max_length=10_000, fail_fast=True)]
 
 
 class PreviewBody(Body):
@@ -42,14 +88,16 @@ class PreviewBody(Body):
 
     product: Id | list[Any] | None = Field(None, description="An id of the catalogue, or features.")
     k: Annotated[StrictInt, Field(ge=1)] | None = Field(None, description="How many users.")
-    strategies: list[Id] | Literal["all"] | None = Field(None, description="Choose among these strategies.")
+    strategies: Users | Literal["all"] | None = Field(None, description="Choose among these strategies.")
     per_user: StrictBool | None = Field(None, description="Whether each user gets the best strategy for them.")
     exclude: Users | None = Field(None, description="Who must not be chosen.")
     candidates: Users | None = Field(None, description="The only users who may be chosen.")
     must_include: Users | None = Field(None, description="Who has to be chosen.")
     cooldown: Span | None = Field(None, description="Leave out users contacted less than this long ago.")
     budget: Number | None = Field(None, description="The most to spend.")
-    quotas: dict[str, Count] | Count | None = Field(None, description="The most users of each group.")
+    quotas: Annotated[dict[str, Count] | Count | None, BeforeValidator(_check_number_of_groups)] = Field(
+        None, description="The most users of each group."
+    )
     holdout: Number | None = Field(None, description="Share of the chosen not to contact, drawn when the round opens.")
     window: Span | None = Field(None, description="How long after the contact an action counts.")
     deadline: Number | StrictStr | None = Field(
@@ -99,9 +147,9 @@ class CatalogueBody(Body):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"ids": ["jam"], "features": [[0.5, 0.5]]}})
 
-    ids: Annotated[list[Id], Field(min_length=1, max_length=100_000)]
-    features: list[list[Number]]
-    costs: list[Number] | None = None
+    ids: Annotated[list[Id], Field(min_length=1, max_length=100_000, fail_fast=True)]
+    features: Annotated[list[Row], Field(max_length=100_000, fail_fast=True)]
+    costs: Costs | None = None
 
 
 class UsersBody(Body):
@@ -112,11 +160,11 @@ class UsersBody(Body):
     )
 
     ids: Users = Field(default_factory=list)
-    features: list[list[Number]] | None = None
+    features: Annotated[list[Row], Field(max_length=1_000_000, fail_fast=True)] | None = None
     sources: Users = Field(default_factory=list)
     targets: Users = Field(default_factory=list)
-    costs: list[Number] | None = None
-    groups: list[Id] | None = None
+    costs: Costs | None = None
+    groups: Users | None = None
 
 
 def checked(model: type[B], text: str | bytes, *place: str) -> B:

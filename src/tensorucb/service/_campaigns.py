@@ -47,7 +47,7 @@ from tensorucb.service._shared import (
     Reader,
     page,
 )
-from tensorucb.service._uploads import check_size, described, form_described, form_of, received_form
+from tensorucb.service._uploads import described, form_described, form_of, received_form
 from tensorucb.store._protocol import AnswerRecord
 
 router = APIRouter(tags=["campaigns"], responses=responses(404, 409, 413), route_class=Once)
@@ -113,8 +113,6 @@ def _created(desk: Desk, files: dict[str, Any], wanted: NewCampaign, mark: str |
     """The new campaign; or the one that the same call created before, if its answer was lost."""
     policy = policy_named(wanted.policy, wanted.policy_settings)
     made = _made_before(desk, wanted.name, mark)
-    for path in files.values():
-        check_size(path)
     data = read_campaign_data(
         **files, columns=wanted.columns, kinds=wanted.kinds, id_type=wanted.id_type, window=wanted.window
     )
@@ -232,9 +230,11 @@ async def _changes(desk: Desk, name: str, first: str) -> AsyncIterator[str]:
     response_class=FileResponse,
     responses={200: {"content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}}}},
 )
-async def export(at: ForOperator, format: Annotated[Literal["parquet", "csv"], Query()] = "parquet") -> FileResponse:
+async def export(
+    at: ForOperator, request: Request, format: Annotated[Literal["parquet", "csv"], Query()] = "parquet"
+) -> FileResponse:
     """The campaign as tables in a zip file: rounds, seeds, responses, users, edges … and a manifest."""
-    folder = Path(tempfile.mkdtemp(prefix="tensorucb-"))
+    folder = Path(tempfile.mkdtemp(dir=request.app.state.uploads.folder))
 
     def call(campaign: Campaign) -> Path:
         archive = folder / "export.zip"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -31,16 +30,16 @@ from tensorucb.service._shared import (
     page,
     product_named,
     user_named,
+    users_beginning,
 )
 from tensorucb.service._uploads import (
     FORMS,
-    check_size,
     described,
     form_described,
     form_of,
-    received,
+    received_file,
     received_form,
-    rows_of,
+    received_rows,
 )
 
 router = APIRouter(prefix=CAMPAIGN, tags=["catalogues"], responses=responses(404, 409, 413), route_class=Once)
@@ -79,10 +78,9 @@ async def add_products(at: ForOperator, request: Request) -> Any:
         if body.costs is not None:
             raise Refusal(422, "products have no costs of their own; strategies and users do.")
         return await at.tell(lambda it: _grown(it.products, body, partial(it.add_products, body.ids, body.features)))
-    async with received(request) as path:
+    async with received_file(request) as path:
 
         def call(campaign: Campaign) -> dict[str, int]:
-            check_size(path)
             found = products_from(campaign, path)
             return {"added": found["added"], "known": found["known"], "total": found["products"]}
 
@@ -121,12 +119,11 @@ async def users(at: ForReader, limit: Limit = 50, after: After = None, search: S
     """Users of the network."""
 
     def call(campaign: Campaign) -> dict[str, Any]:
-        ids, costs = campaign.graph.ids.tolist(), campaign.costs
-        rows: Sequence[int] = range(len(ids))
-        if search:
-            rows = [row for row in rows if str(at.mask(ids[row])).startswith(search)]
+        ids, costs = campaign.graph.ids, campaign.costs
+        rows = users_beginning(campaign, search, at) if search else range(len(ids))
         found, following = page(rows, limit, after)
-        items = [{"id": at.mask(ids[row]), "cost": None if costs is None else float(costs[row])} for row in found]
+        users = zip(found, map(at.mask, ids[found].tolist()), strict=True)
+        items = [{"id": user, "cost": None if costs is None else float(costs[row])} for row, user in users]
         return {"items": items, "next": following}
 
     return await at.read(call)
@@ -142,7 +139,7 @@ async def add_users(at: ForOperator, request: Request) -> Any:
     """Add users and edges: as JSON, or as a form with a file users and optionally a file edges."""
     if form_of(request) == "multipart/form-data":
         async with received_form(request, _TABLES, "users") as (_, files):
-            return await at.tell(lambda campaign: _joined(campaign, files))
+            return await at.tell(lambda campaign: users_from(campaign, files["users"], files.get("edges")))
     body = checked(UsersBody, await request.body())
 
     def call(campaign: Campaign) -> dict[str, int]:
@@ -153,12 +150,6 @@ async def add_users(at: ForOperator, request: Request) -> Any:
         return {**added, "users": after.n_nodes, "edges": after.n_edges}
 
     return await at.tell(call)
-
-
-def _joined(campaign: Campaign, files: dict[str, Path]) -> dict[str, int]:
-    for path in files.values():
-        check_size(path)
-    return users_from(campaign, files["users"], files.get("edges"))
 
 
 @router.get("/users/{user:path}", response_model=UserDocument)
@@ -172,7 +163,7 @@ async def user(
     """What is known of a user."""
 
     def call(campaign: Campaign) -> dict[str, Any]:
-        known = user_named(campaign, user, at.mask)
+        known = user_named(campaign, user, at)
         graph, costs, groups = campaign.graph, campaign.costs, campaign.groups
         row = int(graph.rows([known])[0])
         contacted = [a.number for a in campaign.rounds() if a.status != "cancelled" and known in a.contacted]
@@ -215,23 +206,16 @@ async def history(
     ] = None,
 ) -> HistoryReport:
     """Learn from past campaigns or from a log of purchases, before everything else in the order of learning."""
-    async with received(request) as path:
+    async with received_rows(request) as rows:
         return await at.choose(
             lambda campaign: campaign.import_history(
-                rows_of(path),
+                rows,
                 product_named(campaign, product),
-                window=_span(window),
+                window=window,
                 unknown=unknown,
                 columns=column_names(columns),
             )
         )
-
-
-def _span(text: str | None) -> float | str | None:
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return text
 
 
 @router.post("/expire", response_model=Closed)

@@ -11,16 +11,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, TypeVar
 
 import anyio.to_thread
 
 from tensorucb.campaign import Campaign, CampaignProgress, load_campaign
 from tensorucb.errors import TensorUCBError
-from tensorucb.service._problems import missing
+from tensorucb.service._problems import Refusal, missing
 from tensorucb.service._settings import ServiceSettings
 from tensorucb.store import open_store
 from tensorucb.store._protocol import CampaignRecord
@@ -31,6 +32,7 @@ T = TypeVar("T")
 
 _THREADS: dict[Line, int] = {"choose": 4, "tell": 8, "read": 8, "count": 4}
 _HELD = 128  # campaign objects kept between calls
+_KEPT = 16  # results kept between calls, of all campaigns together
 TICK = 1.0  # seconds between looks at the deadlines of rounds, and at the log for those who watch it
 _PRUNE = 3600.0  # seconds between looks at old answers
 LASTS = 86_400.0  # seconds that an answer is kept for a caller who asks again with the same key
@@ -49,9 +51,10 @@ class Desk:
             self._limits["choose"] = anyio.CapacityLimiter(1)
         self._turns: weakref.WeakValueDictionary[tuple[Line, str], asyncio.Lock] = weakref.WeakValueDictionary()
         self._campaigns: dict[tuple[Line, str], tuple[int, Campaign]] = {}
+        self._caching = threading.Lock()  # threads of all lines share the two dictionaries of what is kept
         self._progress: dict[str, tuple[str, CampaignProgress]] = {}
         self._seen: dict[str, tuple[float, str]] = {}
-        self.kept: dict[tuple[str, str], tuple[Any, Any]] = {}  # what figures keep between calls
+        self._kept: dict[tuple[str, str], tuple[Any, Any]] = {}
 
     async def aside(self, call: Callable[[], T], line: Line = "read") -> T:
         """Run a call that belongs to no campaign; one that writes or takes long must not take the readers' threads."""
@@ -74,14 +77,27 @@ class Desk:
     def _campaign(self, line: Line, name: str) -> Campaign:
         """The object of a line; a new one if somebody deleted the campaign and created another of that name."""
         number = self.record(name).campaign
-        held = self._campaigns.pop((line, name), None)
+        with self._caching:
+            held = self._campaigns.pop((line, name), None)
         if held is None or held[0] != number:
             engine = self._engine if line == "choose" else None
             held = number, load_campaign(name, storage=self.store, engine=engine)
-        self._campaigns[line, name] = held
-        while len(self._campaigns) > _HELD:
-            self._campaigns.pop(next(iter(self._campaigns)))
+        with self._caching:
+            self._campaigns[line, name] = held
+            while len(self._campaigns) > _HELD:
+                self._campaigns.pop(next(iter(self._campaigns)))
         return held[1]
+
+    def kept(self, what: str, name: str, tag: Any, make: Callable[[], T]) -> T:
+        """What was made of a campaign for the same tag before; otherwise it is made now and kept."""
+        with self._caching:
+            held = self._kept.pop((what, name), None)
+        found: T = held[1] if held is not None and (held[0] is tag or held[0] == tag) else make()
+        with self._caching:
+            self._kept[what, name] = tag, found
+            while len(self._kept) > _KEPT:
+                self._kept.pop(next(iter(self._kept)))
+        return found
 
     def tag(self, name: str) -> str:
         """Changes with every event of a campaign's log."""
@@ -113,22 +129,24 @@ class Desk:
         """Close rounds whose deadline has passed, and learn them, until the service stops; old answers go too."""
         pruned = float("-inf")
         while not self.stopping.is_set():
-            try:
+            with _logged():
                 if time.monotonic() - pruned > _PRUNE:
                     pruned = time.monotonic()
                     await self.aside(self._prune, "tell")
-                for name in await self.aside(self.names):
-                    await self.run("choose", name, _close_due)
-            except TensorUCBError as error:
-                _log.warning("rounds that are due could not be closed: %s", error)
-            except Exception:
-                _log.exception("rounds that are due could not be closed")
+                for name in await self.aside(self._due):
+                    with _logged():
+                        await self.run("choose", name, _close_due)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.stopping.wait(), TICK)
 
     def _prune(self) -> None:
         with self.store.write() as session:
             session.prune_answers(time.time() - LASTS)
+
+    def _due(self) -> list[str]:
+        """Names of the campaigns with rounds to close: no other one is loaded for it."""
+        with self.store.read() as session:
+            return session.due_campaigns(time.time())
 
     def names(self) -> list[str]:
         """The names of all campaigns."""
@@ -138,6 +156,17 @@ class Desk:
     def close(self) -> None:
         """Let go of the store."""
         self.store.close()
+
+
+@contextlib.contextmanager
+def _logged() -> Iterator[None]:
+    """What goes wrong is logged, and tried again a moment later."""
+    try:
+        yield
+    except (TensorUCBError, Refusal) as error:
+        _log.warning("rounds that are due could not be closed: %s", error)
+    except Exception:
+        _log.exception("rounds that are due could not be closed")
 
 
 def _close_due(campaign: Campaign) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
@@ -38,8 +38,6 @@ from tensorucb.store import SQLStore
 
 router = APIRouter(prefix=CAMPAIGN, tags=["figures"], responses=responses(404, 409))
 
-T = TypeVar("T")
-
 _TOGETHER = """\
 Blue: more responses are expected of this user with this product than the two alone would let one expect; orange: \
 fewer. Users who go with the same product stand side by side."""
@@ -49,7 +47,6 @@ In this sandbox it is known how likely each follower is to respond. So each choi
 the regret of a round is how many more responses the best choice could have expected. Real campaigns cannot know it."""
 _USERS_FIGURE, _STRATEGIES_FIGURE = "together", "strategies-by-product"
 _BLOB = "regret"
-_KEPT = 16  # answers, of all campaigns together
 
 
 class FigureLine(BaseModel):
@@ -213,8 +210,8 @@ async def network(
 
     def call(campaign: Campaign) -> dict[str, Any]:
         # Users keep their places as long as the network stays the same.
-        graph, kept = campaign.graph, at.desk.kept
-        places = _kept(kept, ("layout", at.name), graph, lambda: layout(graph))
+        graph = campaign.graph
+        places = at.desk.kept("layout", at.name, graph, lambda: layout(graph))
         about = product_named(campaign, product)
         found = picture(campaign, places, product=about, round_id=round, limit=limit)
         return {**found, "users": [at.mask(user) for user in found["users"]]}
@@ -264,19 +261,9 @@ async def _learned(at: At) -> Learned:
 
     def call(campaign: Campaign) -> Learned:
         tag = at.desk.tag(at.name)
-        return _kept(at.desk.kept, ("learned", at.name), tag, lambda: what_was_learned(campaign))
+        return at.desk.kept("learned", at.name, tag, lambda: what_was_learned(campaign))
 
     return await at.count(call)
-
-
-def _kept(store: dict[tuple[str, str], tuple[Any, Any]], key: tuple[str, str], tag: Any, make: Callable[[], T]) -> T:
-    """What was made for the same tag before; otherwise made now and kept, the oldest of many given up."""
-    held = store.pop(key, None)
-    found: T = held[1] if held is not None and (held[0] is tag or held[0] == tag) else make()
-    store[key] = tag, found
-    for oldest in list(store)[:-_KEPT]:
-        store.pop(oldest, None)
-    return found
 
 
 @router.get("/regret", response_model=RegretDocument)

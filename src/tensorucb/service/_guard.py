@@ -3,6 +3,7 @@
 Watch   an id for the request, safe headers on every answer, the log and the metrics; no error escapes it
 Bodies  not too large, not too slow, not compressed
 Gate    addressed to us by a name of ours, by somebody known, not too often, and not by the page of another site
+Heads   asked by HEAD, answered as by GET, without a body
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tensorucb.checks import shown
 from tensorucb.errors import TensorUCBError
 from tensorucb.service._auth import principal_of, session_cookie
-from tensorucb.service._operation import Metrics, log_access, request_id
+from tensorucb.service._operation import ALIVE, Metrics, log_access, request_id
 from tensorucb.service._problems import UNFORESEEN, Refusal, problem
 from tensorucb.service._settings import ServiceSettings
 from tensorucb.service._shared import SLASH
@@ -52,13 +53,14 @@ _API = "/api/v1"
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _CLOSE = {"Connection": "close"}
 _SLOWEST = 16 * 1024  # bytes a second of a body, after the settings' patience
+_FORWARDING = (b"forwarded", b"via", b"x-real-ip")
 _KNOWN = 10_000  # callers whose pace is remembered
 _log = logging.getLogger("tensorucb.service")
 
 
 def guarded(app: ASGIApp, settings: ServiceSettings, book: TokenBook, metrics: Metrics) -> ASGIApp:
     """An app behind all of these."""
-    return Watch(Bodies(Gate(app, settings, book), settings.max_body, settings.patience), metrics)
+    return Watch(Bodies(Gate(Heads(app), settings, book), settings.max_body, settings.patience), metrics)
 
 
 class Watch:
@@ -144,7 +146,9 @@ class Gate:
         if scope["type"] == "http":
             headers = Headers(scope=scope)
             self._check_host(headers.get("host", ""), scope.get("server"))
-            scope["state"]["principal"] = await principal_of(self._book, headers)
+            # Whether the process is alive must not depend on the store, where the tokens are.
+            alive = scope["path"] == ALIVE
+            scope["state"]["principal"] = None if alive else await principal_of(self._book, headers, _forwarded(scope))
             self._pace.take(_caller(scope))
             _check_origin(scope["method"], scope["path"], headers)
         await self._app(scope, receive, send)
@@ -157,6 +161,16 @@ class Gate:
             raise Refusal(
                 400, f"the service is not called {shown(host)}; start it with `--allow-host` if this name is right."
             )
+
+
+def _forwarded(scope: Scope) -> bool:
+    """Whether a request came through a proxy: anybody may have sent it.
+
+    Unless told otherwise, nginx names itself in no header, but it speaks HTTP/1.0, which browsers do not.
+    """
+    names = (name for name, _ in scope["headers"])
+    named = any(name in _FORWARDING or name.startswith(b"x-forwarded-") for name in names)
+    return named or scope["http_version"] == "1.0"
 
 
 def host_name(host: str) -> str:
@@ -287,3 +301,32 @@ class _Body:
 def _too_large(most: int) -> str:
     """Why a body is refused."""
     return f"a body may have at most {most:,} bytes; send it in parts."
+
+
+class Heads:
+    """Answers HEAD as GET without its body; those who only look whether something is there ask so."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+        answered = asyncio.Event()
+
+        async def without_body(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                await send(message)
+                await send({"type": "http.response.body"})
+                answered.set()
+
+        async def gone() -> Message:
+            await answered.wait()  # an answer without an end stops here
+            return {"type": "http.disconnect"}
+
+        scope["method"] = "GET"  # not in a copy, since the log looks up the route that is found in this one
+        try:
+            await self._app(scope, gone, without_body)
+        finally:
+            scope["method"] = "HEAD"

@@ -45,6 +45,7 @@ _QUIET = {"alembic": "WARNING", "asyncio": "WARNING", "uvicorn": "WARNING", "pyt
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 """The id of the request that is being answered; threads that work for it have it too."""
 
+ALIVE = "/healthz"
 router = APIRouter(tags=["operation"], responses=responses())
 _access = logging.getLogger("tensorucb.access")
 
@@ -55,7 +56,7 @@ class Health(BaseModel):
     status: str
 
 
-@router.get("/healthz")
+@router.get(ALIVE)
 async def healthz() -> Health:
     """Whether the process answers at all; nothing else is looked at."""
     return Health(status="alive")

@@ -12,23 +12,21 @@ import json
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
-from pathlib import Path
 from string import Template
 from typing import Annotated
 
 import vl_convert
-from fastapi import APIRouter, Header
+from fastapi import APIRouter, Header, Request
 from fastapi.responses import HTMLResponse, Response
 
 from tensorucb.plots import theme
 from tensorucb.service._problems import missing
+from tensorucb.service._reference import reference
 
 router = APIRouter(include_in_schema=False)
 
 _ROOM = files("tensorucb.service") / "page"
 _OWN = sorted(entry.name for entry in _ROOM.iterdir() if entry.name.endswith((".css", ".js", ".svg")))
-_SWAGGER = ("swagger-ui-bundle.js", "swagger-ui.css")
-_BROUGHT = ("swagger-ui-bundle", "vl-convert-python")
 _MADE = ("report.css", "themes.json", "vega.js")
 _TYPES = {
     "css": "text/css; charset=utf-8",
@@ -48,15 +46,15 @@ def page() -> HTMLResponse:
 
 
 @router.get("/api/docs")
-def docs() -> HTMLResponse:
-    """The description of the API, to read and to try."""
-    return _html("docs.html")
+def docs(request: Request) -> HTMLResponse:
+    """The description of the API."""
+    return _html("docs.html", reference=reference(request.app.openapi()))
 
 
 @router.get("/static/{release}/{name}")
 def static(release: str, name: str, accept_encoding: Annotated[str, Header()] = "") -> Response:
     """A file of the page."""
-    if name not in (*_OWN, *_SWAGGER, *_MADE):
+    if name not in (*_OWN, *_MADE):
         raise missing("the page has no file of this name.")
     headers = {"Cache-Control": _KEPT if release == _version() else _ASKED, "Vary": "Accept-Encoding"}
     plain, packed = _content(name)
@@ -66,15 +64,15 @@ def static(release: str, name: str, accept_encoding: Annotated[str, Header()] = 
     return Response(plain, media_type=_TYPES[name.rpartition(".")[2]], headers=headers)
 
 
-def _html(name: str) -> HTMLResponse:
+def _html(name: str, **parts: str) -> HTMLResponse:
     text = (_ROOM / name).read_text("utf-8")
-    return HTMLResponse(Template(text).substitute(version=_version()), headers={"Cache-Control": _ASKED})
+    return HTMLResponse(Template(text).substitute(parts, version=_version()), headers={"Cache-Control": _ASKED})
 
 
 @cache
 def _version() -> str:
     """A hash of everything that the page is made of."""
-    digest = hashlib.sha256("".join(map(version, _BROUGHT)).encode())
+    digest = hashlib.sha256(version("vl-convert-python").encode())
     for name in (*_OWN, "report.css", "themes.json"):
         digest.update(_bytes(name))
     digest.update(_figure_script().encode())
@@ -96,10 +94,6 @@ def _bytes(name: str) -> bytes:
         return json.dumps({"light": theme("light"), "dark": theme("dark")}).encode()
     if name == "report.css":
         return (files("tensorucb.plots") / name).read_bytes()
-    if name in _SWAGGER:
-        from swagger_ui_bundle import swagger_ui_path  # type: ignore[import-untyped]
-
-        return Path(swagger_ui_path, name).read_bytes()
     return (_ROOM / name).read_bytes()
 
 

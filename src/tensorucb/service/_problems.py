@@ -70,6 +70,7 @@ _WORDS = {
     r"False": "false",
     r"([a-z_]+)=(?![\w='\"{\[])": r"\1",
 }
+_DRIVER = re.compile(r" \((?:SQLite|PostgreSQL) said: .*\)(?=;)")
 _TAGS = re.compile(r"int|float|str|bool|nullable|Contact|(list|dict|literal|union|tagged|constrained|function)\b.*")
 
 
@@ -162,8 +163,10 @@ def install(app: FastAPI) -> None:
         status = next(status for kind, status in _STATUS if isinstance(error, kind))
         if status == 500:
             _log.error("damaged data", exc_info=error)
-        # Where the store lies is nobody's business.
-        detail = str(error).replace(request.app.state.desk.store.masked_url, "the store")
+        # Where the store lies is nobody's business; what its driver said may name files and machines.
+        if isinstance(error, StoreError):
+            _log.warning("%s", error)
+        detail = _DRIVER.sub("", str(error)).replace(request.app.state.desk.store.masked_url, "the store")
         return answer(request, status, detail, type(error).__name__, {"Retry-After": "1"} if status == 503 else None)
 
     @app.exception_handler(Refusal)
@@ -198,7 +201,8 @@ def _allowed(request: Request) -> str:
     """The methods of all routes at this address; the framework knows only those of the first."""
     paths = request.app.openapi()["paths"].items()
     here = [methods for path, methods in paths if compile_path(path)[0].match(request.url.path)]
-    return ", ".join(sorted({method.upper() for methods in here for method in methods}))
+    allowed = {method.upper() for methods in here for method in methods}
+    return ", ".join(sorted(allowed | {"HEAD"} if "GET" in allowed else allowed))
 
 
 def _first(error: RequestValidationError) -> str:

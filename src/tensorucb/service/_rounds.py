@@ -8,6 +8,7 @@ import re
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
+from fastapi.routing import APIRoute
 
 from tensorucb.campaign import Ask, Campaign, TellLogReport, TellReport
 from tensorucb.checks import shown
@@ -27,7 +28,7 @@ from tensorucb.service._documents import (
 from tensorucb.service._once import KEY, Once
 from tensorucb.service._problems import leads_to, missing, responses
 from tensorucb.service._shared import CAMPAIGN, After, ForOperator, ForReader, Limit, Page, Round, page, user_named
-from tensorucb.service._uploads import FORMS, described, received, rows_of
+from tensorucb.service._uploads import FORMS, described, received_rows
 
 router = APIRouter(prefix=CAMPAIGN, tags=["rounds"], responses=responses(404, 409, 413), route_class=Once)
 
@@ -54,13 +55,18 @@ def column_names(columns: list[str]) -> dict[str, str] | None:
     return dict(text.split(":", 1) for text in columns) or None
 
 
-@router.post("/preview", response_model=PreviewDocument)
 async def preview(at: ForOperator, body: PreviewBody) -> Any:
     """Say who would be chosen and why, or what to expect of a list of users; nothing is opened.
 
     Asking straight after gives the same users. A hold-out is drawn only when the round is opened.
     """
     return await at.choose(lambda campaign: preview_document(campaign.preview(**arguments(body, campaign)), at.mask))
+
+
+# It only reads: it needs no key, and a service that is read-only answers it too.
+router.add_api_route(
+    "/preview", preview, methods=["POST"], response_model=PreviewDocument, route_class_override=APIRoute
+)
 
 
 @router.post(
@@ -115,7 +121,7 @@ async def explanation(
 
     def call(campaign: Campaign) -> dict[str, Any]:
         known = round_of(campaign, round).id
-        asked = None if user is None else user_named(campaign, user, at.mask)
+        asked = None if user is None else user_named(campaign, user, at)
         return explanation_document(campaign.explain(known, asked), at.mask)
 
     return await at.read(call)
@@ -155,11 +161,11 @@ async def tell(
 
     Rows have the fields source, target and outcome (0 or 1), or user and time; optionally time and event_id.
     """
-    async with received(request) as path:
+    async with received_rows(request) as rows:
 
         def call(campaign: Campaign) -> TellReport:
             known = round_of(campaign, round).id
-            return campaign.tell(known, rows_of(path), unknown=unknown, columns=column_names(columns))
+            return campaign.tell(known, rows, unknown=unknown, columns=column_names(columns))
 
         report = await at.tell(call)
     request.app.state.metrics.told(report.accepted)
@@ -177,10 +183,8 @@ async def tell_log(
 
     A row belongs to the round in its field round, or to the rounds of its field product in whose window it falls.
     """
-    async with received(request) as path:
-        report = await at.tell(
-            lambda campaign: campaign.tell_log(rows_of(path), unknown=unknown, columns=column_names(columns))
-        )
+    async with received_rows(request) as rows:
+        report = await at.tell(lambda campaign: campaign.tell_log(rows, unknown=unknown, columns=column_names(columns)))
     request.app.state.metrics.told(report.accepted)
     return report
 

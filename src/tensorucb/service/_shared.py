@@ -9,7 +9,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Generic, NoReturn, TypeVar
 from urllib.parse import quote
 
+import numpy as np
 from fastapi import Depends, Path, Query, Request
+from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 from starlette.convertors import Convertor, register_url_convertor
 
@@ -73,6 +75,20 @@ class At:
 
     def __init__(self, desk: Desk, name: str, who: Principal, mask: Mask) -> None:
         self.desk, self.name, self.who, self.mask = desk, name, who, mask
+
+    def pseudonyms(self, campaign: Campaign) -> NDArray[np.bytes_] | None:
+        """What the users are called to those who may only read, by row; None for a caller who sees their ids.
+
+        One takes microseconds, those of a million users seconds: they are made once for each state of the network.
+        """
+        if self.who.may("operate"):
+            return None
+        with campaign._handle.read() as view:
+            tag = view.number, view.network.revision
+            ids = view.network.graph.ids
+        return self.desk.kept(
+            "pseudonyms", self.name, tag, lambda: np.array([self.mask(user) for user in ids.tolist()], dtype=np.bytes_)
+        )
 
     def choose(self, call: Callable[[Campaign], T]) -> Awaitable[T]:
         """Run a call that chooses users or learns."""
@@ -151,15 +167,27 @@ def product_named(campaign: Campaign, text: str | None) -> int | str | None:
     return None if text is None else by_text(campaign.products()).get(text, text)
 
 
-def user_named(campaign: Campaign, text: str, mask: Mask) -> int | str:
+def users_beginning(campaign: Campaign, text: str, at: At) -> Sequence[int]:
+    """Rows of the users whose ids, as the caller sees them, begin with a text."""
+    names = at.pseudonyms(campaign)
+    if names is None:
+        return [row for row, user in enumerate(campaign.graph.ids.tolist()) if str(user).startswith(text)]
+    wanted = text.encode("utf-8", "replace")
+    found: list[int] = np.flatnonzero(names.astype(f"S{len(wanted)}") == wanted).tolist()
+    return found
+
+
+def user_named(campaign: Campaign, text: str, at: At) -> int | str:
     """The id of a user in an address, where a number looks like its text; to some, users have other names."""
-    ids = campaign.graph.ids
+    ids, names = campaign.graph.ids, at.pseudonyms(campaign)
+    if names is not None:
+        rows = np.flatnonzero(names == text.encode("utf-8", "replace"))
+        if not rows.size:
+            raise missing(_NOBODY)
+        user: int | str = ids[rows[0]].item()
+        return user
     whole = ids.dtype.kind != "U" and re.fullmatch("0|-?[1-9][0-9]{0,17}", text)
     known: int | str = int(text) if whole else text
-    if mask(known) != known:
-        known = next((user for user in ids.tolist() if mask(user) == text), known)
-        if mask(known) != text:
-            raise missing(_NOBODY)
     try:
         campaign.graph.rows([known])
     except InputError:

@@ -1,4 +1,4 @@
-"""Rows that come with a request: streamed to a temporary file, bounded, and read there.
+"""Rows that come with a request: streamed to a temporary file, looked into by a process of its own, and read there.
 
 Whatever a caller sends, it is never taken for the path of a file: JSON must hold rows, and a file is one of ours.
 """
@@ -6,18 +6,24 @@ Whatever a caller sends, it is never taken for the path of a file: JSON must hol
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import anyio.to_thread
+import polars as pl
 from fastapi import Request
 from starlette.datastructures import FormData, UploadFile
 
-from tensorucb.errors import FileFormatError
-from tensorucb.service._parquet import check_parquet
+from tensorucb.errors import FileFormatError, StateError
 from tensorucb.service._problems import Refusal
+from tensorucb.service._unpack import MEMORY, MOST_ROWS, PATIENCE, SECONDS, TooLargeError, json_table, unpack
 
 FORMS = {
     "application/json": ".json",
@@ -27,8 +33,10 @@ FORMS = {
 }
 """What a body of rows may be, and the ending of such a file."""
 
-MOST_ROWS = 2_000_000
-_HEADER = 1 << 16  # bytes of the first line of a text file
+_SMALL = 1 << 16  # bytes of text that become a few megabytes at worst: starting a process for them would take longer
+_AT_ONCE = 2  # processes that look into files; each may take a gigabyte
+_MOST_WAITING = 16
+_FOLDER = "tensorucb-uploads-"
 _PART = 1 << 20
 
 _ROW = {"type": "object", "additionalProperties": True}
@@ -61,13 +69,116 @@ def form_of(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
+class Uploads:
+    """Received files of a running service, in a folder of its own, and the processes that look into them.
+
+    The folder is locked as long as the service runs. One without a lock was left by a service that was killed, and is
+    removed when the next one starts, since it may hold ids of users.
+    """
+
+    def __init__(self) -> None:
+        if sys.platform == "win32":
+            raise StateError("the service bounds what an upload may take by setrlimit, which this system has not.")
+        for left in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
+            _remove_unless_locked(left)
+        self._looking = anyio.CapacityLimiter(_AT_ONCE)
+        self.folder, self._lock = _locked_folder()
+
+    def close(self) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os.close(self._lock)
+
+    async def rows(self, path: Path) -> Path | pl.DataFrame:
+        """The rows of a file: a table if that is quicker."""
+        if path.suffix in (".json", ".ndjson") and path.stat().st_size <= _SMALL:
+            with _refusing(path):
+                return await anyio.to_thread.run_sync(json_table, path)
+        return await self.unpacked(path)
+
+    async def unpacked(self, path: Path) -> Path:
+        """A file that the service may read; what is wrong or too large is refused."""
+        small = path.suffix != ".parquet" and path.stat().st_size <= _SMALL
+        if not small and self._looking.statistics().tasks_waiting >= _MOST_WAITING:
+            raise Refusal(503, "too many files come at once; try again in 5 s.", headers={"Retry-After": "5"})
+        with _refusing(path):
+            if small:
+                return await anyio.to_thread.run_sync(unpack, path)
+            return await anyio.to_thread.run_sync(_unpack_apart, path, limiter=self._looking)
+
+
+@contextmanager
+def _refusing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileFormatError as error:
+        status = 413 if isinstance(error, TooLargeError) else 422
+        raise Refusal(status, str(error).replace(f"{path.parent}/", ""), kind="FileFormatError") from None
+
+
+def _locked_folder() -> tuple[Path, int]:
+    import fcntl
+
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if folder.exists():
+            return folder, lock
+        os.close(lock)  # another service that starts just now took it for one that was left
+
+
+def _remove_unless_locked(folder: Path) -> None:
+    import fcntl
+
+    with suppress(OSError):  # of another account, or gone by now
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder)
+        finally:
+            os.close(lock)
+
+
+def _unpack_apart(path: Path) -> Path:
+    """The same as `unpack`, in a process of its own, whose memory and time are bounded."""
+    # It gets none of our secrets, looks for modules where we do, and returns memory at once rather than keeping it.
+    environment = {
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "POLARS_MAX_THREADS": "1",
+        "_RJEM_MALLOC_CONF": "narenas:1,retain:false,dirty_decay_ms:0",
+    }
+    command = [sys.executable, "-P", "-m", "tensorucb.service._unpack", str(path)]
+    with suppress(subprocess.TimeoutExpired, ValueError):
+        ended = subprocess.run(
+            command,
+            env=environment,
+            cwd=path.parent,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=PATIENCE,
+            check=False,
+        )
+        answer = json.loads(ended.stdout)
+        if "file" in answer:
+            return path.with_name(answer["file"])
+        if "refused" in answer:
+            raise FileFormatError(answer["refused"])
+        raise TooLargeError(answer["too_large"])
+    raise TooLargeError(
+        f"reading {path.name} takes more than {MEMORY // 2**20:,} MiB of memory or {SECONDS} s, or it is damaged. "
+        "Send it in parts, or as CSV."
+    )
+
+
 @asynccontextmanager
-async def received(request: Request) -> AsyncIterator[Path]:
-    """The body of a request as a file whose ending tells its form; it is gone after the block."""
+async def _received(request: Request) -> AsyncIterator[Path]:
+    """The body of a request as a file of ours, which nobody has looked into yet; it is gone after the block."""
     form = form_of(request)
     if form not in FORMS:
         raise Refusal(415, f"rows come as {', '.join(FORMS)}, as the header Content-Type says; got {form[:80]!r}.")
-    with _reading() as folder:
+    with _reading(request.app.state.uploads) as folder:
         path = folder / f"body{FORMS[form]}"
         with path.open("wb") as file:
             async for part in request.stream():
@@ -76,75 +187,37 @@ async def received(request: Request) -> AsyncIterator[Path]:
 
 
 @asynccontextmanager
+async def received_rows(request: Request) -> AsyncIterator[Path | pl.DataFrame]:
+    """The rows of a request as `Campaign.tell` takes them."""
+    async with _received(request) as path:
+        yield await request.app.state.uploads.rows(path)
+
+
+@asynccontextmanager
+async def received_file(request: Request) -> AsyncIterator[Path]:
+    """The rows of a request as a file that was looked into."""
+    async with _received(request) as path:
+        yield await request.app.state.uploads.unpacked(path)
+
+
+@asynccontextmanager
 async def received_form(
     request: Request, tables: tuple[str, ...], needed: str
 ) -> AsyncIterator[tuple[FormData, dict[str, Path]]]:
     """A form, and its files by table, under names of our own; they are gone after the block."""
+    uploads: Uploads = request.app.state.uploads
     async with request.form(max_files=len(tables), max_fields=1, max_part_size=2**20) as form:
-        with _reading() as folder:
+        with _reading(uploads) as folder:
             files = {table: await _saved(form, table, folder) for table in tables if form.get(table)}
             if needed not in files:
                 raise Refusal(422, f"the form needs a file {needed}.")
-            yield form, files
-
-
-def rows_of(path: Path) -> Any:
-    """The rows of a file that was received, as `Campaign.tell` takes them: mappings, or the file itself."""
-    check_size(path)
-    if path.suffix == ".json":
-        return _json(path)
-    return list(_lines(path)) if path.suffix == ".ndjson" else path
-
-
-def _json(path: Path) -> Any:
-    try:
-        rows = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise Refusal(422, f"the body is no JSON ({str(error)[:100]}).") from None
-    if not isinstance(rows, list):
-        raise Refusal(422, 'the body must be a list of rows: [{"source": …, "target": …, "outcome": …}, …].')
-    if len(rows) > MOST_ROWS:
-        raise _too_many()
-    return rows
-
-
-def _lines(path: Path) -> Iterator[Any]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file):
-            if line.strip():
-                try:
-                    row = json.loads(line)
-                except (ValueError, RecursionError):
-                    row = None
-                if not isinstance(row, dict):
-                    raise Refusal(422, f"line {number + 1} of the body is no JSON object; each line is one row.")
-                yield row
-
-
-def check_size(path: Path) -> None:
-    """Refuse a file that would need much more memory than it has bytes."""
-    if path.suffix == ".parquet":
-        check_parquet(path, MOST_ROWS)
-        return
-    with path.open("rb") as file:
-        if path.suffix == ".csv" and len(file.readline(_HEADER)) == _HEADER:
-            raise Refusal(413, f"the first line, which names the columns, may have at most {_HEADER:,} bytes.")
-        file.seek(0)
-        lines = 0
-        while part := file.read(_PART):
-            lines += part.count(b"\n")
-        if lines > MOST_ROWS + 1:
-            raise _too_many()
-
-
-def _too_many() -> Refusal:
-    return Refusal(413, f"a body may have at most {MOST_ROWS:,} rows; send it in parts.")
+            yield form, {table: await uploads.unpacked(path) for table, path in files.items()}
 
 
 @contextmanager
-def _reading() -> Iterator[Path]:
+def _reading(uploads: Uploads) -> Iterator[Path]:
     """A folder for received files; what is wrong with one is refused without the name of the folder where it lies."""
-    with tempfile.TemporaryDirectory(prefix="tensorucb-") as name:
+    with tempfile.TemporaryDirectory(dir=uploads.folder) as name:
         folder = Path(name)
         try:
             yield folder

@@ -10,6 +10,9 @@ import sqlalchemy as sa
 from tensorucb.errors import TensorUCBError
 from tensorucb.store._address import masked
 
+# The databases' own words for this are SQL: names of tables, columns and keys.
+HELD = "the store already holds such a row; nothing was written."
+
 
 class Backend(Protocol):
     """One kind of database at one address.
@@ -42,6 +45,9 @@ class Backend(Protocol):
 
     def begin_read(self, connection: sa.Connection) -> None:
         """Begin a transaction that sees one moment, now, and blocks nobody."""
+
+    def check_in_place(self, connection: sa.Connection) -> None:
+        """Refuse to go on if the database's files are no longer those that were opened."""
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[Any]]) -> None:
         """Insert many rows, each in the order of the table's columns."""

@@ -3,8 +3,8 @@
 Each group of rows that is read together has one line in the table of checksums: how many rows it holds, and the sum of
 their hashes. A sum does not depend on the order, so that rows can be added and removed without reading the others, and
 it finds a row that is lost as well as one that has changed. Groups are the campaigns, the tokens and the secret of a
-store; the users of a campaign, and the names of its blobs (their content is sealed by whoever made it); each event and
-each round; and the responses and the node events of each round.
+store, and the logins that were ended; the users of a campaign, and the names of its blobs (their content is sealed by
+whoever made it); each event and each round; and the responses and the node events of each round.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ _WORDS = {
     "campaign": "its list of campaigns",
     "token": "its list of tokens",
     "secret": "its secret",
+    "logout": "its list of ended logins",
     "blob": "the list of blobs of campaign {campaign}",
     "user": "the users of campaign {campaign}",
     "event": "event {number} of campaign {campaign}",

@@ -13,7 +13,7 @@ from sqlalchemy.dialects import postgresql
 
 from tensorucb.errors import InputError, StoreError, TensorUCBError
 from tensorucb.store._address import said
-from tensorucb.store._backend import Backend
+from tensorucb.store._backend import HELD, Backend
 from tensorucb.store._tables import VERSION_TABLE, metadata
 
 # The store's number among the advisory locks of a database; the second half is the schema that holds the tables.
@@ -107,6 +107,9 @@ class PostgresBackend(Backend):
         connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         connection.exec_driver_sql("SELECT 1")
 
+    def check_in_place(self, connection: sa.Connection) -> None:
+        """Nothing to do: a server looks after its own files."""
+
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[Any]]) -> None:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
@@ -159,7 +162,7 @@ class PostgresBackend(Backend):
         if isinstance(original, psycopg.errors.ReadOnlySqlTransaction | psycopg.errors.InsufficientPrivilege):
             return StoreError(f"{self.shown} may not be written {words}; check the user's rights.")
         if isinstance(original, psycopg.IntegrityError):
-            return InputError(f"the store already holds such a row {words}; nothing was written.")
+            return InputError(HELD)
         if isinstance(original, _SilentServerError):
             return StoreError(
                 f"{self.shown} gave no answer for {self.timeout + _GRACE:g} s and was given up; what was being written "

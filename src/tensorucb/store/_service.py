@@ -1,4 +1,4 @@
-"""What the service keeps in a store: tokens, a secret, and the answers to calls that may be repeated."""
+"""What the service keeps in a store: tokens, a secret, ended logins, and answers to calls that may be repeated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tensorucb.store._protocol import AnswerRecord, TokenRecord
 from tensorucb.store._transaction import Transaction
 from tensorucb.store._values import check_texts, damage
 
-_answer, _token = tables.answer.c, tables.token.c
+_answer, _token, _logout = tables.answer.c, tables.token.c, tables.logout.c
 _ANSWER = sa.select(*_answer).where(_answer.key == sa.bindparam("key"))
 _TOKENS = sa.select(*_token).order_by(_token.created, _token.name)
 
@@ -47,6 +47,24 @@ class ServiceRows(Transaction):
         rows = self._rows(sa.select(tables.secret))
         self._groups.check(0, "secret", 0, [row_hash(*row) for row in rows])
         return bytes.fromhex(rows[0][1])
+
+    def ended_logins(self) -> dict[str, float]:
+        """Logins that were ended before their time, and when each would have ended by itself."""
+        rows = self._rows(sa.select(*_logout))
+        self._groups.check(0, "logout", 0, [row_hash(*row) for row in rows])
+        return dict(rows)
+
+    def end_login(self, login: str, ends: float, now: float) -> None:
+        """A login no longer counts; what is kept of those whose time is over goes. Ending again changes nothing."""
+        self._check(change=True)
+        check_texts([login], "a login")
+        known = self.ended_logins()
+        over = [row for row in known.items() if row[1] <= now]
+        self._run(sa.delete(tables.logout).where(_logout.ends <= now))
+        self._groups.remove(0, "logout", 0, [row_hash(*row) for row in over])
+        if login not in known and ends > now:
+            self._run(sa.insert(tables.logout).values(login=login, ends=float(ends)))
+            self._groups.add(0, "logout", 0, [row_hash(login, float(ends))])
 
     def answer(self, key: str) -> AnswerRecord | None:
         """What was answered to the call with this key, if it is known."""

@@ -41,7 +41,17 @@ _EVENTS = (
     sa.select(*list(_event)[1:]).where(_event.campaign == _C, _event.seq > sa.bindparam("since")).order_by(_event.seq)
 )
 _ROUNDS = sa.select(*list(_at)[1:]).where(_at.campaign == _C).order_by(_at.number)
-_ROUND_BY = {column.name: _ROUNDS.where(column == _NAME) for column in (_at.id, _at.request_id)}
+_ROUND = _ROUNDS.where(_at.id == _NAME)
+_COUNTS = sa.select(_at.campaign, _at.status, sa.func.count()).group_by(_at.status, _at.campaign)
+_DUE = (
+    sa.select(tables.campaign.c.name)
+    .where(
+        tables.campaign.c.campaign.in_(
+            sa.select(_at.campaign).where(_at.status == "open", _at.deadline <= sa.bindparam("now"))
+        )
+    )
+    .order_by(tables.campaign.c.campaign)
+)
 _USER = (_user.user_key, _user.id_integer, _user.id_text)
 _EDGE = (_edge.source, _edge.target, _edge.outcome, _edge.time, _edge.event_id)
 _NODE = (_node.user_key, _node.time, _node.event_id)
@@ -178,23 +188,27 @@ class Session(ServiceRows):
 
     def round(self, campaign: int, round_id: str) -> RoundRecord | None:
         """The round of that id, if there is one."""
-        return self._one_round("id", campaign, round_id)
-
-    def round_by_request(self, campaign: int, request_id: str) -> RoundRecord | None:
-        """The round opened by that request, if there is one."""
-        return self._one_round("request_id", campaign, request_id)
-
-    def _one_round(self, column: str, campaign: int, name: str) -> RoundRecord | None:
-        values = {"c": campaign, "name": name}
-        rows = self._rows(_ROUND_BY[column], values)
+        values = {"c": campaign, "name": round_id}
+        rows = self._rows(_ROUND, values)
         if not rows:
-            # It may also mean a damaged index, and a request would be answered twice: look without it.
+            # It may also mean a damaged index: look without it.
             table = f"{tables.round_.name} {self._backend.unindexed}"
-            if self._rows(sa.text(f"SELECT number FROM {table} WHERE campaign = :c AND {column} = :name"), values):
+            if self._rows(sa.text(f"SELECT number FROM {table} WHERE campaign = :c AND id = :name"), values):
                 raise FileFormatError(f"{self._backend.shown} is damaged: an index has lost a round. Use a backup.")
         for row in rows:
             self._groups.check(campaign, "round", row[0], [row_hash(*row)])
         return _round(rows[0]) if rows else None
+
+    def round_counts(self) -> dict[int, dict[str, int]]:
+        """For each campaign that has rounds, how many of each status."""
+        counts: dict[int, dict[str, int]] = {}
+        for number, status, count in self._rows(_COUNTS):
+            counts.setdefault(number, {})[status] = count
+        return counts
+
+    def due_campaigns(self, now: float) -> list[str]:
+        """Names of the campaigns with open rounds whose deadline has passed, oldest first."""
+        return [name for (name,) in self._rows(_DUE, {"now": now})]
 
     def put_round(self, campaign: int, record: RoundRecord) -> None:
         """Insert a round, or replace the one of the same number."""

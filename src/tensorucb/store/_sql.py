@@ -16,6 +16,7 @@ from typing import Self
 
 import sqlalchemy as sa
 
+from tensorucb.checks import check_number, check_text
 from tensorucb.errors import FileFormatError, StateError, StoreError
 from tensorucb.store._address import masked
 from tensorucb.store._backend import Backend
@@ -90,6 +91,8 @@ class SQLStore:
             finally:
                 session.end()
             connection.commit()
+            # Before anybody is told that it is written.
+            self._backend.check_in_place(connection)
 
     @contextmanager
     def read(self) -> Iterator[Session]:
@@ -168,8 +171,8 @@ def bring_up_to_date(backend: Backend, engine: sa.Engine) -> None:
         connection.rollback()
         if backend.read_only:
             raise StoreError(
-                f"{backend.shown} has no tables yet, or those of an older release, and a read-only connection can make "
-                "none; open it once without read_only=True."
+                f"{backend.shown} has no tables yet, and a read-only connection can make none; open it once without "
+                "read_only=True."
             )
         with _one_at_a_time:
             backend.begin_write(connection)
@@ -216,7 +219,8 @@ class MemoryStore(SQLStore):
     """
 
     def __init__(self, timeout: float = 60.0, name: str = "") -> None:
-        name = name or uuid.uuid4().hex
+        timeout = check_number("timeout", timeout, strict=True, high=1e6)
+        name = check_text("name", name, empty=True) or uuid.uuid4().hex
         directory = tempfile.mkdtemp(prefix="tensorucb-")
         # At the end of the process too, but never by a forked child: the file is its parent's.
         weakref.finalize(self, _remove, directory, os.getpid())

@@ -16,8 +16,11 @@ import sqlalchemy as sa
 
 from tensorucb.errors import FileFormatError, InputError, StoreError, TensorUCBError
 from tensorucb.store._address import shown_path
-from tensorucb.store._backend import Backend
+from tensorucb.store._backend import HELD, Backend
 from tensorucb.store._tables import VERSION_TABLE
+
+FileId = tuple[int, int] | None
+"""Device and inode of a file, which tell it from another at the same path; None where there is none."""
 
 
 class SQLiteBackend(Backend):
@@ -29,16 +32,23 @@ class SQLiteBackend(Backend):
     def __init__(self, path: Path, timeout: float, read_only: bool = False) -> None:
         super().__init__(f"sqlite:///{path}", timeout, read_only)
         self.path = path
+        self._file: FileId = None
+        self._beside_open: dict[Any, list[FileId]] = {}
 
     def engine(self) -> sa.Engine:
         # Without an upper limit: a connection is a file handle.
-        return sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.QueuePool, max_overflow=-1)
+        engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.QueuePool, max_overflow=-1)
+        beside = self._beside_open = {}  # a child process does not use its parent's connections
+        sa.event.listen(engine, "close", lambda driver, record: beside.pop(driver, None))
+        return engine
 
     def _connect(self) -> sqlite3.Connection:
         # A new file is its owner's alone; the two beside it get its mode. Where it cannot be made, SQLite says why.
-        if not self.read_only:
+        if self._file is None and not self.read_only:
             with suppress(OSError):
                 os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        self._file = self._file or _file_id(self.path)
+        self._check_files()
         address = f"{self.path.as_uri()}{self._options()}"
         connection = sqlite3.connect(
             address, uri=True, timeout=self.timeout, isolation_level=None, check_same_thread=False
@@ -46,13 +56,38 @@ class SQLiteBackend(Backend):
         try:
             connection.execute(f"PRAGMA synchronous={self.synchronous}")
             connection.execute("PRAGMA secure_delete=ON")
+            self._check_files()
         except BaseException:
             connection.close()
             raise
         return connection
 
-    def _log(self) -> Path:
-        return self.path.with_name(f"{self.path.name}-wal")
+    def check_in_place(self, connection: sa.Connection) -> None:
+        """Refuse to go on if the store's files were deleted or replaced; the connection has read by now."""
+        self._beside_open.setdefault(connection.connection.dbapi_connection, self._check_files())
+
+    def _check_files(self) -> list[FileId]:
+        """The two files beside the store; an error if they or the store are others than those in use.
+
+        SQLite itself leaves them in place as long as a connection is open. All connections of the process are compared:
+        one that is opened after the log was deleted makes a new log, which the others know nothing of.
+        """
+        if _file_id(self.path) != self._file:
+            raise StoreError(
+                f"{self.shown} was deleted or replaced while it was in use; what is written now would be "
+                "lost. Put the file back, or end this process and start it again with the file that is there."
+            )
+        beside = [_file_id(self._beside("-wal")), _file_id(self._beside("-shm"))]
+        if any(known != beside for known in list(self._beside_open.values())):
+            raise StoreError(
+                f"a file beside {self.shown} (-wal or -shm) was deleted or replaced while it was in use; "
+                "what is written now would be lost. End all processes that use the store, and start them again."
+            )
+        return beside
+
+    def _beside(self, suffix: str) -> Path:
+        """A file that SQLite keeps beside the store; where the path is a link, beside the file that it leads to."""
+        return Path(os.path.realpath(self.path) + suffix)
 
     def _options(self) -> str:
         """How to open the file.
@@ -62,12 +97,12 @@ class SQLiteBackend(Backend):
         """
         if os.access(self.path.parent, os.W_OK) or not self.path.exists():
             return "?mode=ro" if self.read_only else ""
-        return "?mode=ro" if self._log().exists() else "?mode=ro&immutable=1"
+        return "?mode=ro" if self._beside("-wal").exists() else "?mode=ro&immutable=1"
 
     def prepare(self, connection: sa.Connection) -> None:
         """Switch a new file to the write-ahead log."""
         # SQLite fills a page that was cut with zeros, and takes less than a page for an empty file to write over.
-        log = self._log()
+        log = self._beside("-wal")
         if self.path.stat().st_size % 512 and not (log.exists() and log.stat().st_size):
             raise FileFormatError(f"{shown_path(self.path)} is damaged or not a tensorucb store; use another file.")
         if "mode=ro" in self._options():
@@ -107,6 +142,7 @@ class SQLiteBackend(Backend):
             while True:
                 try:
                     cursor.execute("BEGIN IMMEDIATE")
+                    self.check_in_place(connection)
                     return
                 except sqlite3.OperationalError as error:
                     waited = time.monotonic() - began
@@ -120,6 +156,7 @@ class SQLiteBackend(Backend):
     def begin_read(self, connection: sa.Connection) -> None:
         connection.exec_driver_sql("BEGIN")  # its moment is its first read: made at once
         connection.exec_driver_sql(f"SELECT version_num FROM {VERSION_TABLE}").all()
+        self.check_in_place(connection)
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[Any]]) -> None:
         names = ", ".join(column.name for column in table.columns)
@@ -135,6 +172,7 @@ class SQLiteBackend(Backend):
     def purge(self, engine: sa.Engine, timeout: float) -> None:
         """Empty the write-ahead log, rewrite the file without its free pages, and empty the log again."""
         with engine.connect() as connection:
+            self._check_files()
             connection.exec_driver_sql(f"PRAGMA busy_timeout={round(timeout * 1000)}")
             try:
                 self._checkpoint(connection, timeout)
@@ -147,7 +185,7 @@ class SQLiteBackend(Backend):
         busy = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()[0]
         if busy:
             raise StoreError(
-                f"{shown_path(self.path)}: its log could not be emptied within {timeout:g} s because somebody reads "
+                f"{self.shown}: its log could not be emptied within {timeout:g} s because somebody reads "
                 "the store. Close the other readers and purge again; until then deleted content may still be there."
             )
 
@@ -155,17 +193,18 @@ class SQLiteBackend(Backend):
         original = error.orig if isinstance(error, sa.exc.DBAPIError) else error
         if not isinstance(original, sqlite3.Error):
             return None
-        name, where = _name(original), shown_path(self.path)
+        try:
+            self._check_files()
+        except StoreError as moved:
+            return moved  # whatever SQLite says of it is a consequence
+        name, where = _name(original), self.shown
         said = f"(SQLite said: {original}, {name})"
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")):
             return StoreError(f"{where} was locked by others for {self.timeout:g} s {said}; nothing was written.")
         if name.startswith("SQLITE_FULL"):
             return StoreError(f"no space left for {where} {said}; nothing was written. Free some and try again.")
         if name.startswith("SQLITE_READONLY"):
-            return StoreError(
-                f"{where} may not be written {said}; check the permissions of the file and its folder. A store of an "
-                "older release is upgraded when it is opened: copy it to where it can be written."
-            )
+            return StoreError(f"{where} may not be written {said}; check the permissions of the file and its folder.")
         if name.startswith("SQLITE_CANTOPEN"):
             return StoreError(
                 f"{where} cannot be opened {said}; check that it exists, and its permissions. On a read-only disk, "
@@ -174,8 +213,16 @@ class SQLiteBackend(Backend):
         if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_FORMAT", "SQLITE_ERROR")):
             return FileFormatError(f"{where} is damaged or not a tensorucb store {said}; use another copy.")
         if name.startswith("SQLITE_CONSTRAINT"):
-            return InputError(f"the store already holds such a row {said}; nothing was written.")
+            return InputError(HELD)
         return StoreError(f"{where} failed {said}; nothing was written.")
+
+
+def _file_id(path: Path) -> FileId:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _name(error: object) -> str:

@@ -1,8 +1,8 @@
-"""The tables as queries name them, for SQLite and PostgreSQL alike.
+"""The schema: every table with its columns, keys and indexes, for SQLite and PostgreSQL alike.
 
-The ``migrations`` create them, with their keys and indexes. Responses are clustered by (campaign, round), the way they
-are read. There are no foreign keys, which would be checked again for each of a million responses; the session checks
-the campaign once and removes its rows with it.
+Queries name these tables, and the first of the ``migrations`` creates them. Responses are clustered by (campaign,
+round), the way they are read. There are no foreign keys, which would be checked again for each of a million responses;
+the session checks the campaign once and removes its rows with it.
 """
 
 from __future__ import annotations
@@ -11,60 +11,153 @@ from typing import Any
 
 import sqlalchemy as sa
 
-SCHEMA = "0003"
+SCHEMA = "0001"
 """The newest revision under ``migrations/versions``; revisions are numbered, so that a newer schema is recognised."""
 
 VERSION_TABLE = "tensorucb_schema"
 
 metadata = sa.MetaData()
 
-_INTEGER, _TEXT, _BYTES = sa.BigInteger(), sa.Text(), sa.LargeBinary()
-_REAL: sa.Double[float] = sa.Double()
+
+def _integer(name: str, *, optional: bool = False) -> sa.Column[int]:
+    return sa.Column(name, sa.BigInteger, nullable=optional)
 
 
-def _table(name: str, /, **columns: sa.types.TypeEngine[Any]) -> sa.Table:
-    """A table whose rows belong to a campaign."""
-    return _free(name, campaign=_INTEGER, **columns)
+def _real(name: str, *, optional: bool = False) -> sa.Column[float]:
+    return sa.Column(name, sa.Double, nullable=optional)
 
 
-def _free(name: str, /, **columns: sa.types.TypeEngine[Any]) -> sa.Table:
-    return sa.Table(f"tensorucb_{name}", metadata, *(sa.Column(key, kind) for key, kind in columns.items()))
+def _text(name: str, *, optional: bool = False) -> sa.Column[str]:
+    return sa.Column(name, sa.Text, nullable=optional)
 
 
-campaign = _table("campaign", name=_TEXT, settings=_TEXT, created=_REAL)
-blob = _table("blob", name=_TEXT, data=_BYTES)
+def _table(name: str, *items: sa.schema.SchemaItem, **options: Any) -> sa.Table:
+    return sa.Table(f"tensorucb_{name}", metadata, *items, **options)
+
+
+def _once(name: str, column: str) -> sa.Index:
+    """A unique index over the rows of a campaign that have a value in the column."""
+    present = sa.text(f"{column} IS NOT NULL")
+    columns = ("campaign", column)
+    return sa.Index(f"tensorucb_{name}", *columns, unique=True, sqlite_where=present, postgresql_where=present)
+
+
+campaign = _table(
+    "campaign",
+    # SQLite counts up only what is called INTEGER.
+    sa.Column("campaign", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), primary_key=True),
+    _text("name"),
+    _text("settings"),
+    _real("created"),
+    sa.UniqueConstraint("name", name="tensorucb_campaign_name"),
+    sqlite_autoincrement=True,  # the number of a deleted campaign is never given again
+)
+blob = _table(
+    "blob",
+    _integer("campaign"),
+    _text("name"),
+    sa.Column("data", sa.LargeBinary, nullable=False),
+    sa.PrimaryKeyConstraint("campaign", "name"),
+)
 # An id is an integer or a text, and comes back as what it was.
-user = _table("user", user_key=_INTEGER, id_integer=_INTEGER, id_text=_TEXT)
-event = _table("event", seq=_INTEGER, kind=_TEXT, round=_INTEGER, payload=_TEXT, created=_REAL)
+user = _table(
+    "user",
+    _integer("campaign"),
+    _integer("user_key"),
+    _integer("id_integer", optional=True),
+    _text("id_text", optional=True),
+    sa.PrimaryKeyConstraint("campaign", "user_key"),
+    _once("user_id_integer", "id_integer"),
+    _once("user_id_text", "id_text"),
+    sqlite_with_rowid=False,
+)
+event = _table(
+    "event",
+    _integer("campaign"),
+    _integer("seq"),
+    _text("kind"),
+    _integer("round", optional=True),
+    _text("payload"),
+    _real("created"),
+    sa.PrimaryKeyConstraint("campaign", "seq"),
+)
 round_ = _table(
     "round",
-    number=_INTEGER,
-    id=_TEXT,
-    status=_TEXT,
-    opened=_REAL,
-    deadline=_REAL,
-    closed=_REAL,
-    revision=_INTEGER,
-    request_id=_TEXT,
-    payload=_TEXT,
+    _integer("campaign"),
+    _integer("number"),
+    _text("id"),
+    _text("status"),
+    _real("opened"),
+    _real("deadline", optional=True),
+    _real("closed", optional=True),
+    _integer("revision"),
+    _text("request_id", optional=True),
+    _text("payload"),
+    sa.PrimaryKeyConstraint("campaign", "number"),
+    sa.UniqueConstraint("campaign", "id", name="tensorucb_round_id"),
+    _once("round_request", "request_id"),
+    # Rounds that are due, over all campaigns.
+    sa.Index("tensorucb_round_status", "status", "deadline", "campaign"),
 )
 edge_response = _table(
     "edge_response",
-    round=_INTEGER,
-    source=_INTEGER,
-    target=_INTEGER,
-    outcome=_REAL,
-    time=_REAL,
-    event_id=_TEXT,
-    seq=_INTEGER,
+    _integer("campaign"),
+    _integer("round"),
+    _integer("source"),
+    _integer("target"),
+    _real("outcome"),
+    _real("time", optional=True),
+    _text("event_id", optional=True),
+    _integer("seq"),
+    sa.PrimaryKeyConstraint("campaign", "round", "source", "target"),
+    _once("edge_response_event", "event_id"),
+    sqlite_with_rowid=False,
 )
-node_event = _table("node_event", round=_INTEGER, user_key=_INTEGER, time=_REAL, event_id=_TEXT, seq=_INTEGER)
+node_event = _table(
+    "node_event",
+    _integer("campaign"),
+    _integer("round"),
+    _integer("user_key"),
+    _real("time", optional=True),
+    _text("event_id", optional=True),
+    _integer("seq"),
+    sa.Index("tensorucb_node_event_round", "campaign", "round", "user_key", "time"),
+    _once("node_event_event", "event_id"),
+)
 # How many rows there are in a group that is read together, and the sum of their hashes; `_checksum` says why.
-checksum = _table("checksum", part=_TEXT, number=_INTEGER, rows=_INTEGER, sum=_INTEGER)
+checksum = _table(
+    "checksum",
+    _integer("campaign"),
+    _text("part"),
+    _integer("number"),
+    _integer("rows"),
+    _integer("sum"),
+    sa.PrimaryKeyConstraint("campaign", "part", "number"),
+    sqlite_with_rowid=False,
+)
 # What the service answered, for the caller who asks again with the same key; it may quote users, so it goes with them.
-answer = _table("answer", key=_TEXT, request=_TEXT, status=_INTEGER, body=_TEXT, created=_REAL, hash=_INTEGER)
-token = _free("token", name=_TEXT, role=_TEXT, hash=_TEXT, created=_REAL)
-secret = _free("secret", name=_TEXT, value=_TEXT)
+answer = _table(
+    "answer",
+    _integer("campaign"),
+    _text("key"),
+    _text("request"),
+    _integer("status"),
+    _text("body"),
+    _real("created"),
+    _integer("hash"),
+    sa.PrimaryKeyConstraint("key"),
+)
+token = _table(
+    "token",
+    _text("name"),
+    _text("role"),
+    _text("hash"),
+    _real("created"),
+    sa.PrimaryKeyConstraint("name"),
+)
+secret = _table("secret", _text("name"), _text("value"), sa.PrimaryKeyConstraint("name"))
+# Logins that somebody has ended before their time.
+logout = _table("logout", _text("login"), _real("ends"), sa.PrimaryKeyConstraint("login"))
 
 OWNED = (checksum, blob, user, event, round_, edge_response, node_event, answer)
 """The tables whose rows belong to a campaign."""

@@ -74,8 +74,8 @@ def activations(
     graph, users, items
         The social network, and the node row and the item of each action; items are whole numbers from 0.
     times, window
-        Time of each action, as numbers in any unit or as datetimes, which count in seconds; and the longest delay of a
-        success in the same unit, unlimited by default. A window such as ``"7d"`` or a timedelta counts in seconds.
+        Time of each action, as seconds or as datetimes; and the longest delay of a success (``"7d"`` or a timedelta),
+        unlimited by default.
     threads
         Threads to use; the result does not depend on them.
 
