@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 
-from studies.worlds import DATA, LOGS, WORLDS, run_number, world
+from studies.worlds import DATA, LOGS, REPLAYS, WORLDS, run_number, world
 from tensorucb.arrays import F64, Vectors
 from tensorucb.checks import check_choice
 from tensorucb.experiments import run_policy
@@ -82,7 +82,12 @@ PARTS: dict[str, Mapping[str, float]] = {
     "round effects u_t": {"round_variance": _OFF},
     "dose-response q": {"saturation": 1.0, "saturation_variance": _OFF},
     "trust in past influence": {"trust": 0.0},
-    "learned variances": {"shared_weight": _NEVER, "unit_weight": _NEVER, "single_weight": _NEVER},
+    "learned variances": {
+        "shared_weight": _NEVER,
+        "unit_weight": _NEVER,
+        "single_weight": _NEVER,
+        "round_weight": _NEVER,
+    },
     "redundancy ρ in the choice": {},
     "past influence": {},
     "past taste": {},
@@ -109,7 +114,7 @@ class Ablated(TensorUCB):
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
         """Start again, with what is left of the profile."""
         if isinstance(users, UserProfile):
-            hidden = {"taste"} if "past taste" in self.off else set()
+            hidden = {"taste", "chances"} if "past taste" in self.off else set()
             hidden |= {"credit", "exposure"} if "past influence" in self.off else set()
             users = UserProfile(**{name: part for name, part in users.parts().items() if name not in hidden})
         super().bind(graph, users, rng)
@@ -163,7 +168,7 @@ def applies(part: str, name: str) -> bool:
     """Whether a world has what the part is about."""
     if part == "interactions between modes":
         return name == "four modes"
-    return name in LOGS or part not in ("target taste", "past influence", "past taste", "trust in past influence")
+    return name in (*LOGS, *REPLAYS) or part not in ("target taste", "past influence", "past taste", "trust in past influence")
 
 
 def design() -> NDArray[np.bool_]:

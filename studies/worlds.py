@@ -33,7 +33,8 @@ from tensorucb.experiments import (
 LOGS = ("digg_core", "christianity", "digg ≥ 10")
 EFFECTS = {"effect 0": 0.0, "effect 1.5": 1.5, "effect 3": 3.0}
 FOUR_MODES = "four modes"
-WORLDS = (*LOGS, *EFFECTS, FOUR_MODES)
+REPLAYS = ("digg_core, replay", "christianity, replay")
+WORLDS = (*LOGS, *REPLAYS, *EFFECTS, FOUR_MODES)
 FIRST_RUN, FIRST_NETWORK = 2000, 5
 Part = Literal["tuning", "final"]
 PARTS = get_args(Part)
@@ -45,6 +46,8 @@ def world(name: str, draw: int, *, data: Path = DATA, cache: Path | None = None,
     """A world by name, to decide on; generated ones are another network for each draw, logs are the same."""
     if name in LOGS:
         return log_environment(name, data=data, cache=cache)
+    if name in REPLAYS:
+        return replay_environment(name.split(",")[0], data=data, cache=cache)
     return _generated(name, draw, scale)
 
 
@@ -61,7 +64,7 @@ def log_environment(
 
     "digg ≥ 10" is the log of those with ten actions or more.
     """
-    world = environment_from_dataset(_dataset(name, data), settings=WorldSettings(k=k), cache=cache)
+    world = environment_from_dataset(dataset_of(name, data), settings=WorldSettings(k=k), cache=cache)
     return split_products(world)[PARTS.index(part)]
 
 
@@ -77,12 +80,13 @@ def replay_environment(
 ) -> Environment:
     """A log that answers itself; the name as in `log_environment`."""
     settings = WorldSettings(k=k)
-    world = replay_from_dataset(_dataset(name, data), settings=settings, min_actors=min_actors, cache=cache)
+    world = replay_from_dataset(dataset_of(name, data), settings=settings, min_actors=min_actors, cache=cache)
     return split_products(world)[PARTS.index(part)]
 
 
 @lru_cache(maxsize=4)
-def _dataset(name: str, data: Path) -> Dataset:
+def dataset_of(name: str, data: Path) -> Dataset:
+    """A log by the name of its folder; "digg ≥ 10" is the part of those with ten actions or more."""
     folder, _, least = name.partition(" ≥ ")
     dataset = read_dataset(data / folder)
     if least:

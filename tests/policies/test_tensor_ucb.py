@@ -320,3 +320,42 @@ def test_regret_is_below_degrees_and_the_online_learners():
 def test_bad_settings_are_refused(options, message):
     with pytest.raises(InputError, match=message):
         TensorUCB(**options)
+
+
+def changing_network():
+    """40 users with 30 followers each, and response rates from 2 to 50 %."""
+    rng = np.random.default_rng(3)
+    pairs = np.array([(i, j) for i in range(40) for j in rng.choice(200, 30, replace=False) + 40])
+    graph = Graph.from_edges(pairs[:, 0], pairs[:, 1], nodes=np.arange(240))
+    rates = np.zeros(240)
+    rates[:40] = rng.permutation(np.linspace(0.02, 0.5, 40))
+    return graph, rates, rng
+
+
+def test_a_change_of_who_matters_is_followed_and_nothing_is_forgotten_before():
+    graph, rates, rng = changing_network()
+    policy = TensorUCB()
+    policy.bind(graph, rng.normal(size=(graph.n_nodes, 2)), 0)
+    users = np.flatnonzero(graph.out_degree)
+
+    def play(rounds, rates):
+        for number in rounds:
+            rows = np.sort(rng.choice(users, 10, replace=False))
+            edges = graph.out_edges(rows)
+            outcomes = rng.random(edges.size) < rates[graph.sources[edges]]
+            policy.update(np.eye(3)[number % 3], edges, outcomes.astype(float))
+
+    play(range(60), rates)
+    assert policy._state.begin == 0
+    turned = np.where(rates > 0.0, 0.52 - rates, 0.0)
+    play(range(60, 80), turned)
+    assert 50 <= policy._state.begin <= 70
+    believed = np.bincount(graph.sources, policy.prediction(np.eye(3)[0]).expected(), graph.n_nodes)[users]
+    assert np.corrcoef(believed, turned[users])[0, 1] > 0.5
+    kept = policy.state()
+    other = TensorUCB()
+    other.bind(graph, policy.users, 1)
+    other.restore(kept)
+    for one in (policy, other):
+        one.update(np.eye(3)[0], graph.out_edges(users[:3]), np.zeros(graph.out_edges(users[:3]).size))
+    np.testing.assert_array_equal(policy.score(np.eye(3)[1]), other.score(np.eye(3)[1]))

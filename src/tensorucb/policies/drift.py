@@ -136,9 +136,10 @@ class _ToldRound(NamedTuple):
 class ForgetOnDrift:
     """Any policy, with an alarm on its own predictions: when it rings, the policy starts again after the change.
 
-    A round's misfit is ``(observed − expected)² / (variance + 1)`` of its responses, by the policy's beliefs before the
-    update; a `DriftAlarm` watches it. When the alarm rings, the policy is bound again and told the rounds since the
-    estimated change once more, at most the last ``memory`` of them. Only edges that are observed can be seen to change.
+    A round's misfit is the mean of ``(observed − expected)² / (variance + 1)`` over the contacted users, by the beliefs
+    before the update, so that it grows if others matter than before; a `DriftAlarm` watches it. When the alarm rings,
+    the policy is bound again and told the rounds since the estimated change once more, at most the last ``memory`` of
+    them. Only edges that are observed can be seen to change. `TensorUCB` follows a change by itself.
     It costs one more `score` per round. ``docs/howto/drift.md`` has the details.
 
     Parameters
@@ -179,8 +180,8 @@ class ForgetOnDrift:
 
     def _clear(self, key: int) -> None:
         self._key, self._rounds, self._age = key, 0, 0
-        # Of the strong and of the weak edges: the responses expected and observed so far.
-        self._totals = np.zeros((2, 2))
+        # The responses expected and observed so far.
+        self._totals = np.zeros(2)
         self._log: list[_ToldRound] = []
         self._alarms: list[int] = []
         self._alarm.reset()
@@ -234,7 +235,7 @@ class ForgetOnDrift:
         told = _ToldRound(tuple(mode.copy() for mode in as_modes(product)), rows.copy(), values.copy())
         p = ROUNDS @ self.policy.prediction(product).rounds(rows)
         self._learn(told)
-        misfit = self._misfit(p, values)
+        misfit = self._misfit(self._world()[0].sources[rows], p, values)
         if self._age > self.warm_up:
             self._alarm.update(misfit)
         self._rounds += 1
@@ -246,21 +247,18 @@ class ForgetOnDrift:
         self._age += 1
         self._log = [*self._log, told][-self.memory :]
 
-    def _misfit(self, p: F64, outcomes: F64) -> float:
-        """How badly the probabilities predicted the outcomes: the sum over strong and weak edges."""
-        # Strong: the most probable edges, down to half of the expected responses. Responses that merely move between
-        # edges show in the two parts, not in the total.
-        order = np.argsort(-p, kind="stable")
-        strong = np.zeros(p.size, dtype=np.bool_)
-        strong[order] = np.cumsum(p[order]) <= 0.5 * p.sum()
-        misfit = 0.0
-        for totals, part in zip(self._totals, (strong, ~strong), strict=True):
-            # A steady error of the policy is no drift. One response on each side keeps the ratio near 1 at first.
-            q = np.minimum((totals[1] + 1.0) / (totals[0] + 1.0) * p[part], 1.0)
-            observed = outcomes[part].sum()
-            misfit += float((observed - q.sum()) ** 2 / ((q * (1.0 - q)).sum() + 1.0))
-            totals += p[part].sum(), observed
-        return misfit
+    def _misfit(self, sources: NDArray[np.int32], p: F64, outcomes: F64) -> float:
+        """How badly the probabilities predicted the responses to each contacted user, on average over these.
+
+        Responses that merely move from one user to another show as much as a change of the level.
+        """
+        # A steady error of the policy is no drift. One response on each side keeps the ratio near 1 at first.
+        expected, observed = self._totals.tolist()
+        q = np.minimum((observed + 1.0) / (expected + 1.0) * p, 1.0)
+        self._totals += p.sum(), outcomes.sum()
+        _, place = np.unique(sources, return_inverse=True)
+        apart, variance = np.bincount(place, outcomes - q), np.bincount(place, q * (1.0 - q))
+        return float(np.mean(apart**2 / (variance + 1.0))) if place.size else 0.0
 
     def _restart(self) -> None:
         graph, users = self._world()
@@ -311,8 +309,8 @@ class ForgetOnDrift:
         saved, arrays = parts_of_state(state, {"policy": self.name, "arguments": self.settings()})
         try:
             log, totals = _log_of(saved, arrays), np.array(arrays["totals"], dtype=np.float64)
-            if totals.shape != (2, 2):
-                raise ShapeError(f"the state's totals must be 2 × 2; got {totals.shape}.")
+            if totals.shape != (2,):
+                raise ShapeError(f"the state's totals must be two numbers; got {totals.shape}.")
             misfits = tuple(np.array(arrays["misfits"], dtype=np.float64).tolist())
             drift = DriftState(misfits=misfits, **saved["drift"])
             numbers = int(saved["key"], 16), int(saved["rounds"]), int(saved["age"]), [int(x) for x in saved["alarms"]]
