@@ -142,7 +142,8 @@ def test_a_saved_policy_goes_on_bit_for_bit():
 def test_the_state_is_the_log_and_predictions_are_found_again():
     policy, graph, _, product = taught(rounds=14)
     saved = policy.state()
-    assert all(name == "counters" or name.startswith("log_") for name in saved.arrays)
+    others = {name for name in saved.arrays if not name.startswith("log_")}
+    assert others == {"counters", "passive_weights", "evidence"}
     other = TensorUCB()
     other.bind(graph, policy.users, 9)
     other.restore(saved)
@@ -358,4 +359,38 @@ def test_a_change_of_who_matters_is_followed_and_nothing_is_forgotten_before():
     other.restore(kept)
     for one in (policy, other):
         one.update(np.eye(3)[0], graph.out_edges(users[:3]), np.zeros(graph.out_edges(users[:3]).size))
+    np.testing.assert_array_equal(policy.score(np.eye(3)[1]), other.score(np.eye(3)[1]))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_history_counts_as_far_as_it_predicts(turned):
+    """History of the same world helps from the first round; that of a world upside down is left out, with a warning."""
+    graph, rates, rng = changing_network()
+    past = np.where(rates > 0.0, 0.52 - rates, 0.0) if turned else rates
+    users, features = np.flatnonzero(graph.out_degree), rng.normal(size=(graph.n_nodes, 2))
+    policy = TensorUCB()
+    policy.bind(graph, features, 0)
+
+    def play(rounds, rates, **history):
+        for number in range(rounds):
+            edges = graph.out_edges(np.sort(rng.choice(users, 10, replace=False)))
+            outcomes = rng.random(edges.size) < rates[graph.sources[edges]]
+            policy.update(np.eye(3)[number % 3], edges, outcomes.astype(float), **history)
+
+    play(20, past, passive=True)
+    assert policy._state.passive_weight == 0.3
+    believed = np.bincount(graph.sources, policy.prediction(np.eye(3)[0]).expected(), graph.n_nodes)[users]
+    assert np.corrcoef(believed, past[users])[0, 1] > 0.8
+    if turned:
+        with pytest.warns(UserWarning, match="history predicts the responses"):
+            play(10, rates)
+        assert policy._state.passive_weight == 0.0
+    else:
+        play(10, rates)
+        assert policy._state.passive_weight >= 0.3
+    believed = np.bincount(graph.sources, policy.prediction(np.eye(3)[0]).expected(), graph.n_nodes)[users]
+    assert np.corrcoef(believed, rates[users])[0, 1] > 0.6
+    other = TensorUCB()
+    other.bind(graph, features, 1)
+    other.restore(policy.state())
     np.testing.assert_array_equal(policy.score(np.eye(3)[1]), other.score(np.eye(3)[1]))

@@ -251,7 +251,10 @@ class Fold:
             used = sorted(set(places[network.rows(record.payload["contacted"])].tolist())) or [0]
             for at in used:
                 own = slice(None) if len(products) == 1 else places[network.graph.sources[edges]] == at
-                self.policy.update(products[at], edges[own], outcomes[own])
+                history: dict[str, Any] = {}
+                if record.payload["kind"] == "history" and getattr(self.policy, "weighs_history", False):
+                    history = {"passive": True}
+                self.policy.update(products[at], edges[own], outcomes[own], **history)
 
     def _check_scores(self, record: RoundRecord) -> None:
         # A policy whose scoring changes what it knows must not be asked more often than by its caller.

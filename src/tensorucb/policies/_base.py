@@ -187,6 +187,8 @@ class UCBPolicy:
         Whether what is learned of some edges moves the scores of others; True lets `check_policy` demand it.
     knows_redundancy
         Whether predictions say how far a second contact brings nothing new. If not, it is estimated from residuals.
+    weighs_history
+        Whether `learn` takes ``passive=True`` for rounds that nobody arranged, so that they may count less.
     tunable
         Constructor arguments that experiments may tune, and the candidates of each, in increasing order if they are
         numbers; the first argument plays the role of the paper's c. If the best of three numbers or more is the first
@@ -217,6 +219,7 @@ class UCBPolicy:
     pure: ClassVar[bool] = True
     shares_parameters: bool = False
     knows_redundancy: ClassVar[bool] = False
+    weighs_history: ClassVar[bool] = False
     tunable: ClassVar[Grid] = {"exploration": EXPLORATIONS}
 
     _graph: Graph | None = None
@@ -298,8 +301,11 @@ class UCBPolicy:
         check_callable("oracle", oracle, "an oracle, such as tensorucb.SeedOracle(graph)")
         return np.asarray(self.pick(self._predicted(modes), modes, count, oracle), dtype=np.int64)
 
-    def update(self, product: Product, edges: ArrayLike, outcomes: ArrayLike) -> None:
-        """Learn one round: edge numbers in the order observed, and outcomes in [0, 1]."""
+    def update(self, product: Product, edges: ArrayLike, outcomes: ArrayLike, *, passive: bool = False) -> None:
+        """Learn one round: edge numbers in the order observed, and outcomes in [0, 1].
+
+        ``passive``: the round is history, exposures that nobody arranged. Most policies learn it as any other.
+        """
         modes = self._modes(product)
         rows, values = as_observations(self.graph.n_edges, edges, outcomes)
         state, doses = self._known(modes), self._doses
@@ -308,7 +314,8 @@ class UCBPolicy:
             expected = ROUNDS @ self._predicted(modes).rounds(distinct)
             means = np.bincount(place, values) / trials
             doses = with_doses(doses, self.graph.targets[distinct], expected, means)
-        self._state = self.learn(state, modes, rows, values) if rows.size else state
+        history: dict[str, Any] = {"passive": True} if passive and self.weighs_history else {}
+        self._state = self.learn(state, modes, rows, values, **history) if rows.size else state
         self._take(doses)
         self._dims = tuple(mode.size for mode in modes)
         self._blank, self._kept = None, {}

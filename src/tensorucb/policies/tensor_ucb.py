@@ -37,6 +37,15 @@ _RECENT, _EVERY = 10, 2
 _JUDGED, _ERRORS, _NATS = 6, 4.0, 6.0
 
 
+# History counts less than contacts: the weight among these with which it best predicts the newest contacts, looked at
+# again whenever their number has doubled; the second one until there are five.
+_WEIGHTS, _JUDGED_AT = (1.0, 0.3, 0.1, 0.0), (5, 10, 20, 40, 80, 160)
+_WORSE = (
+    "the imported history predicts the responses to this campaign's rounds worse than no history does, so it is left "
+    "out of the model. Later rounds may bring it back."
+)
+
+
 @dataclass(frozen=True)
 class _State:
     """The rounds told and not forgotten, and what they say; what the most recent ones alone say, and how well."""
@@ -46,8 +55,10 @@ class _State:
     log: response.Log = ()
     fitted: response.Fitted | None = None
     fitted_rounds: int = 0
+    fitted_weight: float = 1.0  # of passive rounds, in that fit
     recent: response.Fitted | None = None
     recent_rounds: int = 0
+    passive_weight: float = _WEIGHTS[1]
     evidence: F64 = field(default_factory=lambda: np.empty(0))  # how much better the recent rounds predicted new ones
 
 
@@ -109,6 +120,7 @@ class TensorUCB(UCBPolicy):
     uses_product = True
     shares_parameters = True
     knows_redundancy: ClassVar[bool] = True
+    weighs_history: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -156,10 +168,10 @@ class TensorUCB(UCBPolicy):
         """No round."""
         return _State()
 
-    def learn(self, state: _State, modes: Vectors, edges: I64, outcomes: F64) -> _State:
+    def learn(self, state: _State, modes: Vectors, edges: I64, outcomes: F64, passive: bool = False) -> _State:
         """One more round in the log, and a fit if there are enough new ones."""
         rounds = state.rounds + 1
-        record = response.told(self.graph, np.concatenate(modes), edges, outcomes, rounds)
+        record = response.told(self.graph, np.concatenate(modes), edges, outcomes, rounds, passive)
         log = response.with_round(state.log, record, self.max_rows)
         thinned = log[: len(state.log)] != state.log
         evidence = self._compared(state, record)
@@ -167,13 +179,31 @@ class TensorUCB(UCBPolicy):
         if _is_change(evidence):
             log = log[-_RECENT:]
             return _State(rounds, rounds - len(log), log, self._fit(dims, log), rounds)
-        state = replace(state, rounds=rounds, log=log, evidence=evidence)
+        weight = state.passive_weight if passive else self._weight(dims, log, state.passive_weight)
+        state = replace(state, rounds=rounds, log=log, evidence=evidence, passive_weight=weight)
         age, fitted_age = rounds - state.begin, state.fitted_rounds - state.begin
         if age >= math.ceil(self._settings.growth * fitted_age) or thinned:
-            state = replace(state, fitted=self._fit(dims, log), fitted_rounds=rounds)
-        if age >= 2 * _RECENT and rounds >= state.recent_rounds + _EVERY:
+            state = replace(state, fitted=self._fit(dims, log, weight), fitted_rounds=rounds, fitted_weight=weight)
+        if age >= 2 * _RECENT and rounds >= state.recent_rounds + _EVERY and not passive:
             state = replace(state, recent=self._fit(dims, log[-_RECENT:]), recent_rounds=rounds)
         return state
+
+    def _weight(self, dims: tuple[int, ...], log: response.Log, weight: float) -> float:
+        """The weight of history with which it predicts the newest contacts best; looked at now and then."""
+        contacts = [r for r in log if not r.passive]
+        if len(contacts) == len(log) or len(contacts) not in _JUDGED_AT:
+            return weight
+        newest = contacts[-min(10, max(2, len(contacts) // 3)) :]
+        older = tuple(r for r in log if r not in newest)
+
+        def value(candidate: float) -> float:
+            fitted = self._fit(dims, older, candidate)
+            return sum(response.log_likelihood(self._nodes, fitted, r) for r in newest)
+
+        best = max(_WEIGHTS, key=value)
+        if best == 0.0 != weight:
+            warnings.warn(_WORSE, UserWarning, stacklevel=4)
+        return best
 
     def _compared(self, state: _State, record: response.Told) -> F64:
         """The evidence with one more round, before it is learned."""
@@ -196,21 +226,27 @@ class TensorUCB(UCBPolicy):
         level = response.level_deviation(fitted, own)
         return Prediction(self.graph, mean, deviation, target, "logit", level, fitted.overlap)
 
-    def _fit(self, dims: tuple[int, ...], log: response.Log) -> response.Fitted:
+    def _fit(self, dims: tuple[int, ...], log: response.Log, passive_weight: float = 1.0) -> response.Fitted:
+        if passive_weight == 0.0:
+            log = tuple(r for r in log if not r.passive)
         with single_threaded_blas():
-            return response.fit(self._settings, self._nodes, dims, log)
+            return response.fit(self._settings, self._nodes, dims, log, passive_weight)
 
     def to_arrays(self, state: _State) -> Arrays:
         """The log alone: what it says is found again by a fit."""
         counters = [state.rounds, state.begin, state.fitted_rounds, state.recent_rounds]
-        arrays: Arrays = {"counters": np.array(counters, dtype=np.int64), "evidence": state.evidence}
+        arrays: Arrays = {
+            "counters": np.array(counters, dtype=np.int64),
+            "passive_weights": np.array([state.passive_weight, state.fitted_weight]),
+            "evidence": state.evidence,
+        }
         return arrays | response.log_to_arrays(state.log, sum(self._dims or ()))
 
     def from_arrays(self, dims: tuple[int, ...], arrays: Mapping[str, NDArray[Any]]) -> _State:
         """The log, and fits to the rounds that were fitted."""
-        expected: Arrays = {"counters": np.zeros(4, dtype=np.int64), "evidence": np.empty(0)}
-        expected |= response.log_to_arrays((), sum(dims))
-        for name in expected.keys() & arrays.keys() - {"counters"}:
+        expected: Arrays = {"counters": np.zeros(4, dtype=np.int64), "passive_weights": np.zeros(2)}
+        expected |= {"evidence": np.empty(0)} | response.log_to_arrays((), sum(dims))
+        for name in expected.keys() & arrays.keys() - {"counters", "passive_weights"}:
             # Any number of rounds and of rows.
             shape = (*np.shape(arrays[name])[:1], *expected[name].shape[1:])
             expected[name] = np.empty(shape, dtype=expected[name].dtype)
@@ -221,9 +257,13 @@ class TensorUCB(UCBPolicy):
         sound = 0 <= kept <= len(log) <= rounds - begin <= rounds and (kept == 0) == (rounds == 0)
         if not sound or (recent_rounds and not _RECENT <= last <= len(log)) or found["evidence"].size > _JUDGED:
             raise InputError(f"the state of {self.name} is malformed: {len(log)} rounds do not fit its counters.")
-        fitted = self._fit(dims, log[:kept]) if log else None
+        weight, fitted_weight = found["passive_weights"].tolist()
+        if weight not in _WEIGHTS or fitted_weight not in _WEIGHTS:
+            raise InputError(f"the state of {self.name} is malformed: {weight} is no weight of history.")
+        fitted = self._fit(dims, log[:kept], fitted_weight) if log else None
         recent = self._fit(dims, log[last - _RECENT : last]) if recent_rounds else None
-        return _State(rounds, begin, log, fitted, fitted_rounds, recent, recent_rounds, found["evidence"])
+        fits = (fitted, fitted_rounds, fitted_weight, recent, recent_rounds)
+        return _State(rounds, begin, log, *fits, weight, found["evidence"])
 
 
 def _is_change(evidence: F64) -> bool:

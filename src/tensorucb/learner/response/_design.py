@@ -43,8 +43,8 @@ class Design:
     first_cell: I64
 
 
-def design_of(nodes: NodeFeatures, context: ContextFeatures, log: Log) -> Design:
-    """The rounds of a log, each with at least one row."""
+def design_of(nodes: NodeFeatures, context: ContextFeatures, log: Log, passive_weight: float = 1.0) -> Design:
+    """The rounds of a log, each with at least one row; outcomes of passive rounds count less."""
     own = context.scaled(np.array([r.vectors for r in log]))
     rows = _begins([r.edges.size for r in log])
     first_pull = _begins([r.pulls[0].size for r in log])
@@ -59,7 +59,7 @@ def design_of(nodes: NodeFeatures, context: ContextFeatures, log: Log) -> Design
         ptr=np.concatenate([*(r.pulls[1] + start for r, start in zip(log, rows, strict=False)), rows[-1:]]),
         cell=np.concatenate([r.cells[2] + start for r, start in zip(log, first_cell, strict=False)]).astype(np.int32),
         outcome=np.concatenate([r.outcomes for r in log]),
-        weight=np.concatenate([r.weights for r in log]),
+        weight=np.concatenate([r.weights * (passive_weight if r.passive else 1.0) for r in log]),
         pull_round=pull_round,
         pull_place=place,
         X=source_rows(nodes, context, own[pull_round], pull_source),

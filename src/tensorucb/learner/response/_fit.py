@@ -241,10 +241,12 @@ class Stand:
         return self.at.value - 0.5 * sum(squares)
 
 
-def fit(settings: ResponseSettings, nodes: NodeFeatures, sizes: tuple[int, ...], log: Log) -> Fitted:
+def fit(
+    settings: ResponseSettings, nodes: NodeFeatures, sizes: tuple[int, ...], log: Log, passive_weight: float = 1.0
+) -> Fitted:
     """The parameters at which the posterior of a log is largest, and their uncertainty."""
     context = context_of(sizes, settings.rank, np.array([r.vectors for r in log]))
-    data, prior = design_of(nodes, context, log), prior_of(settings, nodes, context)
+    data, prior = design_of(nodes, context, log, passive_weight), prior_of(settings, nodes, context)
     point = Point(
         weights=prior.means,
         effects=np.zeros((data.seen.size, 1 + context.k)),

@@ -29,6 +29,7 @@ class Told:
     trials: F64  # how often it was told
     doses: I32  # how many contacted users the edge's target follows in this round
     number: int = 0  # of the round
+    passive: bool = False  # history: exposures that nobody arranged
     level: int = 0  # how often the zeros were thinned by half; each that is left counts 2^level times
 
     @property
@@ -51,12 +52,12 @@ class Told:
 Log = tuple[Told, ...]
 
 
-def told(graph: Graph, vectors: F64, edges: I64, outcomes: F64, number: int) -> Told:
+def told(graph: Graph, vectors: F64, edges: I64, outcomes: F64, number: int, passive: bool = False) -> Told:
     """A round as it was told, in any order."""
     distinct, place = np.unique(edges, return_inverse=True)
     trials = np.bincount(place).astype(np.float64)
     means = np.bincount(place, outcomes) / trials
-    record = Told(graph, vectors, distinct, means, trials, np.empty(0, dtype=np.int32), number)
+    record = Told(graph, vectors, distinct, means, trials, np.empty(0, dtype=np.int32), number, passive)
     of_row = record.cells[2]
     return replace(record, doses=np.bincount(of_row)[of_row].astype(np.int32))
 
@@ -90,7 +91,9 @@ def _thinned(record: Told) -> Told:
     bit = (spread >> np.uint64(63 - record.level)) & np.uint64(1)
     kept = (record.outcomes > 0.0) | (bit == 0)
     rows = {name: getattr(record, name)[kept] for name in _ROWS}
-    return Told(record.graph, record.vectors, **rows, number=record.number, level=record.level + 1)
+    return Told(
+        record.graph, record.vectors, **rows, number=record.number, passive=record.passive, level=record.level + 1
+    )
 
 
 _ROWS: dict[str, Any] = {"edges": np.int64, "outcomes": np.float64, "trials": np.float64, "doses": np.int32}
@@ -103,6 +106,7 @@ def log_to_arrays(log: Log, k: int) -> Arrays:
         "log_sizes": np.array([r.edges.size for r in log], dtype=np.int64),
         "log_numbers": np.array([r.number for r in log], dtype=np.int64),
         "log_levels": np.array([r.level for r in log], dtype=np.int64),
+        "log_passive": np.array([r.passive for r in log], dtype=np.int64),
     }
     for name, dtype in _ROWS.items():
         parts = [getattr(r, name) for r in log]
@@ -113,15 +117,15 @@ def log_to_arrays(log: Log, k: int) -> Arrays:
 def log_from_arrays(arrays: Mapping[str, NDArray[Any]], graph: Graph, k: int) -> Log:
     """The rounds of `log_to_arrays`, or an error if they do not fit each other."""
     sizes, contexts = arrays["log_sizes"], np.array(arrays["log_contexts"])
-    of_round = [arrays["log_numbers"], arrays["log_levels"]]
+    of_round = [arrays["log_numbers"], arrays["log_levels"], arrays["log_passive"]]
     rows = {name: np.array(arrays[f"log_{name}"]) for name in _ROWS}
     fits = contexts.shape == (sizes.size, k) and all(array.shape == sizes.shape for array in of_round)
     if not fits or (sizes < 0).any() or any(array.shape != (int(sizes.sum()),) for array in rows.values()):
         raise ShapeError("the rounds kept in the state do not fit each other: sizes of log_… arrays differ.")
     log: list[Told] = []
-    for vectors, number, level, stop in zip(contexts, *of_round, np.cumsum(sizes), strict=True):
+    for vectors, number, level, passive, stop in zip(contexts, *of_round, np.cumsum(sizes), strict=True):
         part = {name: array[stop - sizes[len(log)] : stop] for name, array in rows.items()}
-        record = Told(graph, vectors, **part, number=int(number), level=int(level))
+        record = Told(graph, vectors, **part, number=int(number), passive=bool(passive), level=int(level))
         _check(record)
         log.append(record)
     return tuple(log)
