@@ -168,7 +168,12 @@ def applies(part: str, name: str) -> bool:
     """Whether a world has what the part is about."""
     if part == "interactions between modes":
         return name == "four modes"
-    return name in (*LOGS, *REPLAYS) or part not in ("target taste", "past influence", "past taste", "trust in past influence")
+    return name in (*LOGS, *REPLAYS) or part not in (
+        "target taste",
+        "past influence",
+        "past taste",
+        "trust in past influence",
+    )
 
 
 def design() -> NDArray[np.bool_]:

@@ -11,7 +11,7 @@ from tensorucb.campaign import DamagedSnapshotWarning, load_campaign
 from tensorucb.campaign._model import SNAPSHOTS, prunable
 from tensorucb.campaign._network import seal, unseal
 from tensorucb.errors import FileFormatError, MemoryLimitError
-from tensorucb.policies import LinUCB, TensorUCB, Thompson
+from tensorucb.policies import LinUCB, Thompson
 from tensorucb.store import open_store
 
 
@@ -58,20 +58,6 @@ def test_a_compressed_blob_that_lies_about_its_size_is_damaged():
         other = b"Z" + size.to_bytes(8, "little") + data[41:]
         with pytest.raises((FileFormatError, MemoryLimitError)):
             unseal(hashlib.sha256(other).digest() + other, "snapshot", "it")
-
-
-def test_of_a_symmetric_matrix_half_is_stored_and_every_bit_comes_back():
-    store = open_store("memory://")
-    campaign = grown(store, rounds=6, policy=TensorUCB())
-    arrays = campaign._handle.model.policy.state().arrays
-    with store.read() as session:
-        settings, stored = unseal(session.blob(1, snapshots(store)[-1]), "snapshot", "it")
-    assert settings["symmetric"]
-    for name in settings["symmetric"]:
-        assert np.count_nonzero(np.triu(stored[name], 1)) == 0
-    assert load_campaign("spring", storage=store, clock=Clock()).model_hash() == campaign.model_hash()
-    assert campaign.model_hash() == campaign.replay_hash()
-    assert np.array_equal(arrays["weight_covariance"], arrays["weight_covariance"].T)
 
 
 @pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.slow)])

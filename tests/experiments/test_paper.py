@@ -120,7 +120,7 @@ def test_data_set_environment_holds_out_every_fifth_item(sandbox, tmp_path):
     widths = {name: part.shape[1] for name, part in env.users.parts().items()}
     features = widths.pop("features")
     assert features >= 3  # degrees and past response, at least
-    assert widths == {"taste": 2, "credit": 2, "exposure": 2, "coordinates": 3}
+    assert widths == {"taste": 2, "credit": 2, "exposure": 2, "coordinates": 3, "chances": 2}
     # Activity and influence come overall and by topic.
     assert env.users.shape == (60, 3 + features + 2 * (1 + 2))
     assert env.products.shape == (8, 2)

@@ -97,6 +97,7 @@ def test_a_profile_from_a_log_counts_held_out_items_alone():
         "taste": 3,
         "credit": 3,
         "exposure": 3,
+        "chances": 3,
         "coordinates": 4,
     }
     for name, part in found.parts().items():

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -24,7 +25,6 @@ from tensorucb.campaign import (
     load_campaign,
     read_campaign_data,
 )
-from tensorucb.experiments import offline
 from tensorucb.files import read_state, write_state
 from tensorucb.graph import Graph
 from tensorucb.learner import TensorRegression
@@ -455,8 +455,12 @@ def _policy_cases(name: str, arguments: dict[str, Any]) -> None:
     CASES[f"policies.{name}.choose"] = lambda w: Case(
         _taught_policy(w, name, arguments).choose, {"product": w.product, "k": 2, "oracle": _oracle_of(w)}
     )
+    history = {"passive": False} if "passive" in inspect.signature(kind.update).parameters else {}
     CASES[f"policies.{name}.update"] = lambda w: Case(
-        update(w), {"product": w.product, "edges": [0, 1], "outcomes": [0.0, 1.0]}, kind.update, unit=True
+        update(w),
+        {"product": w.product, "edges": [0, 1], "outcomes": [0.0, 1.0], **history},
+        kind.update,
+        unit=True,
     )
     CASES[f"policies.{name}.restore"] = lambda w: Case(
         restore(w), {"state": _taught_policy(w, name, arguments).state()}, kind.restore, unit=True
@@ -787,27 +791,6 @@ for _name, _more in _WRITERS.items():
         lambda w, more=_more: {"path": "written.out", **more(w)},
         writes=True,
     )
-
-# -- logs of past campaigns --
-
-
-def _logged(w: World) -> Any:
-    return offline.log_campaign(w.environment, np.full(12, 0.3), rounds=6)
-
-
-simple(
-    "offline.write_campaign",
-    offline.write_campaign,
-    lambda w: {"campaign": _logged(w), "directory": "logged"},
-    writes=True,
-)
-
-
-@case("offline.read_campaign")
-def _(w: World) -> Case:
-    offline.write_campaign(_logged(w), "read")
-    return Case(offline.read_campaign, {"directory": "read", "graph": w.graph})
-
 
 # -- plots --
 

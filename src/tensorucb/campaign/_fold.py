@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tensorucb import policies
 from tensorucb.arrays import F64, I64
@@ -187,9 +186,7 @@ class Fold:
                 self._one_by_one(view, [])
         state = self._mark.state
         learned = {"basis": self.hash, "world": view.network.revision, "rounds": self.pairs}
-        halves = {name: np.tril(array) for name, array in state.arrays.items() if _is_symmetric(array)}
-        settings = {**learned, "state": dict(state.settings), "symmetric": list(halves)}
-        return seal("snapshot", settings, {**state.arrays, **halves}, compressed=True)
+        return seal("snapshot", {**learned, "state": dict(state.settings)}, state.arrays, compressed=True)
 
     def from_blob(self, network: Network, data: bytes, name: str) -> None:
         """Go on from the bytes of `to_blob`, stored under ``name``, which ends with a hash; its policy is bound."""
@@ -198,8 +195,7 @@ class Fold:
         if not basis.startswith(name.rsplit("-", 1)[1]) or settings["world"] != network.revision:
             raise FileFormatError(f"snapshot {name} holds another state than its name says.")
         pairs = _pairs(settings)
-        whole = {name: arrays[name] + np.tril(arrays[name], -1).T for name in settings["symmetric"]}
-        state = PolicyState(settings["state"], {**arrays, **whole})
+        state = PolicyState(settings["state"], arrays)
         with self._unsafe(network):
             self.policy.restore(state)
             self.pairs, self.hash = pairs, basis
@@ -283,15 +279,6 @@ def _blamed() -> Iterator[None]:
         raise
     except Exception as error:
         raise _UnlearnableError(f"{type(error).__name__}: {error}"[:_REASON]) from error
-
-
-def _is_symmetric(array: NDArray[Any]) -> bool:
-    """Whether half of a matrix of floats, such as a covariance, says it all, to the last bit."""
-    if array.dtype != np.float64 or array.ndim != 2 or array.shape[0] != array.shape[1]:
-        return False
-    bits = np.ascontiguousarray(array).view(np.int64)
-    # Zeros are added to the half that is left out, and -0.0 + 0.0 is 0.0.
-    return np.array_equal(bits, bits.T) and not (bits == np.iinfo(np.int64).min).any()
 
 
 def _pairs(settings: Mapping[str, Any]) -> list[Pair]:

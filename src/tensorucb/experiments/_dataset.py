@@ -238,7 +238,7 @@ class _Described:
         taste, credit, exposure, chances = np.split(table[:, split:], 4, axis=1)
         # Linear baselines have no intercept of their own; the constant gives them one.
         features_and_constant = np.hstack([table[:, :split], np.ones((graph.n_nodes, 1))])
-        self.users = UserProfile(features_and_constant, taste, credit, exposure, chances, coordinates)
+        self.users = UserProfile(features_and_constant, taste, credit, exposure, coordinates, chances)
 
     def keep(self, name: str, key: dict[str, Any], compute: Callable[[OnProgress], NDArray[Any]]) -> NDArray[Any]:
         """What ``compute`` gives, or what it gave the last time if there is a cache; progress is reported."""

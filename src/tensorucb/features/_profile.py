@@ -15,7 +15,7 @@ from tensorucb.checks import LARGEST, check_array
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.graph._ids import frozen
 
-_PARTS = ("features", "taste", "credit", "exposure", "chances", "coordinates")
+_PARTS = ("features", "taste", "credit", "exposure", "coordinates", "chances")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,12 +34,12 @@ class UserProfile:
         ``(n, k)`` number of past actions by topic. k must be the dimension of products.
     credit, exposure
         ``(n, k)`` responses credited to a user as a source, and chances to earn them, by topic: both or neither.
-    chances
-        ``(n, k)`` past items by topic on which each user could have acted. With taste it says how often users act at
-        all: the base rate that `TensorUCB` starts from.
     coordinates
         ``(n, c)`` position in the network, such as an eigenmap: part of :meth:`matrix`. `TensorUCB` leaves it out: it
         learns every source by itself, and such coordinates explain next to nothing of what is left.
+    chances
+        ``(n, k)`` past items by topic on which each user could have acted. With taste it says how often users act at
+        all: the base rate that `TensorUCB` starts from.
 
     Examples
     --------
@@ -57,8 +57,8 @@ class UserProfile:
     taste: F64 | None = None
     credit: F64 | None = None
     exposure: F64 | None = None
-    chances: F64 | None = None
     coordinates: F64 | None = None
+    chances: F64 | None = None
 
     def __post_init__(self) -> None:
         """Refuse what does not fit together."""

@@ -266,4 +266,4 @@ def user_profile(
     taste = np.column_stack([np.bincount(users, column, graph.n_nodes).astype(np.float64) for column in mixes.T])
     coordinates = laplacian_eigenmap(graph, dim) if "eigenmap" in kinds else None
     chances = np.tile(shares[numbers].sum(axis=0), (graph.n_nodes, 1))
-    return UserProfile(np.hstack(columns), taste, credit, exposure, chances, coordinates)
+    return UserProfile(np.hstack(columns), taste, credit, exposure, coordinates, chances)

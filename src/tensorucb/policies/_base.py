@@ -17,7 +17,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I64, Arrays, Vectors
-from tensorucb.checks import array_of, check_callable, check_count, check_instance, check_mapping, check_rows, shown
+from tensorucb.checks import (
+    array_of,
+    check_callable,
+    check_count,
+    check_flag,
+    check_instance,
+    check_mapping,
+    check_rows,
+    shown,
+)
 from tensorucb.errors import InputError, ShapeError, StateError
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
@@ -308,6 +317,7 @@ class UCBPolicy:
         """
         modes = self._modes(product)
         rows, values = as_observations(self.graph.n_edges, edges, outcomes)
+        check_flag("passive", passive)
         state, doses = self._known(modes), self._doses
         if rows.size and not self.knows_redundancy:
             distinct, place, trials = np.unique(rows, return_inverse=True, return_counts=True)
