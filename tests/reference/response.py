@@ -120,14 +120,14 @@ def log_posterior(settings, prior, point, users, rounds, r, sizes):
 
 
 def sums(point, users, rounds, r, sizes):
-    """By (round, source): Σ ω·p(1 − p) and Σ ω(y − p). By (round, target) these, then Σe, Σ√v, Σe² and Σv alone."""
+    """By (round, source): Σ ω·p(1 − p) and Σ ω(y − p). By (round, target) these, then Σp and Σy."""
     pulls, cells = {}, {}
     for row in rounds.rows:
         t, i, j, y, n, m = row
         p = 1.0 / (1.0 + np.exp(-logit(point, users, rounds, row, r, sizes)))
         e, v, weight = y - p, p * (1.0 - p), n / (1.0 + r * (m - 1))
         pulls[t, i] = pulls.get((t, i), 0.0) + weight * np.array([v, e])
-        cells[t, j] = cells.get((t, j), 0.0) + np.array([weight * v, weight * e, e, np.sqrt(v), e**2, v])
+        cells[t, j] = cells.get((t, j), 0.0) + np.array([weight * v, weight * e, p, y])
     return pulls, cells
 
 

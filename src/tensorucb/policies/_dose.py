@@ -6,9 +6,10 @@ A follower of m contacted users has m outcomes in a round, its *dose* is m. Two 
     q   whether a second contact adds nothing (1), or as much as the first (0):
         logit p(m) = logit p(1) + log(1 + r(1 − q)(m − 1))
 
-`TensorUCB` learns both with everything else. For a policy with another model, its residuals are enough: r is the sum of
-their products over that of their deviations, q the best fit to how responses grow with the dose. Both are taken after a
-shift of all logits of the round, since a popular product raises all outcomes without making them the same.
+`TensorUCB` learns both with everything else. For a policy with another model, what it expected is enough: r says how
+often two outcomes of one user are both responses, between independent coins and one number for both; q is the best fit
+to how responses grow with the dose. Both are taken after a shift of all logits of the round, since a popular product
+raises all outcomes without making them the same.
 """
 
 from __future__ import annotations
@@ -38,8 +39,12 @@ def with_doses(known: Arrays, targets: I32, expected: F64, outcomes: F64) -> Arr
     logits = np.log(sure / (1.0 - sure))
     logits += _shift(logits, outcomes)
     p = 1.0 / (1.0 + np.exp(-logits))
-    residuals, deviations = outcomes - p, np.sqrt(p * (1.0 - p))
-    pairs = [np.sum(np.bincount(cell, x) ** 2) - np.sum(x * x) for x in (residuals, deviations)]
+    both, independent = (0.5 * (np.sum(np.bincount(cell, x) ** 2) - np.sum(x * x)) for x in (outcomes, p))
+    # Two outcomes of one number: both respond with the smaller probability, here that of those before it in the cell.
+    order = np.lexsort((p, cell))
+    behind = (np.cumsum(sizes) - 1)[cell[order]] - np.arange(order.size)
+    same = float(p[order] @ behind)
+    pairs = [both - independent, same - independent]
     place = np.clip((logits - _LOWEST) / _WIDTH, 0, _LOGITS.size - 1).astype(np.int64)
     dose = np.minimum(sizes[cell], _DOSES) - 1
     # A user's outcomes together count as much as they tell.
@@ -62,8 +67,8 @@ def _shift(logits: F64, outcomes: F64) -> float:
 
 def sameness(known: Arrays) -> float:
     """Estimate r."""
-    products, deviations = known["pairs"].tolist()
-    return float(np.clip(products / (deviations + 1.0), 0.0, 1.0))
+    together, most = known["pairs"].tolist()
+    return float(np.clip(together / (most + 1.0), 0.0, 1.0))
 
 
 def redundancy_of(known: Arrays) -> float:

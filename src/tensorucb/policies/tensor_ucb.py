@@ -226,6 +226,17 @@ class TensorUCB(UCBPolicy):
         level = response.level_deviation(fitted, own)
         return Prediction(self.graph, mean, deviation, target, "logit", level, fitted.overlap)
 
+    def optimistic(self, prediction: Prediction, modes: Vectors) -> F64:
+        """With the bonus, as far as responses tell sources apart.
+
+        If one answer is told to all who contacted a user, only the largest probability counts, and a bonus of each
+        source would mostly pick whose bonus is largest.
+        """
+        if prediction.deviation is None:
+            return prediction.probabilities()
+        told_apart = (1.0 - prediction.redundancy) * prediction.deviation
+        return super().optimistic(replace(prediction, deviation=told_apart), modes)
+
     def _fit(self, dims: tuple[int, ...], log: response.Log, passive_weight: float = 1.0) -> response.Fitted:
         if passive_weight == 0.0:
             log = tuple(r for r in log if not r.passive)

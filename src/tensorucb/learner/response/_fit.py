@@ -187,7 +187,10 @@ class Sums:
 
     value: float
     pulls: F64  # (pulls, 2): curvature and slope
-    cells: F64  # (cells, 6): curvature and slope; Σe, Σ√v, Σe² and Σv without weights
+    cells: F64  # (cells, 4): curvature and slope, Σp and Σy
+    both: float  # over pairs of rows of one cell: how often both responded
+    independent: float  # how often that is expected if outcomes are independent
+    same: float  # and if they are as much the same as their probabilities let them be
 
 
 @dataclass(frozen=True)
@@ -215,16 +218,19 @@ class Stand:
         h = targets[data.cell_place] + data.taste @ point.target_weights[features:]
         h += np.log1p((1.0 - point.saturation) * more)
         omega = 1.0 / (1.0 + more)
-        pulls, cells = np.empty((a.size, 2)), np.zeros((h.size, 6))
+        pulls, cells = np.empty((a.size, 2)), np.zeros((h.size, 4))
 
-        def run(start: int, stop: int) -> float:
-            first, last = data.first_pull[start], data.first_pull[stop]
-            rows = data.ptr, data.cell, data.outcome, data.weight
-            return float(accumulate(*rows, omega, a, h, first, last, pulls, cells))
+        order = np.lexsort((a, data.pull_round))
+
+        def run(start: int, stop: int) -> tuple[float, float, float, float]:
+            rows = data.ptr, data.cell, data.outcome, data.weight, omega, data.whole
+            sums = accumulate(order, *rows, a, h, data.first_pull[start], data.first_pull[stop], pulls, cells)
+            return sums  # type: ignore[no-any-return]
 
         ends = data.ptr[data.first_pull]
         bounds = np.unique(np.searchsorted(ends, np.arange(0, ends[-1] + _ROWS, _ROWS)).clip(max=ends.size - 1))
-        return Sums(sum(map_chunks(run, bounds.tolist(), thread_count())), pulls, cells)
+        value, *pairs = map(sum, zip(*map_chunks(run, bounds.tolist(), thread_count()), strict=True))
+        return Sums(value, pulls, cells, *pairs)
 
     @cached_property
     def value(self) -> float:
@@ -298,10 +304,9 @@ def _climb(now: Stand, move: Move) -> Stand:
 
 
 def _same(now: Stand) -> float:
-    """r: products of the residuals of one cell over those of their deviations, which are equal if r = 1."""
-    _, _, e, deviation, squares, variances = (now.at.cells * now.data.whole[:, None]).T
-    products = float(np.sum(e * e - squares))
-    return float(np.clip(products / (float(np.sum(deviation**2 - variances)) + 1.0), 0.0, 1.0))
+    """r: how far two outcomes of one cell go together, between independent coins and one number for both."""
+    at = now.at
+    return float(np.clip((at.both - at.independent) / (at.same - at.independent + 1.0), 0.0, 1.0))
 
 
 @dataclass(frozen=True)

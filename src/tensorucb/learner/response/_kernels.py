@@ -24,23 +24,28 @@ from tensorucb.arrays import F64, I32, I64
 
 @numba.njit(**KERNEL)
 def accumulate(
-    ptr: I64, cell: I32, y: F64, n: F64, omega: F64, a: F64, h: F64, start: int, stop: int, pulls: F64, cells: F64
-) -> float:  # fmt: skip
-    """The log-likelihood of pulls start .. stop; sums over their rows are added in place.
+    order: I64, ptr: I64, cell: I32, y: F64, n: F64, omega: F64, whole: F64, a: F64, h: F64, start: int, stop: int,
+    pulls: F64, cells: F64,
+) -> tuple[float, float, float, float]:  # fmt: skip
+    """The log-likelihood of pulls order[start:stop]; sums over their rows are added in place.
 
-    ``pulls`` gets curvature and slope of each pull, ``cells`` those of each cell, and without any weight Σe, Σ√v, Σe²
-    and Σv of its rows, v = p(1 − p). Logarithms cost more than all the rest, so the factors 1 + z of rows of weight 1
-    are multiplied first.
+    ``pulls`` gets curvature and slope of each pull, ``cells`` those of each cell, then Σp and Σy. Also, over all pairs
+    of rows of one cell: Σyy', Σpp' and Σmin(p, p'). ``order`` is by round and, within a round, by a: all rows of a cell
+    met before have smaller probabilities. Logarithms cost more than all the rest, so the factors 1 + z of rows of
+    weight 1 are multiplied first.
     """
     total, product = 0.0, 1.0
-    for q in range(start, stop):
+    both, independent, same = 0.0, 0.0, 0.0
+    for place in range(start, stop):
+        q = order[place]
         sum_w, sum_e = 0.0, 0.0
         for k in range(ptr[q], ptr[q + 1]):
             c = cell[k]
             u = a[q] + h[c]
             z = math.exp(-abs(u))
             r = 1.0 / (1.0 + z)
-            e = y[k] - (r if u > 0.0 else z * r)
+            p = r if u > 0.0 else z * r
+            e = y[k] - p
             v = z * r * r
             weight = n[k] * omega[c]
             total += weight * (y[k] * u - max(u, 0.0))
@@ -55,13 +60,14 @@ def accumulate(
             sum_e += weight * e
             cells[c, 0] += weight * v
             cells[c, 1] += weight * e
-            cells[c, 2] += e
-            cells[c, 3] += math.sqrt(v)
-            cells[c, 4] += e * e
-            cells[c, 5] += v
+            both += whole[c] * y[k] * cells[c, 3]
+            independent += whole[c] * p * cells[c, 2]
+            same += whole[c] * cells[c, 2]
+            cells[c, 2] += p
+            cells[c, 3] += y[k]
         pulls[q, 0] = sum_w
         pulls[q, 1] = sum_e
-    return total - math.log(product)
+    return total - math.log(product), both, independent, same
 
 
 @numba.njit(**KERNEL)
