@@ -511,7 +511,7 @@ simple(
     lambda **given: features.UserProfile(**given).matrix(),
     lambda w: {
         **{"features": np.ones((4, 2)), "taste": np.ones((4, 3)), "credit": np.ones((4, 3))},
-        **{"exposure": np.ones((4, 3)), "coordinates": np.ones((4, 1))},
+        **{"exposure": np.ones((4, 3)), "coordinates": np.ones((4, 1)), "chances": np.ones((4, 3))},
     },
     signature=features.UserProfile,
 )
