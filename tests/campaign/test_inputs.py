@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -12,9 +13,10 @@ import pyarrow as pa
 import pytest
 
 from tensorucb import create_campaign, load_campaign
+from tensorucb.campaign import IgnoredContextWarning
 from tensorucb.errors import FileFormatError, InputError, UnknownIdError
 from tensorucb.graph import Graph
-from tensorucb.policies import HighDegree
+from tensorucb.policies import COIN, HighDegree, LinUCB, TensorUCB
 from tensorucb.store import MemoryStore
 
 NOW = 1704067200.0  # 2024-01-01 in UTC
@@ -169,3 +171,21 @@ def test_a_huge_value_is_not_echoed():
     with pytest.raises(InputError) as refused:
         campaign.tell(asked.id, {"source": ["ann"], "target": ["bob"], "outcome": ["z" * 10**6]})
     assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [(HighDegree(), "products and strategies"), (COIN(), "strategies"), (TensorUCB(), None), (LinUCB(), None)],
+    ids=lambda given: getattr(given, "name", given),
+)
+def test_a_policy_says_once_what_it_does_not_look_at(policy, words):
+    given = {"products": {"tea": [1.0, 0.0], "soap": [0.0, 1.0]}, "strategies": {"mail": [0.0], "call": [1.0]}}
+    graph = Graph.from_edges([0, 0, 1], [1, 2, 2])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        campaign = create_campaign("c", graph=graph, policy=policy, storage="memory://", **given)
+        campaign.ask("tea", 1, strategies="all")
+    said = [str(entry.message) for entry in caught if entry.category is IgnoredContextWarning]
+    assert len(said) == (words is not None)
+    if words is not None:
+        assert f"does not look at the {words} of this campaign" in said[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensorucb.campaign._ask import Ask
 from tensorucb.campaign._campaign import Campaign
-from tensorucb.campaign._create import create_campaign, load_campaign
+from tensorucb.campaign._create import IgnoredContextWarning, create_campaign, load_campaign
 from tensorucb.campaign._data import CampaignData, read_campaign_data
 from tensorucb.campaign._explain import Explanation, RoundExplanation
 from tensorucb.campaign._fold import UnlearnableRoundWarning
@@ -34,6 +34,7 @@ __all__ = [
     "ForgetReport",
     "GroupProgress",
     "HistoryReport",
+    "IgnoredContextWarning",
     "Lift",
     "Preview",
     "Reach",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -171,6 +172,18 @@ def create_campaign(
         return Campaign(store, name, policy=policy, clock=clock, engine=engine)
 
 
+class IgnoredContextWarning(UserWarning):
+    """A campaign has products or strategies that its policy does not look at.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from tensorucb.campaign import IgnoredContextWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", IgnoredContextWarning)  # a baseline, on purpose
+    """
+
+
 def _parts(data: Any, given: Mapping[str, Any], more: Mapping[str, Any]) -> CampaignData:
     """What a campaign begins with: from files, or ``given``; ``more`` counts in both cases, where it is there."""
     known = {name: value for name, value in {**given, **more}.items() if value is not None}
@@ -202,8 +215,24 @@ def _checked(
     )
     # What the policy objects to must be said now, not at the first ask.
     rng = np.random.default_rng([settings["seed"], 0])
-    build_policy(settings["policy"], policy).bind(network.graph, network.users, rng)
+    bound = build_policy(settings["policy"], policy)
+    bound.bind(network.graph, network.users, rng)
+    _say_what_is_ignored(bound, catalogues)
     return network, catalogues
+
+
+def _say_what_is_ignored(policy: Policy, catalogues: tuple[Catalogue, Catalogue]) -> None:
+    """A policy may have no place for what the campaign knows: the numbers are then the same for all of them."""
+    uses = (getattr(policy, "uses_product", None), getattr(policy, "uses_strategies", None))
+    names = zip(("products", "strategies"), catalogues, uses, strict=True)
+    ignored = [name for name, catalogue, used in names if len(catalogue.ids) > 1 and used is False]
+    if ignored:
+        warnings.warn(
+            f"{policy.name} does not look at the {' and '.join(ignored)} of this campaign: what it expects is the same "
+            "for all of them. TensorUCB() learns the differences.",
+            IgnoredContextWarning,
+            stacklevel=4,
+        )
 
 
 def _write(

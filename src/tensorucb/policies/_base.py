@@ -188,8 +188,9 @@ class UCBPolicy:
     exploration, exploration_kind
         c, the number of deviations added to a mean; and ``"ucb"``, ``"thompson"`` (a normal number times the
         deviations, drawn again for each round told and each product) or ``"greedy"``.
-    needs_users, uses_product
-        Whether `bind` demands user features, and whether predictions may depend on the product.
+    needs_users, uses_product, uses_strategies
+        Whether `bind` demands user features, and whether predictions may depend on the product, and on further vectors
+        of the context.
     pure
         Whether `score` and `choose` leave the state as it is.
     shares_parameters
@@ -225,6 +226,7 @@ class UCBPolicy:
     exploration_kind: str = "ucb"
     needs_users: ClassVar[bool] = False
     uses_product: bool = False
+    uses_strategies: ClassVar[bool] = False
     pure: ClassVar[bool] = True
     shares_parameters: bool = False
     knows_redundancy: ClassVar[bool] = False

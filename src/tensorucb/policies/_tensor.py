@@ -48,6 +48,7 @@ class TensorPolicy(UCBPolicy):
 
     needs_users = True
     uses_product = True
+    uses_strategies = True
     tunable: ClassVar[Grid] = {"exploration": EXPLORATIONS, "rank": (1, 2, 5, 10, 20, 50)}
 
     rank: int

@@ -39,6 +39,7 @@ class LinUCB(LinearPolicy):
 
     name = "LinUCB"
     uses_product = True
+    uses_strategies = True
 
     def __init__(
         self,

@@ -61,6 +61,7 @@ class LogisticUCB(FeaturePolicy):
 
     name = "LogisticUCB"
     uses_product = True
+    uses_strategies = True
     tunable: ClassVar[Grid] = {"exploration": EXPLORATIONS, "prior_variance": (0.01, 0.1, 1.0)}
 
     def __init__(

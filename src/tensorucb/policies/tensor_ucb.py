@@ -118,6 +118,7 @@ class TensorUCB(UCBPolicy):
     name = "TensorUCB"
     needs_users = True
     uses_product = True
+    uses_strategies = True
     shares_parameters = True
     knows_redundancy: ClassVar[bool] = True
     weighs_history: ClassVar[bool] = True
