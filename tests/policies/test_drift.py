@@ -19,7 +19,7 @@ from tensorucb.data import read_dataset
 from tensorucb.errors import InputError, StateError
 from tensorucb.experiments import environment_from_dataset
 from tensorucb.files import pack_state, unpack_state
-from tensorucb.policies import COIN, CUCB, LinUCB, PolicyState, TensorUCB, Thompson, check_policy
+from tensorucb.policies import COIN, CUCB, LinUCB, LogisticUCB, PolicyState, TensorUCB, Thompson, check_policy
 from tensorucb.policies.drift import DriftAlarm, DriftState, ForgetOnDrift
 
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
@@ -175,8 +175,8 @@ def regret(policy, seed: int, *, change: int = CHANGE, rounds: int = ROUNDS) -> 
 
 def compare(seed: int) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
     """Regret alone, regret with the alarm, and when it rang."""
-    alone = regret(TensorUCB(rank=2), seed)
-    wrapped = ForgetOnDrift(TensorUCB(rank=2))
+    alone = regret(LogisticUCB(), seed)
+    wrapped = ForgetOnDrift(LogisticUCB())
     return alone, regret(wrapped, seed), wrapped.alarms
 
 

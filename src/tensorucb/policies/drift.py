@@ -136,10 +136,11 @@ class _ToldRound(NamedTuple):
 class ForgetOnDrift:
     """Any policy, with an alarm on its own predictions: when it rings, the policy starts again after the change.
 
-    A round's misfit is the mean of ``(observed − expected)² / (variance + 1)`` over the contacted users, by the beliefs
-    before the update, so that it grows if others matter than before; a `DriftAlarm` watches it. When the alarm rings,
-    the policy is bound again and told the rounds since the estimated change once more, at most the last ``memory`` of
-    them. Only edges that are observed can be seen to change. `TensorUCB` follows a change by itself.
+    A round's misfit is ``(observed − expected)² / (variance + 1)`` of its responses, plus the mean of the same over the
+    contacted users, by the beliefs before the update: it also grows if others matter than before. A `DriftAlarm`
+    watches it. When the alarm rings, the policy is bound again and told the rounds since the estimated change once
+    more, at most the last ``memory`` of them. Only edges that are observed can be seen to change. `TensorUCB` follows a
+    change by itself.
     It costs one more `score` per round. ``docs/howto/drift.md`` has the details.
 
     Parameters
@@ -248,17 +249,19 @@ class ForgetOnDrift:
         self._log = [*self._log, told][-self.memory :]
 
     def _misfit(self, sources: NDArray[np.int32], p: F64, outcomes: F64) -> float:
-        """How badly the probabilities predicted the responses to each contacted user, on average over these.
+        """How badly the probabilities predicted the responses to the round, and to each contacted user on average.
 
-        Responses that merely move from one user to another show as much as a change of the level.
+        Responses that merely move from one user to another show in the second part.
         """
         # A steady error of the policy is no drift. One response on each side keeps the ratio near 1 at first.
         expected, observed = self._totals.tolist()
         q = np.minimum((observed + 1.0) / (expected + 1.0) * p, 1.0)
         self._totals += p.sum(), outcomes.sum()
         _, place = np.unique(sources, return_inverse=True)
+        if not place.size:
+            return 0.0
         apart, variance = np.bincount(place, outcomes - q), np.bincount(place, q * (1.0 - q))
-        return float(np.mean(apart**2 / (variance + 1.0))) if place.size else 0.0
+        return float(apart.sum() ** 2 / (variance.sum() + 1.0) + np.mean(apart**2 / (variance + 1.0)))
 
     def _restart(self) -> None:
         graph, users = self._world()
