@@ -41,7 +41,7 @@ def _profile(rng, n):
 
 
 def _sums(now):
-    """Log-likelihood, curvature and slope by pull, six sums by cell: NumPy, array by array over all rows."""
+    """Log-likelihood, curvature and slope by pull, four sums by cell: NumPy, array by array over all rows."""
     data, point = now.data, now.point
     q, c = np.repeat(np.arange(data.pull_place.size), np.diff(data.ptr)), data.cell
     pulls = data.X @ point.weights + np.einsum("qk,qk->q", point.effects[data.pull_place], data.Z)
@@ -54,7 +54,7 @@ def _sums(now):
     value = float(np.sum(weight * (data.outcome * u - np.logaddexp(0.0, u))))
     v, e = p * (1.0 - p), data.outcome - p
     by_pull = [np.add.reduceat(part, data.ptr[:-1]) for part in (weight * v, weight * e)]
-    by_cell = [np.bincount(c, part, cells.size) for part in (weight * v, weight * e, e, np.sqrt(v), e * e, v)]
+    by_cell = [np.bincount(c, part, cells.size) for part in (weight * v, weight * e, p, data.outcome)]
     return value, np.stack(by_pull, axis=1), np.stack(by_cell, axis=1)
 
 

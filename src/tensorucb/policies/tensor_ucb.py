@@ -31,9 +31,9 @@ _TOO_LARGE = (
 
 # Prior variance of a base rate that comes from the past: responses to a contact may be four times as many, or as few.
 _PAST_VARIANCE = 2.0
-# A change of who matters: the last rounds alone are fitted too, every second round. If they predict new rounds better
+# A change of who matters: the last rounds alone are fitted too, every fourth round. If they predict new rounds better
 # than the whole log does, in six rounds by four standard errors and six nats, all that is older is forgotten.
-_RECENT, _EVERY = 10, 2
+_RECENT, _EVERY = 10, 4
 _JUDGED, _ERRORS, _NATS = 6, 4.0, 6.0
 
 

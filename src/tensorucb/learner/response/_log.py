@@ -66,11 +66,11 @@ def with_round(log: Log, record: Told, max_rows: int) -> Log:
     """The log with one more round; of more than ``max_rows`` rows, zeros of the oldest rounds are thinned.
 
     Which zeros stay is decided by a hash of the round's number and the edge: it is the same each time, and an edge
-    does not lose the zeros of all rounds. A tenth of the rows goes at once, so that this is seldom needed.
+    does not lose the zeros of all rounds. A quarter of the rows goes at once, since each time a fit follows.
     """
     rounds = [*log, record]
     rows = sum(r.edges.size for r in rounds)
-    excess = rows - int(0.9 * max_rows) if rows > max_rows else 0
+    excess = rows - int(0.75 * max_rows) if rows > max_rows else 0
     while excess > 0 and len(rounds) > 1:
         # The oldest of those thinned least; the newest round is left as it is.
         at = min(range(len(rounds) - 1), key=lambda i: rounds[i].level)
