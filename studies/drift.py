@@ -1,8 +1,9 @@
 """How often ``ForgetOnDrift`` rings while nothing changes, and how soon it does after a change.
 
-The worlds are those of ``tensorucb compare``: the truth fitted to a log, the direct objective, one-hop feedback. Three
-tables are printed: alarms in worlds that stand still, the delay after a change in the same worlds, and what forgetting
-saves in small generated worlds whose strongest edges become the weakest.
+The worlds are those of ``tensorucb compare``: the truth fitted to a log, the direct objective, one-hop feedback. Four
+tables are printed: alarms in worlds that stand still, the delay after a change in the same worlds, how ``TensorUCB``
+follows a change by itself, and what forgetting saves in small generated worlds whose strongest edges become the
+weakest.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from studies import DATA
-from studies.changed_worlds import ChangedWorld
+from studies.changed_worlds import ChangedWorld, sources_reversed
 from tensorucb.data import make_sandbox, read_dataset
 from tensorucb.experiments import Environment, WorldSettings, environment_from_dataset, product_sequence
-from tensorucb.policies import LinUCB, Policy, TensorUCB
+from tensorucb.policies import LinUCB, LogisticUCB, Policy, TensorUCB
 from tensorucb.policies.drift import ForgetOnDrift
 
-POLICIES: dict[str, Callable[[], Policy]] = {"TensorUCB": TensorUCB, "LinUCB": LinUCB}
+POLICIES: dict[str, Callable[[], Policy]] = {"LogisticUCB": LogisticUCB, "LinUCB": LinUCB}
 RUN_LENGTH = 2000
 _POLICY, _ORACLE = 2, 3
 
@@ -91,10 +92,26 @@ def delays(name: str, world: Environment, policy: str, *, runs: int, change: int
         print(f"| {name} | {policy} | {what} | {len(seen)} of {runs} | {spread} |", flush=True)
 
 
+def followed(name: str, world: Environment, *, runs: int, change: int, seed: int) -> None:
+    """Two rows: regret of TensorUCB after the sources have changed places, as it is and started afresh there."""
+    worlds = world, sources_reversed(world)
+    for what in ("as it is", "started afresh"):
+        regret = np.zeros((runs, change + 60))
+        for run in range(runs):
+            policy = TensorUCB()
+            played = play(policy, worlds, rounds=change + 60, change=change, run=run, seed=seed)
+            for t, (place, item, rows) in enumerate(played):
+                regret[run, t] = place.optimum(item).spread - place.evaluate(item, rows)
+                if t == change - 1 and what == "started afresh":
+                    policy.bind(world.graph, world.users, np.random.default_rng([seed, _POLICY, run]))
+        means = [regret[:, start : start + 20].mean() for start in range(change - 20, change + 60, 20)]
+        print(f"| {name} | {what} | {' | '.join(f'{x:.1f}' for x in means)} |", flush=True)
+
+
 def forgetting(seed: int, *, change: int, rounds: int) -> None:
     """One row: regret with and without the alarm."""
-    regret, wrapped = [], ForgetOnDrift(TensorUCB(), run_length=RUN_LENGTH)
-    for policy in (TensorUCB(), wrapped):
+    regret, wrapped = [], ForgetOnDrift(LogisticUCB(), run_length=RUN_LENGTH)
+    for policy in (LogisticUCB(), wrapped):
         played = play(policy, sandbox_worlds(seed), rounds=rounds, change=change, run=seed)
         regret += [np.array([world.optimum(item).spread - world.evaluate(item, rows) for world, item, rows in played])]
     when = ", ".join(str(t - change) for t in wrapped.alarms) or "never"
@@ -112,6 +129,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=40, help="runs without a change")
     parser.add_argument("--rounds", type=int, default=150, help="rounds of each of them")
     parser.add_argument("--changed-runs", type=int, default=10, help="runs with a change after round 100")
+    parser.add_argument("--followed-runs", type=int, default=3, help="runs of TensorUCB alone with such a change")
     parser.add_argument("--sandboxes", type=int, default=6)
     parser.add_argument("--seed", type=int, default=100)
     options = parser.parse_args()
@@ -129,6 +147,10 @@ def main() -> None:
     for name, world in worlds.items():
         for policy in options.policies:
             delays(name, world, policy, runs=options.changed_runs, change=100, limit=50, seed=options.seed)
+    print("\n| log | TensorUCB | rounds 81–100 | 101–120 | 121–140 | 141–160 |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for name, world in worlds.items():
+        followed(name, world, runs=options.followed_runs, change=100, seed=options.seed)
     print("\n| seed | alarm after … rounds | regret before | after, alone | after, forgetting |")
     print("| --- | --- | --- | --- | --- |")
     for seed in range(options.sandboxes):

@@ -7,8 +7,9 @@ import pytest
 
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
 from studies import reach as study
-from tensorucb.campaign import load_campaign
+from tensorucb.campaign import create_campaign, load_campaign
 from tensorucb.campaign._forecast import Forecast, Outcome, stated, width_factor
+from tensorucb.graph import Graph
 from tensorucb.policies import HighDegree, LinUCB, Prediction, TensorUCB, Thompson, UCBPolicy
 from tensorucb.store import open_store
 
@@ -28,6 +29,15 @@ class Fixed(UCBPolicy):
 
     def predict(self, state, modes):
         return Prediction(self.graph, np.full(self.graph.n_edges, self.rate))
+
+
+class Level(Fixed):
+    """Believes that rounds differ, and nothing else."""
+
+    name = "Level"
+
+    def predict(self, state, modes):
+        return Prediction(self.graph, np.full(self.graph.n_edges, -6.0), link="logit", level=1.0)
 
 
 def respond(campaign, ask, rate, rng):
@@ -170,11 +180,35 @@ def test_the_width_follows_the_misses_so_far():
     forecast = Forecast(20.0, 10.0, 40.0)
     hits, misses = Outcome(forecast, 20), Outcome(forecast, 100)
     # Without rounds to look back on the interval is as stated.
-    assert width_factor([], 0.9) == pytest.approx(0.875, abs=0.05)
+    assert width_factor([], 0.9) == pytest.approx(1.0, abs=0.05)
     assert width_factor([hits] * 50, 0.9) < 0.5
     assert width_factor([misses] * 50, 0.9) == pytest.approx(forecast.miss(100))
     # The newest rounds count most.
     assert width_factor([*[misses] * 50, *[hits] * 100], 0.9) < width_factor([*[hits] * 100, *[misses] * 50], 0.9)
+
+
+def test_the_first_interval_holds_the_whole_level_of_a_round():
+    """A level of deviation 1 and nothing else: the ends of 90 % lie 1.645 deviations apart from the middle."""
+    graph = Graph.from_edges(np.zeros(100_000, dtype=int), np.arange(1, 100_001))
+    campaign = create_campaign("wide", graph=graph, policy=Level(), storage="memory://")
+    reach = campaign.ask([1.0], 1).reach
+    assert np.log(reach.high / reach.low) == pytest.approx(2 * 1.645, abs=0.2)
+
+
+def test_what_all_sources_share_is_doubted_once():
+    """Before the first round the base rate is unknown: that is the level's doubt, and hardly any is a source's own."""
+    policy = TensorUCB()
+    graph = small_graph(200, 2000)
+    policy.bind(graph, np.random.default_rng(0).normal(size=(200, 3)), 0)
+    prediction = policy.prediction([1.0])
+    assert prediction.level > 2.0
+    assert prediction.deviation.min() > 2.0
+    assert prediction.apart.max() < 0.5 * prediction.level
+    # After a round the doubt of the sources told about has shrunk, and stays a part of the whole.
+    policy.update([1.0], graph.out_edges([3]), np.zeros(graph.out_edges([3]).size))
+    later = policy.prediction([1.0])
+    assert np.all(later.apart <= later.deviation)
+    assert later.apart[3] < later.apart.max()
 
 
 def test_a_wider_interval_stays_within_the_audience():

@@ -79,7 +79,8 @@ def predictions(graph, nodes, fitted, contexts):
     parts = []
     for vectors in contexts:
         own = fitted.context.scaled(vectors[None])[0]
-        source, deviation, target = response.node_logits(nodes, fitted, own)
+        source, deviation, target, apart = response.node_logits(nodes, fitted, own)
+        parts.append(apart)
         parts += [source[graph.sources] + target[graph.targets], deviation]
         parts.append([response.level_deviation(fitted, own), fitted.overlap])
     return np.concatenate(parts)
@@ -223,7 +224,7 @@ def test_a_thinned_log_says_nearly_what_the_whole_one_says():
     fitted = [response.fit(MODEL, nodes, (3,), log_of(graph, told, rows)) for rows in (10**6, 4000)]
     p = []
     for each in fitted:
-        source, _, target = response.node_logits(nodes, each, np.array([0.5, 0.3, 0.2]))
+        source, _, target, _ = response.node_logits(nodes, each, np.array([0.5, 0.3, 0.2]))
         p.append(1.0 / (1.0 + np.exp(-source[graph.sources] - target[graph.targets])))
     assert abs(p[0] - p[1]).mean() < 0.02
 
@@ -292,7 +293,7 @@ def test_predictions_are_the_plain_ones(sizes):
     graph, nodes, users, told, rng = small_world(sizes, rounds=5)
     fitted = response.fit(MODEL, nodes, sizes, log_of(graph, told))
     own = 0.2 + rng.random(sum(sizes))
-    source, deviation, target = response.node_logits(nodes, fitted, own)
+    source, deviation, target, apart = response.node_logits(nodes, fitted, own)
     p = 1.0 / (1.0 + np.exp(-source[graph.sources] - target[graph.targets]))
     np.testing.assert_allclose(p, plain.edge_scores(fitted, users, graph, own, sizes), rtol=1e-9)
     rounds = plain.Rounds(graph, told)
@@ -303,13 +304,17 @@ def test_predictions_are_the_plain_ones(sizes):
     features = plain.context(own, sizes)
     square = fitted.prior.round_variance + features @ fitted.level_covariance @ features
     assert response.level_deviation(fitted, own) == pytest.approx(np.sqrt(square))
+    level, start = np.zeros(fitted.weights.size), nodes.as_source.shape[1]
+    level[start : start + features.size] = features
+    want = plain.deviations(fitted, users, rounds, curvature, nodes.n, own, sizes, known=level)
+    np.testing.assert_allclose(apart, want, rtol=1e-6)
 
 
 def test_before_the_first_round_the_prior_speaks():
     _, nodes, users, _, rng = small_world()
     own = rng.random(3) + 0.2
     fitted = response.unfitted(MODEL, nodes, (3,), own)
-    source, deviation, target = response.node_logits(nodes, fitted, own)
+    source, deviation, target, _ = response.node_logits(nodes, fitted, own)
     assert (target == 0.0).all()
     for i in range(nodes.n):
         x, z = plain.source_row(users, i, own, (3,)), np.append(1.0, own)
@@ -382,7 +387,7 @@ def test_deviations_cover(rounds, spread):
     inside = []
     for seed in range(3):
         graph, nodes, fitted, own = fitted_to("coins", seed, rounds=rounds, spread=spread)
-        source, deviation, target = response.node_logits(nodes, fitted, np.ones(TOPICS) / TOPICS)
+        source, deviation, target, _ = response.node_logits(nodes, fitted, np.ones(TOPICS) / TOPICS)
         # Targets are all alike here, so that their mean belongs to the level.
         error = source + target[graph.targets].mean() - own
         inside += (abs(error - np.median(error)) < 1.645 * deviation).tolist()

@@ -162,9 +162,12 @@ def joint_covariance(fitted, users, rounds, curvature, sizes):
     return np.linalg.inv(precision)
 
 
-def deviations(fitted, users, rounds, curvature, n, own, sizes):
-    """Of every source's part of the logit in a context."""
+def deviations(fitted, users, rounds, curvature, n, own, sizes, known=None):
+    """Of every source's part of the logit in a context; ``known`` · θ is no longer in doubt."""
     covariance, P = joint_covariance(fitted, users, rounds, curvature, sizes), fitted.weights.size
+    if known is not None:
+        along = covariance[:, :P] @ known
+        covariance = covariance - np.outer(along, along) / (known @ along[:P])
     z, result = np.append(1.0, own), []
     for i in range(n):
         full = np.zeros(len(covariance))

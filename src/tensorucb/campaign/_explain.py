@@ -61,7 +61,7 @@ _OTHERS = {"own": "{} picks users by a rule of its own", "list": "a person made 
 class Explanation:
     """Why a user is, or is not, among the seeds of a round.
 
-    All numbers are expectations under the same corrected probabilities as the round's `Reach`; the bonus for
+    All numbers are expectations under the same probabilities as the round's `Reach`; the bonus for
     exploration counts for choosing, and is shown only where it decided.
 
     Attributes

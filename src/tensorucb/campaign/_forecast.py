@@ -83,5 +83,6 @@ def width_factor(past: Sequence[Outcome], level: float) -> float:
     misses = np.array([*_USUAL_MISSES, *(outcome.forecast.miss(outcome.responders) for outcome in past)])
     weights = np.append(np.full(_USUAL_MISSES.size, _THEIR_WEIGHT), _DISCOUNT ** np.arange(len(past))[::-1])
     order = np.argsort(misses, kind="stable")
-    share = np.cumsum(weights[order]) / weights.sum()
-    return float(misses[order][np.searchsorted(share, level - 1e-12)])
+    # Each miss stands for the middle of its share.
+    middle = (np.cumsum(weights[order]) - 0.5 * weights[order]) / weights.sum()
+    return float(np.interp(level, middle, misses[order]))

@@ -17,7 +17,7 @@ from tensorucb.campaign._forecast import Forecast, Outcome, stated, width_factor
 from tensorucb.campaign._told import responded
 from tensorucb.diffusion import simulate_gains
 from tensorucb.graph import Graph
-from tensorucb.policies.prediction import ROUNDS, Prediction
+from tensorucb.policies.prediction import LEVELS, ROUNDS, Prediction
 from tensorucb.store._protocol import RoundRecord
 from tensorucb.work import Engine
 
@@ -234,15 +234,22 @@ class _Audience:
 
 def _stated(beliefs: Beliefs, audience: _Audience, expected: F64) -> Forecast:
     """The policy's predictive distribution: what the round has of its own, what is not known of the sources, coins."""
+    from scipy.special import ndtri
+
     # The same draws every time, so that the same question has the same answer.
     draws = np.random.default_rng(0).normal(size=(_DRAWS, int(audience.sources.max()) + 1))
     counts = np.stack(
         [audience.responders(beliefs.rounds(audience.edges, z[audience.sources]), beliefs.redundancy) for z in draws]
     )
+    # A few rounds that stand for all give the mean, not the quantiles. So each draw gets levels of its own, in between.
+    strata = (np.arange(_DRAWS)[:, None] + 0.5) / _DRAWS
+    levels = ndtri((np.arange(LEVELS.size) + strata) / LEVELS.size)
+    logs = np.log(np.maximum(counts, 1e-9))
+    counts = np.exp([np.interp(own, LEVELS, log) for own, log in zip(levels, logs, strict=True)])
     # Draws are about the width: the mean stays what is believed.
     mean = float(ROUNDS @ expected)
-    counts *= mean / max(float((counts @ ROUNDS).mean()), 1e-12)
-    weights = np.tile(ROUNDS / _DRAWS, _DRAWS)
+    counts *= mean / max(float(counts.mean()), 1e-12)
+    weights = np.full(counts.size, 1.0 / counts.size)
     return stated(weights, np.clip(counts.ravel(), 1e-9, audience.size), audience.size, _LEVEL)
 
 

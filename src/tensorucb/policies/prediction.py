@@ -17,7 +17,7 @@ _LARGEST_SOURCE, _LARGEST_TARGET = 600.0, 80.0
 _LARGEST_BONUS = 30.0
 _EDGES = 2**17
 # Five points stand for a normal distribution: exact for polynomials up to degree 9.
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
+LEVELS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
 ROUNDS: F64 = _WEIGHTS / _WEIGHTS.sum()
 
 
@@ -41,6 +41,8 @@ class Prediction:
         Standard deviation of a shift that all edges of a round share, such as the popularity of the very product.
     redundancy
         ρ, how far a second contact of the same user brings nothing new; see `tensorucb.select_seeds`.
+    apart
+        The part of each deviation that ``level`` does not hold; None: all of it.
 
     Examples
     --------
@@ -58,6 +60,7 @@ class Prediction:
     link: Literal["logit", "identity"] = "identity"
     level: float = 0.0
     redundancy: float = 0.0
+    apart: F64 | None = None
 
     def probabilities(self, exploration: float = 0.0, draw: F64 | None = None) -> F64:
         """The probability of every edge at the mean plus ``exploration`` deviations, in a round like any other.
@@ -74,22 +77,21 @@ class Prediction:
 
     def each_round(self) -> Iterator[F64]:
         """The probability of every edge in each of five rounds that stand for all, one after the other."""
-        for node in _NODES.tolist():
+        for node in LEVELS.tolist():
             yield self._of_mean(self.mean + self.level * node)
 
     def rounds(self, edges: I64, draw: F64 | None = None) -> F64:
         """The probabilities of some edges in each of five rounds that stand for all, ``(5, edges)``.
 
-        `expected` is their mean with the weights `ROUNDS`. ``draw`` multiplies the deviation of each of the edges.
+        `expected` is their mean with the weights `ROUNDS`. ``draw`` multiplies the deviation of each of the edges,
+        as far as it is apart from the level.
         """
-        if self.target is None:
-            means, deviations = self.mean[edges], None if self.deviation is None else self.deviation[edges]
-        else:
-            means, sources = self._logits(edges), self.graph.sources[edges]
-            deviations = None if self.deviation is None else self.deviation[sources]
-        if draw is not None and deviations is not None:
-            means = means + np.clip(draw * deviations, -_LARGEST_BONUS, _LARGEST_BONUS)
-        return self._linked(means + self.level * _NODES[:, None])
+        means = self.mean[edges] if self.target is None else self._logits(edges)
+        deviation = self.deviation if self.apart is None else self.apart
+        if draw is not None and deviation is not None:
+            of = deviation[edges if self.target is None else self.graph.sources[edges]]
+            means = means + np.clip(draw * of, -_LARGEST_BONUS, _LARGEST_BONUS)
+        return self._linked(means + self.level * LEVELS[:, None])
 
     def with_redundancy(self, redundancy: float) -> Prediction:
         """The same with another redundancy."""

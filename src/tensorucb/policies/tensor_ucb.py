@@ -223,9 +223,9 @@ class TensorUCB(UCBPolicy):
             warnings.warn(_TOO_LARGE, UserWarning, stacklevel=4)
         own = fitted.context.scaled(vectors[None])[0]
         with single_threaded_blas():
-            mean, deviation, target = response.node_logits(self._nodes, fitted, own)
+            mean, deviation, target, apart = response.node_logits(self._nodes, fitted, own)
         level = response.level_deviation(fitted, own)
-        return Prediction(self.graph, mean, deviation, target, "logit", level, fitted.overlap)
+        return Prediction(self.graph, mean, deviation, target, "logit", level, fitted.overlap, apart)
 
     def optimistic(self, prediction: Prediction, modes: Vectors) -> F64:
         """With the bonus, as far as responses tell sources apart.

@@ -18,15 +18,18 @@ from tensorucb.threads import map_chunks, thread_count
 _NODES, _SEEN = 4096, 1024
 
 
-def node_logits(nodes: NodeFeatures, fitted: Fitted, own: F64) -> tuple[F64, F64, F64]:
-    """Every source's part of the logit and its deviation, and every target's part, in a context (scaled)."""
+def node_logits(nodes: NodeFeatures, fitted: Fitted, own: F64) -> tuple[F64, F64, F64, F64]:
+    """Every source's part of the logit and its deviation, and every target's part, in a context (scaled).
+
+    The last is the deviation of each source if the context's part were known, which all sources of a round share.
+    """
     mix, z = fitted.context.mixture(own), np.append(1.0, own)
     fold = _fold(nodes, fitted, own)
     weights = fold.T @ fitted.weights
     square = fold.T @ fitted.covariance @ fold
     unseen = float(z**2 @ fitted.prior.effect_variances)
     features = nodes.as_target.shape[1]
-    source, variance, target = np.empty((3, nodes.n))
+    source, variance, shared, target = np.empty((4, nodes.n))
 
     def run(start: int, stop: int) -> None:
         rows = slice(start, stop)
@@ -35,14 +38,17 @@ def node_logits(nodes: NodeFeatures, fitted: Fitted, own: F64) -> tuple[F64, F64
         # The quadratic form of (X, 1) without forming it.
         inner = X @ square[:-1, :-1] + 2.0 * square[-1, :-1]
         variance[rows] = np.einsum("nd,nd->n", inner, X) + (square[-1, -1] + unseen)
+        shared[rows] = X @ square[:-1, -1] + square[-1, -1]
         target[rows] = nodes.as_target[rows] @ fitted.target_weights[:features] + fitted.offsets[rows]
         target[rows] += nodes.tastes(mix, rows) @ fitted.target_weights[features:]
 
     map_chunks(run, [*range(0, nodes.n, _NODES), nodes.n], thread_count())
     source[fitted.seen] += fitted.effects @ z
     if fitted.seen.size:
-        variance[fitted.seen] = _seen_variances(nodes, fitted, mix, z, fold)
-    return source, np.sqrt(np.maximum(variance, 0.0)), target
+        variance[fitted.seen], shared[fitted.seen] = _seen_variances(nodes, fitted, mix, z, fold)
+    # Of two normal numbers, the variance of one if the other is known.
+    apart = variance - shared**2 / max(float(square[-1, -1]), 1e-12)
+    return source, np.sqrt(np.maximum(variance, 0.0)), target, np.sqrt(np.maximum(apart, 0.0))
 
 
 def level_deviation(fitted: Fitted, own: F64) -> float:
@@ -80,8 +86,11 @@ def _fold(nodes: NodeFeatures, fitted: Fitted, own: F64) -> F64:
     return fold
 
 
-def _seen_variances(nodes: NodeFeatures, fitted: Fitted, mix: F64, z: F64, fold: F64) -> F64:
-    """``(x − Kᵀz)ᵀ S (x − Kᵀz) + zᵀVz`` of each source seen; K = 0 and V = diag(τ²) of all others."""
+def _seen_variances(nodes: NodeFeatures, fitted: Fitted, mix: F64, z: F64, fold: F64) -> tuple[F64, F64]:
+    """``(x − Kᵀz)ᵀ S (x − Kᵀz) + zᵀVz`` of each source seen; K = 0 and V = diag(τ²) of all others.
+
+    And its covariance with the context's part, ``(x − Kᵀz)ᵀ S (0, c(x), 0)``.
+    """
     from tensorucb.learner.response._kernels import add_rows
 
     pulls, seen, V = fitted.pulls, fitted.seen, fitted.effect_covariances
@@ -90,13 +99,15 @@ def _seen_variances(nodes: NodeFeatures, fitted: Fitted, mix: F64, z: F64, fold:
     follows = pulls.curvature * np.einsum("qk,qk->q", pulls.Z, spread[pulls.place])
     order = np.argsort(pulls.place, kind="stable")
     begin = np.searchsorted(pulls.place[order], np.arange(seen.size + 1))
-    variances = np.empty(seen.size)
+    variances, shared = np.empty((2, seen.size))
 
     def run(start: int, stop: int) -> None:
         rows, of = slice(start, stop), order[begin[start] : begin[stop]]
         x = nodes.sources(mix, seen[rows]) @ fold[:, :-1].T + fold[:, -1]
         add_rows(pulls.place[of] - start, -follows[of], pulls.X[of], x)
-        variances[rows] = spread[rows] @ z + np.einsum("nd,nd->n", x @ fitted.covariance, x)
+        inner = x @ fitted.covariance
+        variances[rows] = spread[rows] @ z + np.einsum("nd,nd->n", inner, x)
+        shared[rows] = inner @ fold[:, -1]
 
     map_chunks(run, [*range(0, seen.size, _SEEN), seen.size], thread_count())
-    return variances
+    return variances, shared
