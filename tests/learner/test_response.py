@@ -82,7 +82,7 @@ def predictions(graph, nodes, fitted, contexts):
         source, deviation, target, apart = response.node_logits(nodes, fitted, own)
         parts.append(apart)
         parts += [source[graph.sources] + target[graph.targets], deviation]
-        parts.append([response.level_deviation(fitted, own), fitted.overlap])
+        parts.append([*response.level_deviations(fitted, own), fitted.overlap])
     return np.concatenate(parts)
 
 
@@ -303,7 +303,7 @@ def test_predictions_are_the_plain_ones(sizes):
     np.testing.assert_allclose(deviation, want, rtol=1e-7)
     features = plain.context(own, sizes)
     square = fitted.prior.round_variance + features @ fitted.level_covariance @ features
-    assert response.level_deviation(fitted, own) == pytest.approx(np.sqrt(square))
+    assert np.hypot(*response.level_deviations(fitted, own)) == pytest.approx(np.sqrt(square))
     level, start = np.zeros(fitted.weights.size), nodes.as_source.shape[1]
     level[start : start + features.size] = features
     want = plain.deviations(fitted, users, rounds, curvature, nodes.n, own, sizes, known=level)
@@ -378,7 +378,7 @@ def test_what_is_particular_to_a_round_is_learned():
     assert still.prior.round_variance < 0.2
     assert 0.5 < noisy.prior.round_variance < 1.7
     own = np.ones(TOPICS) / TOPICS
-    assert response.level_deviation(noisy, own) > 0.7 > 0.4 > response.level_deviation(still, own)
+    assert response.level_deviations(noisy, own)[0] > 0.7 > 0.4 > response.level_deviations(still, own)[0]
 
 
 @pytest.mark.parametrize(("rounds", "spread"), [(20, 0.2), (120, 0.4)])

@@ -179,7 +179,7 @@ def read_campaign_data(
     known, items, product_features = _described(catalogue, log, topics, told.get("products"), lines)
     step("features and past of users")
     placed = _placed(graph, people, files.name("users"), lines)
-    profile, user_features = _profile(graph, log, items, placed, told.get("users"), lines)
+    profile, user_features = _profile(graph, log, items, placed, told.get("users"), lasts, lines)
     step("done")
     bought = set(map(str, log.item_ids.tolist()))
     return CampaignData(
@@ -202,7 +202,7 @@ def read_campaign_data(
 
 def default_profile(graph: Graph) -> tuple[UserProfile, UserFeatures]:
     """What is known of users by the network alone: degrees, and a place in it."""
-    return _profile(graph, None, None, None, None, [])
+    return _profile(graph, None, None, None, None, None, [])
 
 
 def _steps(progress: Progress | None) -> Callable[[str], None]:
@@ -346,6 +346,7 @@ def _profile(
     items: F64 | None,
     people: Rows | None,
     kinds: Mapping[str, str] | None,
+    window: float | None,
     lines: list[str],
 ) -> tuple[UserProfile, UserFeatures]:
     """What is known of users: their place, their past, and the columns of their table (the last features)."""
@@ -355,6 +356,9 @@ def _profile(
         past = user_profile(graph, log, np.arange(log.n_items), items, kinds=("degree",))
         parts = {name: array for name, array in past.parts().items() if name != "features"}
         features = past.features
+        if window is not None and log.times.size:
+            # A round lasts as long as its window, and the log many times as long: so often users could have acted.
+            parts["chances"] = parts["chances"] * max(1.0, float(np.ptp(log.times)) / window)
     if graph.n_nodes > 3:
         parts["coordinates"] = eigenmap_of(graph, dim=min(_DIM, graph.n_nodes - 2))
     own, table = features.shape[1], None

@@ -57,9 +57,8 @@ class Outcome:
     responders: int
 
 
-def stated(weights: F64, counts: F64, audience: int, level: float) -> Forecast:
-    """The forecast of a mixture of binomials with these weights and expected counts."""
-    mean = float(weights @ counts)
+def stated(mean: float, weights: F64, counts: F64, audience: int, level: float) -> Forecast:
+    """A forecast with this mean, and the interval of a mixture of binomials with these weights and expected counts."""
     low, high = (_quantile(weights, counts, audience, share) for share in ((1.0 - level) / 2.0, (1.0 + level) / 2.0))
     return Forecast(mean, min(low, mean), max(high, mean))
 

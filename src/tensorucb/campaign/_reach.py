@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING
@@ -238,19 +238,19 @@ def _stated(beliefs: Beliefs, audience: _Audience, expected: F64) -> Forecast:
 
     # The same draws every time, so that the same question has the same answer.
     draws = np.random.default_rng(0).normal(size=(_DRAWS, int(audience.sources.max()) + 1))
+    wide = replace(beliefs, predictions=[prediction.doubted() for prediction in beliefs.predictions])
     counts = np.stack(
-        [audience.responders(beliefs.rounds(audience.edges, z[audience.sources]), beliefs.redundancy) for z in draws]
+        [audience.responders(wide.rounds(audience.edges, z[audience.sources]), wide.redundancy) for z in draws]
     )
     # A few rounds that stand for all give the mean, not the quantiles. So each draw gets levels of its own, in between.
     strata = (np.arange(_DRAWS)[:, None] + 0.5) / _DRAWS
     levels = ndtri((np.arange(LEVELS.size) + strata) / LEVELS.size)
     logs = np.log(np.maximum(counts, 1e-9))
     counts = np.exp([np.interp(own, LEVELS, log) for own, log in zip(levels, logs, strict=True)])
-    # Draws are about the width: the mean stays what is believed.
-    mean = float(ROUNDS @ expected)
-    counts *= mean / max(float(counts.mean()), 1e-12)
+    # Draws and doubts are about the width: the mean stays what is believed.
     weights = np.full(counts.size, 1.0 / counts.size)
-    return stated(weights, np.clip(counts.ravel(), 1e-9, audience.size), audience.size, _LEVEL)
+    mean = float(ROUNDS @ expected)
+    return stated(mean, weights, np.clip(counts.ravel(), 1e-9, audience.size), audience.size, _LEVEL)
 
 
 def _reach(mean: float, low: float, high: float, objective: str) -> Reach:

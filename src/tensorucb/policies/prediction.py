@@ -42,7 +42,11 @@ class Prediction:
     redundancy
         ρ, how far a second contact of the same user brings nothing new; see `tensorucb.select_seeds`.
     apart
-        The part of each deviation that ``level`` does not hold; None: all of it.
+        The part of each deviation that is not in ``doubt``; None: all of it.
+    doubt
+        Standard deviation of what is not known about all edges of a round together, such as the base rate. It makes
+        intervals wider and moves no expectation: the average over a base rate of which little is known is nobody's
+        best guess.
 
     Examples
     --------
@@ -61,6 +65,7 @@ class Prediction:
     level: float = 0.0
     redundancy: float = 0.0
     apart: F64 | None = None
+    doubt: float = 0.0
 
     def probabilities(self, exploration: float = 0.0, draw: F64 | None = None) -> F64:
         """The probability of every edge at the mean plus ``exploration`` deviations, in a round like any other.
@@ -92,6 +97,10 @@ class Prediction:
             of = deviation[edges if self.target is None else self.graph.sources[edges]]
             means = means + np.clip(draw * of, -_LARGEST_BONUS, _LARGEST_BONUS)
         return self._linked(means + self.level * LEVELS[:, None])
+
+    def doubted(self) -> Prediction:
+        """The same, with the doubt about the level in it: for intervals."""
+        return replace(self, level=float(np.hypot(self.level, self.doubt)))
 
     def with_redundancy(self, redundancy: float) -> Prediction:
         """The same with another redundancy."""

@@ -224,8 +224,8 @@ class TensorUCB(UCBPolicy):
         own = fitted.context.scaled(vectors[None])[0]
         with single_threaded_blas():
             mean, deviation, target, apart = response.node_logits(self._nodes, fitted, own)
-        level = response.level_deviation(fitted, own)
-        return Prediction(self.graph, mean, deviation, target, "logit", level, fitted.overlap, apart)
+        level, doubt = response.level_deviations(fitted, own)
+        return Prediction(self.graph, mean, deviation, target, "logit", level, fitted.overlap, apart, doubt)
 
     def optimistic(self, prediction: Prediction, modes: Vectors) -> F64:
         """With the bonus, as far as responses tell sources apart.

@@ -15,7 +15,7 @@ Pure functions on frozen dataclasses.
 from tensorucb.learner.response._fit import Fitted, ResponseSettings, fit, unfitted
 from tensorucb.learner.response._log import Log, Told, log_from_arrays, log_to_arrays, told, with_round
 from tensorucb.learner.response._nodes import NodeFeatures, node_features
-from tensorucb.learner.response._predict import level_deviation, log_likelihood, node_logits
+from tensorucb.learner.response._predict import level_deviations, log_likelihood, node_logits
 
 __all__ = [
     "Fitted",
@@ -24,7 +24,7 @@ __all__ = [
     "ResponseSettings",
     "Told",
     "fit",
-    "level_deviation",
+    "level_deviations",
     "log_from_arrays",
     "log_likelihood",
     "log_to_arrays",

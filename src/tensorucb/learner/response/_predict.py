@@ -51,10 +51,11 @@ def node_logits(nodes: NodeFeatures, fitted: Fitted, own: F64) -> tuple[F64, F64
     return source, np.sqrt(np.maximum(variance, 0.0)), target, np.sqrt(np.maximum(apart, 0.0))
 
 
-def level_deviation(fitted: Fitted, own: F64) -> float:
-    """Deviation of what all edges of a round share: the round's own effect, and the context's uncertain weights."""
+def level_deviations(fitted: Fitted, own: F64) -> tuple[float, float]:
+    """Deviations of what all edges of a round share: the round's own effect, and the context's uncertain weights."""
     features = fitted.context.features(own[None])[0]
-    return float(np.sqrt(fitted.prior.round_variance + features @ fitted.level_covariance @ features))
+    doubt = float(np.sqrt(max(float(features @ fitted.level_covariance @ features), 0.0)))
+    return float(np.sqrt(fitted.prior.round_variance)), doubt
 
 
 def log_likelihood(nodes: NodeFeatures, fitted: Fitted, record: Told) -> float:
