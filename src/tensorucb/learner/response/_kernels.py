@@ -55,7 +55,7 @@ def accumulate(
                     total -= math.log(product)
                     product = 1.0
             else:
-                total -= weight * math.log1p(z)
+                total -= weight * math.log(1.0 + z)  # faster than log1p, and z is at most 1
             sum_w += weight * v
             sum_e += weight * e
             cells[c, 0] += weight * v
