@@ -20,6 +20,7 @@ _USUAL_MISSES = np.array([0.038, 0.115, 0.194, 0.276, 0.363, 0.459, 0.568, 0.7, 
 _THEIR_WEIGHT = 0.3  # of each of these, in rounds
 _DISCOUNT = 0.98  # of older rounds, since the policy goes on learning
 _HALF = 0.5
+_ROUNDING = 1e-9
 _LEAST_WIDTH = 0.05  # on the scale of logarithms
 
 
@@ -42,7 +43,9 @@ class Forecast:
         below, above = self._widths()
         centre = np.log(self.mean + _HALF)
         low, high = np.exp(centre - factor * below) - _HALF, np.exp(min(centre + factor * above, 50.0)) - _HALF
-        return float(np.clip(np.floor(low), 0.0, audience)), float(np.clip(np.ceil(high), 0.0, audience))
+        # Numbers of users are whole: these are the smallest and the largest in between.
+        first, last = np.ceil(low - _ROUNDING), np.floor(high + _ROUNDING)
+        return float(np.clip(first, 0.0, audience)), float(np.clip(last, 0.0, audience))
 
     def _widths(self) -> tuple[float, float]:
         low, mean, high = (np.log(max(value, 0.0) + _HALF) for value in (self.low, self.mean, self.high))
