@@ -97,6 +97,11 @@ class Campaign:
         return self._handle.record.name
 
     @property
+    def created(self) -> float:
+        """When it was created, in unix seconds."""
+        return self._handle.record.created
+
+    @property
     def settings(self) -> Mapping[str, Any]:
         """Settings made at the creation; ``ask`` holds the defaults of :meth:`ask`, if there are any."""
         settings = self._handle.record.settings
