@@ -307,7 +307,6 @@ class Session(ServiceRows):
     def erase_user(self, campaign: int, key: int) -> int:
         """Remove the user's row and every response that names them; returns how many responses went."""
         self._begin_change(campaign)
-        self._run(sa.delete(tables.answer).where(tables.answer.c.campaign == campaign))  # any of them may name the user
         rows = self._taken(tables.user, _USER, sa.and_(_user.campaign == campaign, _user.user_key == key))
         self._groups.remove(campaign, "user", 0, user_hashes(*as_ids(rows)))
         named = sa.and_(_edge.campaign == campaign, sa.or_(_edge.source == key, _edge.target == key))
