@@ -141,8 +141,8 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
                 request, past, known, snapshots = prepare(handle, view, given, now)
             if known is not None:
                 return network, known
-            proposal = propose(handle, network, request, past, now)
-            handle.keep(snapshots)
+            proposal = propose(handle, view, request, past, now)
+            handle.keep(snapshots, view.ledger)
             if due:
                 # Rounds that are due are learned before the choice; one that is refused must not have closed them.
                 with handle.write(now):
@@ -159,7 +159,7 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
                 return view.network, known
             if not handle.model.serves(view.network):
                 handle.model.sync(view)
-            proposal = propose(handle, view.network, request, handle.track.past(view), now)
+            proposal = propose(handle, view, request, handle.track.past(view), now)
             network, opened = view.network, _append(handle, view, proposal, request)
         return network, _logged(handle, opened)
 
@@ -244,12 +244,13 @@ def _append(handle: Handle, view: View, proposal: tuple[RoundRecord, Evidence], 
 
 
 def propose(
-    handle: Handle, network: Network, request: Request, past: Sequence[Outcome], now: float
+    handle: Handle, view: View, request: Request, past: Sequence[Outcome], now: float
 ) -> tuple[RoundRecord, Evidence]:
     """Choose seeds under the request's constraints; the round to open, and why these were chosen."""
-    number = handle.ledger.next_number()
+    network = view.network
+    number = view.ledger.next_number()
     rng = np.random.default_rng([handle.record.settings["seed"], number])
-    rules = constrain(network, handle.ledger, request, now)
+    rules = constrain(network, view.ledger, request, now)
     choice = choose_users(handle.model.policy, network, rules, request, rng, handle.engine)
     rows = choice.rows
     held = _hold_out(rules, rows, request.holdout, rng)

@@ -55,7 +55,8 @@ class Campaign:
     -----
     The model is a pure function of the log: it learns closed rounds in the order in which they were asked, imported
     history first. Responses told to an open round are durable at once and learned when it closes. Any number of
-    processes may work on one campaign; within a process one object may be used by several threads.
+    processes may work on one campaign. Within a process threads share one object: those that read or tell wait for
+    nobody, those that choose or learn take turns.
 
     Examples
     --------
@@ -336,9 +337,8 @@ class Campaign:
 
         ``product`` is as :meth:`ask` takes it, so that ``("lamp", "email")`` gives the belief for a strategy.
         """
-        with self._handle.read() as view:
+        with self._handle.learned() as view:
             vectors = read_context(product, *view.catalogues()).vectors
-            self._handle.model.sync(view)
             check_sizes(view.ledger, view.catalogues(), [vector.size for vector in vectors])
             return self._handle.model.policy.prediction(contexts(vectors, None)[0]).expected()
 
@@ -463,9 +463,7 @@ class Campaign:
         :meth:`ask` and :meth:`close` do so too, but learn a slice at a time when late responses have changed a long
         past; this call learns to the end.
         """
-        with self._handle.lock:
-            self._handle.learn()
-            return self._handle.model.replayed
+        return self._handle.learn()
 
     def model_hash(self) -> str:
         """SHA-256 of everything the policy has learned from the log as it is now."""

@@ -106,6 +106,25 @@ class _Mark:
     state: PolicyState
 
 
+@dataclass(frozen=True)
+class Position:
+    """What a fold has learned, as `Fold` says; threads that do not hold the model may look at it."""
+
+    network: Network | None
+    pairs: Sequence[Pair]
+    hash: str
+    complete: bool
+
+    def bound(self, network: Network) -> bool:
+        """Whether the policy is bound to this revision of the network."""
+        return self.network is not None and self.network.revision == network.revision
+
+    def current(self, network: Network, wanted: Sequence[str]) -> bool:
+        """Whether it has learned the first rounds of the log as they are now; ``wanted`` are the log's hashes."""
+        count = len(self.pairs)
+        return self.bound(network) and count < len(wanted) and wanted[count] == self.hash
+
+
 class Fold:
     """A policy and the rounds that it has learned, one after the other.
 
@@ -123,14 +142,18 @@ class Fold:
         self.complete = False
         self._mark = _Mark(0, "", PolicyState({}, {}))
 
+    @property
+    def position(self) -> Position:
+        """What it has learned."""
+        return Position(self.network, self.pairs, self.hash, self.complete)
+
     def bound(self, network: Network) -> bool:
         """Whether the policy is bound to this revision of the network."""
-        return self.network is not None and self.network.revision == network.revision
+        return self.position.bound(network)
 
     def current(self, network: Network, wanted: Sequence[str]) -> bool:
         """Whether it has learned the first rounds of the log as they are now; ``wanted`` are the log's hashes."""
-        count = len(self.pairs)
-        return self.bound(network) and count < len(wanted) and wanted[count] == self.hash
+        return self.position.current(network, wanted)
 
     def following(self, ledger: Ledger) -> list[RoundRecord]:
         """The rounds that come after those that it has learned, whatever has changed before."""
@@ -226,7 +249,7 @@ class Fold:
                 state = self._checked_state()
             except _UnlearnableError as error:
                 self.policy.restore(self._mark.state)
-                view.ledger.leave_out(record.number, str(error))
+                view.leave_out(record, str(error))
                 warnings.warn(
                     f"round {record.id} could not be learned and is left out of the model ({error}). The campaign "
                     "goes on; cancel the round if nobody needs it.",

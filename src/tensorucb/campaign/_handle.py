@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tensorucb.campaign._catalogue import PLURAL, Catalogue
@@ -53,15 +54,14 @@ class View:
     deadline had passed.
     """
 
-    def __init__(self, handle: Handle, session: Session) -> None:
+    def __init__(self, handle: Handle, session: Session, ledger: Ledger) -> None:
         self._handle = handle
         self.session = session
         self.number = handle.record.campaign
-        self.ledger = handle.ledger
-        self.ledger.refresh(session)
+        self.ledger = ledger
         self.expired: list[str] = []
 
-    @property
+    @cached_property
     def network(self) -> Network:
         """The network and all that is known of its users; read only if it has changed."""
         network, revision = self._handle.network, self.ledger.revision
@@ -112,6 +112,11 @@ class View:
             return last[2]
         return Told.read(self.session, self.number, number, self.network)
 
+    def leave_out(self, record: RoundRecord, reason: str) -> None:
+        """A round cannot be learned: models of this process go on without it."""
+        self.ledger = self.ledger.without(record, reason)
+        self._handle.ledger = self._handle.ledger.without(record, reason)
+
     def append(self, kind: str, round_number: int | None, payload: Mapping[str, Any], now: float) -> int:
         """Append an event to the log; returns its number. From here on, methods need a write transaction."""
         return self.session.append_event(self.number, kind, round_number, payload, now)
@@ -120,7 +125,7 @@ class View:
         """Close the rounds whose deadline has passed."""
         self.expired = [self.finish(record, "expired", now).id for record in self.ledger.due(now)]
         if self.expired:
-            self.ledger.refresh(self.session)
+            self.ledger = self.ledger.followed(self.session)
 
     def finish(self, record: RoundRecord, kind: str, now: float) -> RoundRecord:
         """End a round; ``kind`` is ``closed``, ``expired`` or ``cancelled``."""
@@ -141,9 +146,11 @@ class View:
 class Handle:
     """What a process holds of one campaign between calls. Everything in it can be read or learned again from the log.
 
-    All work on a campaign goes through a `View`, which `read` and `change` give for the length of one session. ``lock``
-    keeps other threads of this process out, also for several sessions. ``ledger``, ``network``, ``catalogues`` and
-    ``last_told`` are what was read last; a `View` brings them up to date.
+    All work on a campaign goes through a `View`, which `read` and `change` give for the length of one session. Threads
+    share all of it. ``ledger``, ``network``, ``catalogues``, ``last_told`` and ``counted`` are what was read last: each
+    is one reference to something that never changes, and a `View` knows whether it is up to date, so that nobody has to
+    wait. Only ``model`` changes as it learns: whoever learns or chooses with it holds ``lock``. A thread that holds it
+    may begin a write transaction, never the other way round.
     """
 
     def __init__(
@@ -167,15 +174,32 @@ class Handle:
         self.track = TrackRecord()
         self.counted: Any = None  # what `progress` has counted of rounds that have ended
         self.model = self.fresh_model()
+        self._here = threading.local()
         # If somebody reads the store, status() says what is left to do, and the next one who opens it tries again.
         with suppress(StoreError):
             self.purge(_PATIENCE)
 
     @contextmanager
     def read(self) -> Iterator[View]:
-        """The campaign as it is now."""
-        with self.lock, self.store.read() as session:
-            yield View(self, session)
+        """The campaign as it is now; within the block, all that this thread reads is of the same moment."""
+        view: View | None = getattr(self._here, "view", None)
+        if view is not None:
+            yield view
+            return
+        before = self.ledger  # taken first, so that the session shows at least what it has
+        with self.store.read() as session:
+            self._here.view = view = View(self, session, self._follow(session, before))
+            try:
+                yield view
+            finally:
+                self._here.view = None
+
+    def _follow(self, session: Session, before: Ledger) -> Ledger:
+        """The rounds as a session shows them, when it has changed nothing yet; the next call goes on from there."""
+        ledger = before.followed(session)
+        if ledger.seq > self.ledger.seq:
+            self.ledger = ledger
+        return ledger
 
     @contextmanager
     def write(self, now: float | None = None) -> Iterator[View]:
@@ -183,45 +207,44 @@ class Handle:
 
         A change that is refused takes this back too: whoever comes next closes them.
         """
-        with self.lock:
-            view: View | None = None
-            try:
-                with self.store.write() as session:
-                    view = View(self, session)
-                    if now is not None:
-                        view.close_due(now)
-                    yield view
-            except BaseException:
-                if view is not None and view.expired:
-                    self.ledger.reload()
-                raise
-            if view.expired:
-                _log.info("campaign %r: %d rounds closed by their deadline", self.record.name, len(view.expired))
+        before = self.ledger
+        with self.store.write() as session:
+            view = View(self, session, self._follow(session, before))
+            if now is not None:
+                view.close_due(now)
+            yield view
+        if view.expired:
+            _log.info("campaign %r: %d rounds closed by their deadline", self.record.name, len(view.expired))
 
     @contextmanager
     def change(self, now: float) -> Iterator[View]:
         """A write transaction that closes due rounds, and does not read the network while others wait."""
-        with self.lock:
-            with self.read() as view:
-                _ = view.network
-            with self.write(now) as view:
-                yield view
+        with self.read() as view:
+            _ = view.network
+        with self.write(now) as view:
+            yield view
+
+    @contextmanager
+    def learned(self) -> Iterator[View]:
+        """The campaign as it is now, with a model that has learned all of it; who else needs the model waits."""
+        with self.lock, self.read() as view:
+            self.model.sync(view)
+            yield view
 
     def close(self, round_id: str | int) -> tuple[Network, RoundRecord]:
         """Close a round and learn it; closing again changes nothing."""
-        with self.lock:
-            now = self.clock()
-            with self.change(now) as view:
-                network, record = view.network, view.round(round_id)
-                if record.status == "cancelled":
-                    raise StateError(f"round {round_id} was cancelled; there is nothing to close.")
-                was_open = record.status == "open"
-                if was_open:
-                    record = view.finish(record, "closed", now)
+        now = self.clock()
+        with self.change(now) as view:
+            network, record = view.network, view.round(round_id)
+            if record.status == "cancelled":
+                raise StateError(f"round {round_id} was cancelled; there is nothing to close.")
+            was_open = record.status == "open"
             if was_open:
-                _log.info("campaign %r: round %d closed", self.record.name, record.number)
-            self.learn(IN_CLOSE)
-            return network, record
+                record = view.finish(record, "closed", now)
+        if was_open:
+            _log.info("campaign %r: round %d closed", self.record.name, record.number)
+        self.learn(IN_CLOSE)
+        return network, record
 
     def cancel(self, round_id: str | int) -> tuple[Network, RoundRecord]:
         """Cancel a round that is open or could not be learned; cancelling again changes nothing."""
@@ -262,25 +285,32 @@ class Handle:
         """A fold that has learned nothing, with a policy of its own, for looking at the past."""
         return Fold(self.fresh_model(apart=True).policy, int(self.record.settings["seed"]))
 
-    def learn(self, budget: int | None = None) -> None:
-        """Bring the model up to date with the log, at most ``budget`` of work at a time, and store due snapshots."""
-        with self.read() as view:
-            due = self.model.sync(view, budget=budget)
-        if self.model.replayed:
-            _log.info("campaign %r: %d rounds learned", self.record.name, self.model.replayed)
-        self.keep(due)
+    def learn(self, budget: int | None = None) -> int:
+        """Bring the model up to date with the log, at most ``budget`` of work at a time, and store due snapshots.
 
-    def keep(self, due: Sequence[Snapshot]) -> None:
-        """Store snapshots, and what was found out about rounds that cannot be learned."""
+        Returns how many rounds it learned.
+        """
+        with self.lock:
+            with self.read() as view:
+                due = self.model.sync(view, budget=budget)
+            if self.model.replayed:
+                _log.info("campaign %r: %d rounds learned", self.record.name, self.model.replayed)
+            self.keep(due, view.ledger)
+            return self.model.replayed
+
+    def keep(self, due: Sequence[Snapshot], learned: Ledger) -> None:
+        """Store snapshots, and which rounds of a ledger could not be learned; the caller holds the lock."""
         model, number = self.model, self.record.campaign
-        if not due and not model.damaged and not self.ledger.unlearned:
+        if not due and not model.damaged and not learned.unlearned:
             return
         now = self.clock()
         with self.write() as view:
             session = view.session
             # Every other process has to leave out the rounds that could not be learned here.
-            for at, reason in sorted(self.ledger.unlearned.items()):
-                record = self.ledger.rounds[at]
+            for at, reason in sorted(learned.unlearned.items()):
+                record = learned.rounds[at]
+                if view.ledger.rounds.get(at) != record:
+                    continue  # it has changed since, and is tried again
                 seq = view.append("quarantined", at, {"id": record.id, "reason": reason}, now)
                 marked = {**record.payload, "quarantined": reason}
                 session.put_round(number, replace(record, revision=seq, payload=marked))
@@ -296,14 +326,13 @@ class Handle:
 
     def model_hash(self) -> str:
         """SHA-256 of everything the policy has learned from the log as it is now."""
-        with self.read() as view:
-            self.model.sync(view)
+        with self.learned():
             return self.model.state_hash()
 
     def replay_hash(self) -> str:
         """The same, learned again from the whole log without snapshots, by a policy of its own."""
         model = self.fresh_model(apart=True)
-        with self.read() as view:
+        with self.lock, self.read() as view:
             self.last_told = None  # nothing that this process remembers takes part
             model.sync(view, snapshots=False)
         return model.state_hash()

@@ -1,18 +1,19 @@
 """What a campaign object remembers of the store between calls, brought up to date from the log alone.
 
 Everything that a call needs of all rounds (the order of learning with its hashes, the open rounds, the next number)
-is kept as rounds come and change, so that a call costs what is new and not what is there.
+is kept as rounds come and change, so that a call costs what is new and not what is there. A ledger never changes once
+it is made, so threads share it: what has changed since makes a new one.
 """
 
 from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tensorucb.errors import UnknownIdError
 from tensorucb.store._protocol import RoundRecord
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ Pair = tuple[int, int]
 
 # Events of these kinds leave every round as it was.
 _WITHOUT_ROUND = frozenset({"created", "products_added", "strategies_added", "contradiction"})
+# After events of these kinds everything is read again.
+_LOADING = frozenset({"users_added", "forgotten", "history_imported"})
 
 
 def place(record: RoundRecord) -> Pair:
@@ -39,66 +42,73 @@ def link(before: str, pair: Pair) -> str:
 class Ledger:
     """Rounds by number, the log's last event seen, the revision of the network, and who was told what last.
 
-    ``unlearned`` holds the rounds that this object could not learn and has yet to report to the log, with the reason.
+    ``loaded`` is the event up to which everything was read at once. ``unlearned`` holds the rounds that this object
+    could not learn and has yet to report to the log, with the reason.
     """
 
     campaign: int
-    seq: int = -1
+    seq: int = 0
     revision: int = 0
     catalogue: int = 0
     rounds: dict[int, RoundRecord] = field(default_factory=dict)
-    loads: int = 0
+    loaded: int = 0
     told: dict[int, int] = field(default_factory=dict)
     unlearned: dict[int, str] = field(default_factory=dict)
     last: int = 0
     _open: set[int] = field(default_factory=set)
     _requests: dict[str, int] = field(default_factory=dict)
     _order: list[Pair] = field(default_factory=list)
-    _hashes: list[str] = field(default_factory=list)
-    _basis: str = ""
+    _chain: tuple[str, list[str]] = ("", [])
 
-    def refresh(self, session: Session) -> None:
-        """Follow the log. Call it at the beginning of a transaction, so that nothing of a later rollback stays."""
-        if self.seq < 0:
-            self._load(session)
-            return
-        for event in session.events(self.campaign, self.seq):
-            if event.kind in ("users_added", "forgotten", "history_imported"):
-                self._load(session)
-                return
+    def followed(self, session: Session) -> Ledger:
+        """The ledger of the campaign as a session shows it; this one if the log has not grown since."""
+        # The last event that was seen comes again: if it is gone, so is the campaign.
+        events = session.events(self.campaign, (self.seq or session.last_event(self.campaign)) - 1)
+        if not events:
+            raise UnknownIdError("this campaign has been deleted; list the campaigns to see which there are.")
+        if not self.seq or any(event.kind in _LOADING for event in events[1:]):
+            return Ledger._read(session, self.campaign, events[-1].seq)
+        if len(events) == 1:
+            return self
+        new = self._copy()
+        for event in events[1:]:
             if event.kind == "told" and event.round is not None:
-                self.told[event.round] = event.seq
+                new.told[event.round] = event.seq
             if event.kind in ("products_added", "strategies_added"):
-                self.catalogue = event.seq
+                new.catalogue = event.seq
             changes = event.kind not in _WITHOUT_ROUND and not (event.kind == "told" and not event.payload["late"])
             if changes and event.round is not None:
                 record = session.round(self.campaign, str(event.payload["id"]))
                 if record is not None:
-                    self._put(record)
-            self.seq = event.seq
+                    new._put(record)
+        new.seq = events[-1].seq
+        return new
 
-    def reload(self) -> None:
-        """Read everything again at the next `refresh`: the transaction that was followed last did not take place."""
-        self.seq = -1
+    @classmethod
+    def _read(cls, session: Session, campaign: int, seq: int) -> Ledger:
+        """Everything, read from the store."""
+        names = session.blobs(campaign, "world-")
+        revision = int(names[-1].removeprefix("world-"))
+        new = cls(campaign, seq=seq, revision=revision, catalogue=seq, loaded=seq)
+        for record in session.rounds(campaign):
+            new._put(record)
+        return new
+
+    def _copy(self) -> Ledger:
+        """The same, to be changed before anybody else sees it."""
+        return replace(
+            self,
+            rounds=dict(self.rounds),
+            told=dict(self.told),
+            unlearned=dict(self.unlearned),
+            _open=set(self._open),
+            _requests=dict(self._requests),
+            _order=list(self._order),
+        )
 
     def told_tag(self, number: int) -> tuple[int, int]:
         """Changes whenever somebody tells this round something new."""
-        return self.loads, self.told.get(number, 0)
-
-    def _load(self, session: Session) -> None:
-        self.loads, self.told = self.loads + 1, {}
-        self.rounds, self.unlearned, self.last = {}, {}, 0
-        self._open, self._order, self._hashes = set(), [], []
-        self._requests = {}
-        for record in session.rounds(self.campaign):
-            self._put(record)
-        names = session.blobs(self.campaign, "world-")
-        self.revision = int(names[-1].removeprefix("world-"))
-        # A round's revision is an event's number, so that most of a long log need not be read.
-        known = max((record.revision for record in self.rounds.values()), default=0)
-        later = session.events(self.campaign, max(self.seq, known))
-        self.seq = later[-1].seq if later else max(self.seq, known)
-        self.catalogue = self.seq
+        return self.loaded, self.told.get(number, 0)
 
     def _put(self, record: RoundRecord) -> None:
         number, before = record.number, self.rounds.get(record.number)
@@ -123,12 +133,17 @@ class Ledger:
         elif held and not wanted:
             del self._order[at]
         if wanted or held:
-            del self._hashes[at + 1 :]
+            basis, hashes = self._chain
+            self._chain = basis, hashes[: at + 1]
 
-    def leave_out(self, number: int, reason: str) -> None:
-        """A round that cannot be learned: models go on without it; `unlearned` keeps it until the log says so."""
-        self.unlearned[number] = reason
-        self._rank(self.rounds[number])
+    def without(self, record: RoundRecord, reason: str) -> Ledger:
+        """The same without a round that cannot be learned, if it is as it was; `unlearned` keeps it for the log."""
+        if self.rounds.get(record.number) != record:
+            return self
+        new = self._copy()
+        new.unlearned[record.number] = reason
+        new._rank(record)
+        return new
 
     def to_learn(self, start: int = 0) -> list[RoundRecord]:
         """Closed rounds in the order of learning, without the first ``start`` of them."""
@@ -140,11 +155,16 @@ class Ledger:
 
     def hashes(self, basis: str) -> list[str]:
         """For each length of the order of learning, a hash of what a model that learned so many rounds depends on."""
-        if basis != self._basis or not self._hashes:
-            self._basis, self._hashes = basis, [hashlib.sha256(basis.encode()).hexdigest()]
-        for _, number in self._order[len(self._hashes) - 1 :]:
-            self._hashes.append(link(self._hashes[-1], (number, self.rounds[number].revision)))
-        return self._hashes
+        held, hashes = self._chain
+        if basis != held or not hashes:
+            hashes = [hashlib.sha256(basis.encode()).hexdigest()]
+        missing = self._order[len(hashes) - 1 :]
+        if missing:
+            hashes = list(hashes)  # another thread may be reading the shorter one
+            for _, number in missing:
+                hashes.append(link(hashes[-1], (number, self.rounds[number].revision)))
+        self._chain = basis, hashes
+        return hashes
 
     def unlike(self, learned: Iterable[Pair]) -> int:
         """How many rounds a model that learned these has not learned as they are now, or should not have learned."""
@@ -175,18 +195,15 @@ class Ledger:
         records = (self.rounds[number] for number in sorted(self._open))
         return [r for r in records if r.deadline is not None and r.deadline <= now]
 
-    @contextmanager
-    def with_due_closed(self, now: float) -> Iterator[None]:
-        """Within the block, open rounds whose deadline has passed count as closed; the store knows nothing of it."""
+    def with_due_closed(self, now: float) -> Ledger:
+        """The same with the open rounds whose deadline has passed as closed ones; the store knows nothing of it."""
         due = self.due(now)
+        if not due:
+            return self
+        new = self._copy()
         for record in due:
-            self._put(replace(record, status="closed", closed=record.deadline))
-        try:
-            yield
-        finally:
-            for record in due:
-                self.unlearned.pop(record.number, None)
-                self._put(record)
+            new._put(replace(record, status="closed", closed=record.deadline))
+        return new
 
     def quarantined(self) -> dict[str, str]:
         """Ids of the closed rounds that could not be learned, and why."""

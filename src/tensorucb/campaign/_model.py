@@ -66,6 +66,7 @@ class Model:
     ) -> None:
         self._serving = Fold(policy, seed)
         self._building: Fold | None = None
+        self._positions = [self._serving.position]  # of both folds, after the last `sync`
         self._another = another
         self._spec = json.dumps(dict(spec), sort_keys=True)
         self._seed = seed
@@ -93,10 +94,11 @@ class Model:
 
     def behind(self, view: View) -> int:
         """How many rounds the answering policy has not learned as they are now."""
-        if not self._serving.bound(view.network):
+        serving = self._positions[0]
+        if not serving.bound(view.network):
             return view.ledger.unlike(())
-        current = self._serving.hash == self.hashes(view)[-1]
-        return 0 if current else view.ledger.unlike(self._serving.pairs)
+        current = serving.hash == self.hashes(view)[-1]
+        return 0 if current else view.ledger.unlike(serving.pairs)
 
     def sync(self, view: View, *, budget: int | None = None, snapshots: bool = True) -> list[Snapshot]:
         """Learn what is new, and again what has changed; returns the snapshots worth storing.
@@ -104,6 +106,12 @@ class Model:
         ``budget`` is how much to learn at most, if there is much to learn and an older model can answer meanwhile;
         None: learn to the end. ``snapshots`` says whether stored ones may be used. See "Two folds" in docs/design.md.
         """
+        try:
+            return self._sync(view, budget, snapshots)
+        finally:
+            self._positions = [fold.position for fold in (self._serving, self._building) if fold is not None]
+
+    def _sync(self, view: View, budget: int | None, snapshots: bool) -> list[Snapshot]:
         self.replayed, serving, network, ledger = 0, self._serving, view.network, view.ledger
         wanted, new = self.hashes(view), not serving.bound(network)
         if new:
@@ -131,13 +139,14 @@ class Model:
         return self._forward(view, ledger.to_learn(len(serving.pairs)))
 
     def lag(self, view: View) -> int:
-        """How many rounds the next ask would not have learned as they are now."""
-        network, wanted = view.network, self.hashes(view)
-        counts = [_count(name) for name in self._valid(view, wanted)[:1]]
-        counts += [len(fold.pairs) for fold in self._usable(network, wanted)]
+        """How many rounds the next ask would not have learned as they are now; whoever asks this need not wait."""
+        network, wanted, positions = view.network, self.hashes(view), self._positions
+        counts = [len(position.pairs) for position in positions if position.current(network, wanted)]
+        if max(counts, default=-1) < len(wanted) - 1:
+            counts += [_count(name) for name in self._valid(view, wanted)[:1]]
         if self._little(network, view.ledger.to_learn(max(counts, default=0))):
             return 0
-        if self.serves(network):
+        if positions[0].bound(network) and positions[0].complete:
             return self.behind(view)
         name = self._served_name(view)
         return view.ledger.unlike(pairs_of(view.session.blob(view.number, name) or b"")) if name else 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,17 +71,17 @@ def preview(handle: Handle, given: Mapping[str, Any]) -> Preview:
     """
     if given["shadow"] is not None:
         raise InputError("a preview is of users to contact, and shadow= were contacted by others; leave it out.")
-    with handle.lock, ExitStack() as until_chosen:
+    with handle.lock:
         now = handle.clock()
         with handle.read() as view:
-            until_chosen.enter_context(view.ledger.with_due_closed(now))
+            view.ledger = view.ledger.with_due_closed(now)
             network = view.network
             request, past, _, _ = prepare(handle, view, {**given, "request_id": None}, now)
         request = replace(request, holdout=0.0)
-        record, evidence = propose(handle, network, request, past, now)
+        record, evidence = propose(handle, view, request, past, now)
         best = record
         if request.users is not None:
-            best, _ = propose(handle, network, replace(request, users=None, user_strategies=None), past, now)
+            best, _ = propose(handle, view, replace(request, users=None, user_strategies=None), past, now)
     payload = record.payload
     names = strategy_names(payload, "seeds")
     return Preview(

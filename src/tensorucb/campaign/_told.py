@@ -22,7 +22,7 @@ _RULES = ("any", "last", "shared")
 
 
 class Told:
-    """What a round has been told so far. Numbers and rows are of one revision of the network.
+    """What a round has been told so far; it never changes. Numbers and rows are of one revision of the network.
 
     ``edges`` and ``outcomes`` hold each edge of which an outcome was told, once; ``users`` and ``times`` say who acted
     (by graph row) and when.
@@ -57,14 +57,19 @@ class Told:
         """Who (by row) acted when."""
         return set(zip(self.users.tolist(), self.times.tolist(), strict=True))
 
-    def add(self, edges: I64, outcomes: F64, users: I64, times: F64) -> None:
-        """Take in more outcomes and actions, once they are durable."""
-        if edges.size:
-            self.standing[edges] = outcomes.astype(np.int8)
-            self.edges, self.outcomes = np.concatenate([self.edges, edges]), np.concatenate([self.outcomes, outcomes])
-        if users.size:
-            self.actions.update(zip(users.tolist(), times.tolist(), strict=True))
-            self.users, self.times = np.concatenate([self.users, users]), np.concatenate([self.times, times])
+    def plus(self, edges: I64, outcomes: F64, users: I64, times: F64) -> Told:
+        """The same with more outcomes and actions, once they are durable."""
+        new = Told(
+            np.concatenate([self.edges, edges]),
+            np.concatenate([self.outcomes, outcomes]),
+            np.concatenate([self.users, users]),
+            np.concatenate([self.times, times]),
+            self._n_edges,
+        )
+        new.standing = self.standing.copy()
+        new.standing[edges] = outcomes.astype(np.int8)
+        new.actions = self.actions.union(zip(users.tolist(), times.tolist(), strict=True))
+        return new
 
 
 def in_window(times: F64, opened: float, window: float | None) -> NDArray[np.bool_]:

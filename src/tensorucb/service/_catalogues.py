@@ -185,8 +185,7 @@ def _followers(campaign: Campaign, row: int, product: int | str | None, at: At) 
         return {"expected": None, "strongest": []}
     graph, handle = campaign.graph, campaign._handle
     out = slice(int(graph.out_offsets[row]), int(graph.out_offsets[row + 1]))
-    with handle.read() as view:
-        handle.model.sync(view)
+    with handle.learned() as view:
         p = max((each[out] for each in expected_of(handle, view, product, offered(view))), key=np.sum)
     best = np.argsort(-p, kind="stable")[:_STRONGEST]
     followers = graph.ids[graph.targets[out][best]].tolist()
