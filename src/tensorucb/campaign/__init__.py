@@ -7,11 +7,10 @@ from tensorucb.campaign._campaign import Campaign
 from tensorucb.campaign._create import IgnoredContextWarning, create_campaign, load_campaign
 from tensorucb.campaign._data import CampaignData, read_campaign_data
 from tensorucb.campaign._explain import Explanation, RoundExplanation
-from tensorucb.campaign._fold import UnlearnableRoundWarning
 from tensorucb.campaign._forget import ForgetReport
 from tensorucb.campaign._history import HistoryReport
 from tensorucb.campaign._lift import Lift
-from tensorucb.campaign._model import DamagedSnapshotWarning
+from tensorucb.campaign._model import DamagedSnapshotWarning, UnlearnableRoundWarning
 from tensorucb.campaign._preview import Preview
 from tensorucb.campaign._progress import Calibration, CampaignProgress, CampaignStatus, Totals
 from tensorucb.campaign._reach import Reach

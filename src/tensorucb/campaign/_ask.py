@@ -19,7 +19,7 @@ from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation,
 from tensorucb.campaign._forecast import Outcome
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._ledger import Ledger
-from tensorucb.campaign._model import IN_ASK, Snapshot
+from tensorucb.campaign._model import behind, wanted
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._reach import Beliefs, Outlook, Reach, added_by_all, expectation, foresee, html_table
 from tensorucb.campaign._request import NAMES, Request, check_same, named_defaults, read_request, stored_defaults
@@ -138,11 +138,12 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
             now = handle.clock()
             with handle.read() as view:
                 network, due = view.network, view.ledger.due(now)
-                request, past, known, snapshots = prepare(handle, view, given, now)
-            if known is not None:
-                return network, known
+                request, past, known = prepare(handle, view, given, now)
+                if known is not None:
+                    return network, known
+                learned = handle.progress(view)
             proposal = propose(handle, view, request, past, now)
-            handle.keep(snapshots, view.ledger)
+            handle.keep(learned)
             if due:
                 # Rounds that are due are learned before the choice; one that is refused must not have closed them.
                 with handle.write(now):
@@ -157,8 +158,7 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
             request, known = _read_question(handle, view, given, now)
             if known is not None:
                 return view.network, known
-            if not handle.model.serves(view.network):
-                handle.model.sync(view)
+            handle.model.follow(view, wanted(view, "ask"))
             proposal = propose(handle, view, request, handle.track.past(view), now)
             network, opened = view.network, _append(handle, view, proposal, request)
         return network, _logged(handle, opened)
@@ -166,16 +166,13 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
 
 def prepare(
     handle: Handle, view: View, given: Mapping[str, Any], now: float
-) -> tuple[Request, Sequence[Outcome], RoundRecord | None, list[Snapshot]]:
-    """All that a choice needs of the store, the model brought up to date; or the round that the request has opened.
-
-    The last are snapshots of the model that are worth storing, once the choice is not refused.
-    """
+) -> tuple[Request, Sequence[Outcome], RoundRecord | None]:
+    """All that a choice needs of the store, the model brought up to date; or the round that the request has opened."""
     request, known = _read_question(handle, view, given, now)
     if known is not None:
-        return request, (), known, []
-    snapshots = handle.model.sync(view, budget=IN_ASK)
-    return request, handle.track.past(view), None, snapshots
+        return request, (), known
+    handle.model.follow(view, wanted(view, "ask"))
+    return request, handle.track.past(view), None
 
 
 def _logged(handle: Handle, record: RoundRecord) -> RoundRecord:
@@ -232,7 +229,7 @@ def _append(handle: Handle, view: View, proposal: tuple[RoundRecord, Evidence], 
     """Write a proposed round, and log it."""
     check_sizes(view.ledger, view.catalogues(), request.sizes)
     proposed, evidence = proposal
-    payload = {**proposed.payload, "behind": handle.model.behind(view)}
+    payload = {**proposed.payload, "behind": behind(view)}
     if request.request_id is not None:
         payload["request"] = request.fingerprint
     counts = {"id": proposed.id, "contacted": len(payload["contacted"])}

@@ -465,10 +465,10 @@ class Campaign:
     def sync(self) -> int:
         """Bring the model up to date with the log and store due snapshots; returns how many rounds it learned.
 
-        :meth:`ask` and :meth:`close` do so too, but learn a slice at a time when late responses have changed a long
-        past; this call learns to the end.
+        :meth:`ask` and :meth:`close` do so too, but late responses to a long past wait until a round closes and a
+        twentieth of the rounds has changed; this call takes them in now.
         """
-        return self._handle.learn()
+        return self._handle.learn("sync")
 
     def model_hash(self) -> str:
         """SHA-256 of everything the policy has learned from the log as it is now."""

@@ -16,9 +16,9 @@ from tensorucb.campaign._ask import read_defaults
 from tensorucb.campaign._campaign import Campaign
 from tensorucb.campaign._catalogue import PLURAL, Catalogue
 from tensorucb.campaign._data import CampaignData, default_profile, read_campaign_data
-from tensorucb.campaign._fold import build_policy, policy_spec
 from tensorucb.campaign._grow import numbers_of_table, put_features
 from tensorucb.campaign._history import put_used_log
+from tensorucb.campaign._model import build_policy, policy_spec
 from tensorucb.campaign._network import Network, make_network, network_to_blob
 from tensorucb.campaign._stored import STORAGE, campaign_exists, opened
 from tensorucb.campaign._tables import in_order, is_table

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._catalogue import strategy_names
 from tensorucb.campaign._handle import Handle, View
+from tensorucb.campaign._model import wanted
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._told import Told, in_window
 from tensorucb.checks import check_choice, check_path, shown_path
@@ -153,18 +154,19 @@ def _credited(handle: Handle, view: View, ids: _Kinds) -> pl.DataFrame:
         **{name: ids[name] for name in ("product", "strategy")},
         **dict.fromkeys(("credit", "time"), pl.Float64),
     }
-    network, records, frames = view.network, view.ledger.to_learn(), [pl.DataFrame(schema=schema)]
+    network, pairs, frames = view.network, wanted(view, "ask"), [pl.DataFrame(schema=schema)]
+    records = [view.ledger.rounds[number] for number, _ in pairs]
     shared = [i for i, record in enumerate(records) if record.payload["credit"] == "shared"]
-    last = max((i for i in shared if view.told(records[i].number).users.size), default=-1)
+    last = max((i for i in shared if view.told(*pairs[i]).users.size), default=-1)
     # The past is learned again only as far as credit depends on it.
-    fold = handle.fresh_fold()
+    model = handle.fresh_model(apart=True)
     if last >= 0:
-        fold.begin(network, "")
+        model.begin(network)
     for i, record in enumerate(records):
-        told, payload = view.told(record.number), record.payload
-        edges, credit = fold.lesson(network, record, told)
+        told, payload = view.told(*pairs[i]), record.payload
+        edges, credit = model.lesson(network, record, told)
         if i < last:
-            fold.learn(view, [record])
+            model.learn(view, pairs[i : i + 1])
         kept = (credit > 0.0) | np.isin(edges, told.edges)
         edges, credit = edges[kept], credit[kept]
         sources, targets = network.graph.sources[edges], network.graph.targets[edges]

@@ -76,7 +76,7 @@ def preview(handle: Handle, given: Mapping[str, Any]) -> Preview:
         with handle.read() as view:
             view.ledger = view.ledger.with_due_closed(now)
             network = view.network
-            request, past, _, _ = prepare(handle, view, {**given, "request_id": None}, now)
+            request, past, _ = prepare(handle, view, {**given, "request_id": None}, now)
         request = replace(request, holdout=0.0)
         record, evidence = propose(handle, view, request, past, now)
         best = record

@@ -9,6 +9,7 @@ import numpy as np
 
 from tensorucb.campaign._handle import ERASING, Handle, View
 from tensorucb.campaign._lift import Lift, lift_of
+from tensorucb.campaign._model import behind
 from tensorucb.campaign._reach import expectation, html_table
 from tensorucb.campaign._tally import GroupProgress, RoundProgress, Tally, ranked
 from tensorucb.errors import StateError
@@ -230,7 +231,7 @@ def status(handle: Handle) -> CampaignStatus:
             closed=states.count("closed"),
             cancelled=states.count("cancelled"),
             events=ledger.seq,
-            behind=handle.model.lag(view),
+            behind=behind(view),
             quarantined=ledger.quarantined(),
             erasing=len(view.session.blobs(view.number, ERASING)),
         )
@@ -256,7 +257,7 @@ def progress(handle: Handle) -> CampaignProgress:
             calibration=calibration([entry.within for entry in rounds if entry.within is not None]),
             lift=lift,
             lift_missing=missing,
-            behind=handle.model.lag(view),
+            behind=behind(view),
             products=ranked(tally.products),
             strategies=ranked(tally.strategies),
             users=tally.users(_MOST_CONTACTED),

@@ -33,9 +33,10 @@ class Told:
         self._n_edges = n_edges
 
     @classmethod
-    def read(cls, session: Session, campaign: int, number: int, network: Network) -> Told:
-        """Read it from the store; responses of users who are gone are left out."""
-        told, acted = session.edge_responses(campaign, number), session.node_events(campaign, number)
+    def read(cls, session: Session, campaign: int, number: int, network: Network, upto: int | None = None) -> Told:
+        """Read it from the store, up to an event or until now; responses of users who are gone are left out."""
+        told = session.edge_responses(campaign, number, upto)
+        acted = session.node_events(campaign, number, upto)
         edges, outcomes, times = np.empty(0, dtype=np.int64), told.outcomes, acted.times
         if told.sources.size:
             known = np.isin(told.sources, network.keys) & np.isin(told.targets, network.keys)
