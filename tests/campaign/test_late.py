@@ -196,6 +196,6 @@ def test_what_the_ledger_keeps_is_what_a_new_one_reads():
         assert [r.number for r in kept.to_learn()] == [r.number for r in fresh.to_learn()]
         assert kept.due(clock.now + 10) == fresh.due(clock.now + 10)
         assert (kept.next_number(), kept.sizes()) == (fresh.next_number(), fresh.sizes())
-    closed = sorted((r.payload["kind"] != "history", r.number) for r in kept.rounds.values() if r.status == "closed")
+    closed = sorted((r.kind != "history", r.number) for r in kept.rounds.values() if r.status == "closed")
     assert [r.number for r in kept.to_learn()] == [number for _, number in closed]
     assert len(closed) > 10

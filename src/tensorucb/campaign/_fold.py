@@ -14,15 +14,14 @@ import numpy as np
 
 from tensorucb import policies
 from tensorucb.arrays import F64, I64
-from tensorucb.campaign._catalogue import contexts_of, strategies_of
 from tensorucb.campaign._ledger import Ledger, Pair, link, place
 from tensorucb.campaign._network import Network, seal, unseal
 from tensorucb.campaign._reach import of_sources
+from tensorucb.campaign._round import Round
 from tensorucb.campaign._told import Told, learned
 from tensorucb.errors import FileFormatError, InputError, StateError
 from tensorucb.policies import Policy, PolicyState
 from tensorucb.policies._base import check_policy_object
-from tensorucb.store._protocol import RoundRecord
 
 if TYPE_CHECKING:
     from tensorucb.campaign._handle import View
@@ -132,7 +131,7 @@ class Fold:
         count = len(self.pairs)
         return self.bound(network) and count < len(wanted) and wanted[count] == self.hash
 
-    def following(self, ledger: Ledger) -> list[RoundRecord]:
+    def following(self, ledger: Ledger) -> list[Round]:
         """The rounds that come after those that it has learned, whatever has changed before."""
         return ledger.to_learn(ledger.position(place(ledger.rounds[self.pairs[-1][0]])) if self.pairs else 0)
 
@@ -151,7 +150,7 @@ class Fold:
             self.pairs, self.hash, self._mark = other.pairs, other.hash, other._mark
         self.complete = True
 
-    def learn(self, view: View, records: Sequence[RoundRecord]) -> None:
+    def learn(self, view: View, records: Sequence[Round]) -> None:
         """Learn some more rounds; those that cannot be learned are left out, and the ledger is told.
 
         Whether the policy still gives numbers is looked at once, at the end.
@@ -167,11 +166,11 @@ class Fold:
             except _UnlearnableError:
                 self._one_by_one(view, records)
 
-    def lesson(self, network: Network, record: RoundRecord, told: Told) -> tuple[I64, F64]:
+    def lesson(self, network: Network, record: Round, told: Told) -> tuple[I64, F64]:
         """Edges and outcomes that a closed round teaches a policy that has learned the rounds before it."""
 
         def believed() -> F64:
-            products, places = contexts_of(record.payload), strategies_of(network, record.payload)
+            products, places = record.contexts(), record.places(network)
             means = np.stack([self.policy.prediction(product).expected() for product in products])
             return of_sources(network.graph, means, places)
 
@@ -208,13 +207,13 @@ class Fold:
         yield
         self.network = network
 
-    def _count(self, records: Sequence[RoundRecord]) -> None:
+    def _count(self, records: Sequence[Round]) -> None:
         pairs = [(record.number, record.revision) for record in records]
         for pair in pairs:
             self.hash = link(self.hash, pair)
         self.pairs = [*self.pairs, *pairs]
 
-    def _one_by_one(self, view: View, records: Sequence[RoundRecord]) -> None:
+    def _one_by_one(self, view: View, records: Sequence[Round]) -> None:
         """Learn again from the last sound state, to find out which round it was that cannot be learned."""
         since = [view.ledger.rounds[number] for number, _ in self.pairs[self._mark.count :]]
         self.pairs, self.hash = self.pairs[: self._mark.count], self._mark.hash
@@ -237,27 +236,27 @@ class Fold:
             self._count([record])
             self._mark = _Mark(len(self.pairs), self.hash, state)
 
-    def _take(self, view: View, record: RoundRecord) -> None:
+    def _take(self, view: View, record: Round) -> None:
         """Let the policy learn one round."""
         network = view.network
         with _blamed():
-            products, places = contexts_of(record.payload), strategies_of(network, record.payload)
+            products, places = record.contexts(), record.places(network)
             # Credit is a matter of the whole round; then each strategy teaches what was done with it, in a fixed order.
             edges, outcomes = self.lesson(network, record, view.told(record.number))
-            used = sorted(set(places[network.rows(record.payload["contacted"])].tolist())) or [0]
+            used = sorted(set(places[network.rows(record.contacted)].tolist())) or [0]
             for at in used:
                 own = slice(None) if len(products) == 1 else places[network.graph.sources[edges]] == at
                 history: dict[str, Any] = {}
-                if record.payload["kind"] == "history" and getattr(self.policy, "weighs_history", False):
+                if record.kind == "history" and getattr(self.policy, "weighs_history", False):
                     history = {"passive": True}
                 self.policy.update(products[at], edges[own], outcomes[own], **history)
 
-    def _check_scores(self, record: RoundRecord) -> None:
+    def _check_scores(self, record: Round) -> None:
         # A policy whose scoring changes what it knows must not be asked more often than by its caller.
         if not getattr(self.policy, "pure", False):
             return
         with _blamed():
-            scores = np.asarray(self.policy.score(contexts_of(record.payload)[0]))
+            scores = np.asarray(self.policy.score(record.contexts()[0]))
         if not np.isfinite(scores).all():
             raise _UnlearnableError("afterwards the policy's scores were not all numbers")
 

@@ -17,11 +17,12 @@ from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._model import IN_CLOSE, SERVED, SNAPSHOTS, Model, Snapshot, prunable, served_name
 from tensorucb.campaign._network import Network, network_from_blob, network_to_blob, seal
 from tensorucb.campaign._reach import TrackRecord
+from tensorucb.campaign._round import Round
 from tensorucb.campaign._told import Told
 from tensorucb.checks import check_callable, check_text, shown
 from tensorucb.errors import FileFormatError, StateError, StoreError, UnknownIdError
 from tensorucb.policies import Policy
-from tensorucb.store._protocol import CampaignRecord, RoundRecord, Status
+from tensorucb.store._protocol import CampaignRecord, Status
 from tensorucb.work import Engine, check_engine
 
 if TYPE_CHECKING:
@@ -88,12 +89,13 @@ class View:
         """The catalogues of products and of strategies."""
         return self.catalogue("product"), self.catalogue("strategy")
 
-    def round(self, round_id: str | int) -> RoundRecord:
+    def round(self, round_id: str | int) -> Round:
         """The round of that id or number."""
         if type(round_id) is int or (isinstance(round_id, str) and re.fullmatch("[0-9]{1,18}", round_id)):
             record = self.ledger.rounds.get(int(round_id))
         else:
-            record = self.session.round(self.number, check_text("round_id", round_id))
+            row = self.session.round(self.number, check_text("round_id", round_id))
+            record = None if row is None else Round.from_row(row)
         if record is None:
             raise UnknownIdError(
                 f"campaign {shown(self._handle.record.name)} has no round {shown(round_id)}. "
@@ -101,7 +103,7 @@ class View:
             )
         return record
 
-    def rounds(self) -> list[RoundRecord]:
+    def rounds(self) -> list[Round]:
         """All rounds by number."""
         return [record for _, record in sorted(self.ledger.rounds.items())]
 
@@ -116,19 +118,23 @@ class View:
         """Append an event to the log; returns its number. From here on, methods need a write transaction."""
         return self.session.append_event(self.number, kind, round_number, payload, now)
 
+    def put_round(self, record: Round) -> None:
+        """Store a round, or another state of it."""
+        self.session.put_round(self.number, record.to_row())
+
     def close_due(self, now: float) -> None:
         """Close the rounds whose deadline has passed."""
         self.expired = [self.finish(record, "expired", now).id for record in self.ledger.due(now)]
         if self.expired:
             self.ledger.refresh(self.session)
 
-    def finish(self, record: RoundRecord, kind: str, now: float) -> RoundRecord:
+    def finish(self, record: Round, kind: str, now: float) -> Round:
         """End a round; ``kind`` is ``closed``, ``expired`` or ``cancelled``."""
         seq = self.append(kind, record.number, {"id": record.id}, now)
         status: Status = "cancelled" if kind == "cancelled" else "closed"
         moment = record.deadline if kind == "expired" else now
         ended = replace(record, status=status, closed=moment, revision=seq)
-        self.session.put_round(self.number, ended)
+        self.put_round(ended)
         return ended
 
     def put_network(self, network: Network) -> None:
@@ -207,7 +213,7 @@ class Handle:
             with self.write(now) as view:
                 yield view
 
-    def close(self, round_id: str | int) -> tuple[Network, RoundRecord]:
+    def close(self, round_id: str | int) -> tuple[Network, Round]:
         """Close a round and learn it; closing again changes nothing."""
         with self.lock:
             now = self.clock()
@@ -223,7 +229,7 @@ class Handle:
             self.learn(IN_CLOSE)
             return network, record
 
-    def cancel(self, round_id: str | int) -> tuple[Network, RoundRecord]:
+    def cancel(self, round_id: str | int) -> tuple[Network, Round]:
         """Cancel a round that is open or could not be learned; cancelling again changes nothing."""
         now = self.clock()
         with self.change(now) as view:
@@ -282,8 +288,7 @@ class Handle:
             for at, reason in sorted(self.ledger.unlearned.items()):
                 record = self.ledger.rounds[at]
                 seq = view.append("quarantined", at, {"id": record.id, "reason": reason}, now)
-                marked = {**record.payload, "quarantined": reason}
-                session.put_round(number, replace(record, revision=seq, payload=marked))
+                view.put_round(replace(record, revision=seq, quarantined=reason))
             session.delete_blobs(number, model.damaged)
             if model.serves(view.network):
                 for name, data in due:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tensorucb.store._protocol import RoundRecord
+from tensorucb.campaign._round import Round
 
 if TYPE_CHECKING:
     from tensorucb.store._session import Session
@@ -25,9 +25,9 @@ Pair = tuple[int, int]
 _WITHOUT_ROUND = frozenset({"created", "products_added", "strategies_added", "contradiction"})
 
 
-def place(record: RoundRecord) -> Pair:
+def place(record: Round) -> Pair:
     """Where a round stands in the order of learning: imported history first, then by number."""
-    return int(record.payload["kind"] != "history"), record.number
+    return int(record.kind != "history"), record.number
 
 
 def link(before: str, pair: Pair) -> str:
@@ -46,7 +46,7 @@ class Ledger:
     seq: int = -1
     revision: int = 0
     catalogue: int = 0
-    rounds: dict[int, RoundRecord] = field(default_factory=dict)
+    rounds: dict[int, Round] = field(default_factory=dict)
     loads: int = 0
     told: dict[int, int] = field(default_factory=dict)
     unlearned: dict[int, str] = field(default_factory=dict)
@@ -72,9 +72,9 @@ class Ledger:
                 self.catalogue = event.seq
             changes = event.kind not in _WITHOUT_ROUND and not (event.kind == "told" and not event.payload["late"])
             if changes and event.round is not None:
-                record = session.round(self.campaign, str(event.payload["id"]))
-                if record is not None:
-                    self._put(record)
+                row = session.round(self.campaign, str(event.payload["id"]))
+                if row is not None:
+                    self._put(Round.from_row(row))
             self.seq = event.seq
 
     def reload(self) -> None:
@@ -90,8 +90,8 @@ class Ledger:
         self.rounds, self.unlearned, self.last = {}, {}, 0
         self._open, self._order, self._hashes = set(), [], []
         self._requests = {}
-        for record in session.rounds(self.campaign):
-            self._put(record)
+        for row in session.rounds(self.campaign):
+            self._put(Round.from_row(row))
         names = session.blobs(self.campaign, "world-")
         self.revision = int(names[-1].removeprefix("world-"))
         # A round's revision is an event's number, so that most of a long log need not be read.
@@ -100,7 +100,7 @@ class Ledger:
         self.seq = later[-1].seq if later else max(self.seq, known)
         self.catalogue = self.seq
 
-    def _put(self, record: RoundRecord) -> None:
+    def _put(self, record: Round) -> None:
         number, before = record.number, self.rounds.get(record.number)
         if before is not None and before.revision != record.revision:
             # It has changed since it could not be learned: it is tried again, unless the log says not to.
@@ -112,9 +112,9 @@ class Ledger:
         (self._open.add if record.status == "open" else self._open.discard)(number)
         self._rank(record)
 
-    def _rank(self, record: RoundRecord) -> None:
+    def _rank(self, record: Round) -> None:
         """Put a round into the order of learning, or take it out; hashes from there on are computed again."""
-        closed = record.status == "closed" and "quarantined" not in record.payload
+        closed = record.status == "closed" and record.quarantined is None
         wanted, key = closed and record.number not in self.unlearned, place(record)
         at = bisect_left(self._order, key)
         held = at < len(self._order) and self._order[at] == key
@@ -130,7 +130,7 @@ class Ledger:
         self.unlearned[number] = reason
         self._rank(self.rounds[number])
 
-    def to_learn(self, start: int = 0) -> list[RoundRecord]:
+    def to_learn(self, start: int = 0) -> list[Round]:
         """Closed rounds in the order of learning, without the first ``start`` of them."""
         return [self.rounds[number] for _, number in self._order[start:]]
 
@@ -160,17 +160,15 @@ class Ledger:
         for number in range(1, self.last + 1):
             record = self.rounds.get(number)
             if record is not None and record.status != "cancelled":
-                first, *rest = [len(vector) for vector in record.payload["product"]["vectors"]]
-                offered = record.payload.get("strategies")
-                return [first, *rest] if offered is None else [first, len(offered["vectors"][0]), *rest]
+                return record.sizes
         return None
 
-    def opened_by(self, request_id: str) -> RoundRecord | None:
+    def opened_by(self, request_id: str) -> Round | None:
         """The round that this request has opened, if there is one."""
         number = self._requests.get(request_id)
         return None if number is None else self.rounds[number]
 
-    def due(self, now: float) -> list[RoundRecord]:
+    def due(self, now: float) -> list[Round]:
         """Open rounds whose deadline has passed."""
         records = (self.rounds[number] for number in sorted(self._open))
         return [r for r in records if r.deadline is not None and r.deadline <= now]
@@ -190,6 +188,6 @@ class Ledger:
 
     def quarantined(self) -> dict[str, str]:
         """Ids of the closed rounds that could not be learned, and why."""
-        marked = {r.number: r.payload["quarantined"] for r in self.rounds.values() if "quarantined" in r.payload}
+        marked = {r.number: r.quarantined for r in self.rounds.values() if r.quarantined is not None}
         found = {**marked, **self.unlearned}
         return {self.rounds[n].id: found[n] for n in sorted(found) if self.rounds[n].status == "closed"}

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from tensorucb.campaign._fold import Fold, pairs_of, state_hash
 from tensorucb.campaign._network import Network, unseal
+from tensorucb.campaign._round import Round
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.policies import Policy
-from tensorucb.store._protocol import RoundRecord
 
 if TYPE_CHECKING:
     from tensorucb.campaign._handle import View
@@ -146,7 +146,7 @@ class Model:
         """The folds that have learned the first rounds of the log as they are now."""
         return [fold for fold in (self._serving, self._building) if fold is not None and fold.current(network, wanted)]
 
-    def _forward(self, view: View, records: Sequence[RoundRecord]) -> list[Snapshot]:
+    def _forward(self, view: View, records: Sequence[Round]) -> list[Snapshot]:
         """Learn more rounds in the fold that answers."""
         due = self._learn(self._serving, view, records)
         self._serving.complete = True
@@ -167,21 +167,21 @@ class Model:
             due.append(self._snapshot(serving, view))
         return due
 
-    def _little(self, network: Network, records: Sequence[RoundRecord]) -> bool:
+    def _little(self, network: Network, records: Sequence[Round]) -> bool:
         """Whether so much may be learned within one call."""
         return len(records) <= 2 * self._every or len(self._slice(network, records, _AT_ONCE)) == len(records)
 
-    def _slice(self, network: Network, records: Sequence[RoundRecord], budget: int) -> Sequence[RoundRecord]:
+    def _slice(self, network: Network, records: Sequence[Round], budget: int) -> Sequence[Round]:
         """The first rounds, at least one, up to an amount of work."""
         spent = 0
         for count, record in enumerate(records):
-            degrees = network.graph.out_degree[network.rows(record.payload["contacted"])]
+            degrees = network.graph.out_degree[network.rows(record.contacted)]
             spent += _ROUND + int(degrees.sum())
             if spent > budget:
                 return records[: max(count, 1)]
         return records
 
-    def _learn(self, fold: Fold, view: View, records: Sequence[RoundRecord]) -> list[Snapshot]:
+    def _learn(self, fold: Fold, view: View, records: Sequence[Round]) -> list[Snapshot]:
         """Learn rounds, with a stop at each count that deserves a snapshot."""
         started, due, first = time.perf_counter(), [], len(fold.pairs)
         self.replayed += len(records)

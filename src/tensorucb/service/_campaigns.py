@@ -28,7 +28,7 @@ from tensorucb.campaign import (
     load_campaign,
     read_campaign_data,
 )
-from tensorucb.campaign._documents import fields, policy_named
+from tensorucb.campaign._documents import policy_named, to_json
 from tensorucb.service._bodies import ForgetBody, NewCampaign, checked
 from tensorucb.service._desk import TICK, Desk
 from tensorucb.service._documents import CampaignDocument, CampaignLine, Created, progress_document
@@ -63,7 +63,7 @@ def campaign_document(desk: Desk, campaign: Campaign) -> dict[str, Any]:
     """A campaign in numbers, and its settings."""
     groups = campaign.groups
     return {
-        **fields(campaign.status()),
+        **to_json(campaign.status()),
         "created": desk.record(campaign.name).created,
         "groups": None if groups is None else sorted(set(groups.tolist())),
         "costs": campaign.costs is not None,
