@@ -1,4 +1,4 @@
-"""Late responses to a long past: asks go on from what the log says is known, and the past is learned again beside it."""
+"""Late responses to a long past: asks go on from what the log says is known, and the past is learned beside it."""
 
 from __future__ import annotations
 
@@ -214,6 +214,6 @@ def test_what_the_ledger_keeps_is_what_a_new_one_reads():
         assert (kept.learned, kept.learned_at) == (fresh.learned, fresh.learned_at)
         assert kept.due(clock.now + 10) == fresh.due(clock.now + 10)
         assert (kept.next_number(), kept.sizes()) == (fresh.next_number(), fresh.sizes())
-    closed = sorted((r.payload["kind"] != "history", r.number) for r in kept.rounds.values() if r.status == "closed")
+    closed = sorted((r.kind != "history", r.number) for r in kept.rounds.values() if r.status == "closed")
     assert [number for number, _ in kept.in_order()] == [number for _, number in closed]
     assert len(closed) > 10

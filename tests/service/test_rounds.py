@@ -48,7 +48,7 @@ def test_a_round_from_ask_to_close(client, storage):
     rows = [{"source": s, "target": t, "outcome": 1} for s, t in edges(storage, opened["seeds"])[:4]]
     told = client.post(f"{ROUNDS}/1/responses", json=rows).json()
     assert told["accepted"] == 4
-    closed = client.post(f"{ROUNDS}/{opened['round']}/close")
+    closed = client.post(f"{ROUNDS}/{opened['id']}/close")
     assert closed.json()["status"] == "closed"
     assert client.post(f"{ROUNDS}/1/close").json() == closed.json()
     progress = client.get("/campaigns/spring/progress").json()
@@ -243,7 +243,7 @@ def test_a_log_of_all_rounds(client):
     row = {"user": opened["seeds"][0], "item": "tea", "time": time.time() + 1.0}
     report = client.post("/campaigns/spring/responses", json=[row, {**row, "item": "soap"}]).json()
     assert (report["accepted"], report["other"]) == (1, 1)
-    assert list(report["rounds"]) == [opened["round"]]
+    assert list(report["rounds"]) == [opened["id"]]
 
 
 def test_a_full_disk_is_refused_without_the_place_of_the_database(serve, storage, tmp_path, monkeypatch):

@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.campaign._ask import Ask, as_ask, open_round
+from tensorucb.campaign._ask import open_round, preview
 from tensorucb.campaign._catalogue import check_sizes, contexts, read_context
-from tensorucb.campaign._explain import Explanation, RoundExplanation, explain
+from tensorucb.campaign._explain import explain
 from tensorucb.campaign._forget import ForgetReport, forget
 from tensorucb.campaign._grow import add_products, add_users, extend
 from tensorucb.campaign._handle import Handle
 from tensorucb.campaign._history import HistoryReport, import_history
 from tensorucb.campaign._lift import Lift, lift
-from tensorucb.campaign._preview import Preview, preview
+from tensorucb.campaign._network import Network
 from tensorucb.campaign._progress import CampaignProgress, CampaignStatus, progress, status
 from tensorucb.campaign._request import shown_defaults
+from tensorucb.campaign._round import Ask, Explanation, Preview, Round, RoundExplanation
 from tensorucb.campaign._tell import TellReport, tell
 from tensorucb.campaign._tell_log import TellLogReport, tell_log
 from tensorucb.checks import shown
@@ -155,12 +156,12 @@ class Campaign:
     def rounds(self) -> tuple[Ask, ...]:
         """All rounds by number, imported history included."""
         with self._handle.read() as view:
-            return tuple(as_ask(self, view.network, record) for record in view.rounds())
+            return tuple(record.seen(view.network).of(self) for record in view.rounds())
 
     def round(self, round_id: str | int) -> Ask:
         """One round, by its id or its number."""
         with self._handle.read() as view:
-            return as_ask(self, view.network, view.round(round_id))
+            return view.round(round_id).seen(view.network).of(self)
 
     def ask(
         self,
@@ -236,7 +237,7 @@ class Campaign:
             names the argument.
         """
         arguments = {name: value for name, value in locals().items() if name != "self"}
-        return as_ask(self, *open_round(self._handle, arguments))
+        return self._seen(*open_round(self._handle, arguments))
 
     def preview(self, product: Any = None, k: int | None = None, **arguments: Any) -> Preview:
         """What :meth:`ask` with the same arguments would choose now, and what to expect of it; nothing is opened.
@@ -322,14 +323,14 @@ class Campaign:
 
     def close(self, round_id: str | int) -> Ask:
         """Close a round: silence becomes "no", and the model learns it. Closing again changes nothing."""
-        return as_ask(self, *self._handle.close(round_id))
+        return self._seen(*self._handle.close(round_id))
 
     def cancel(self, round_id: str | int) -> Ask:
         """Cancel an open round: nobody counts as contacted, nothing is learned. Cancelling again changes nothing.
 
         A closed round can be cancelled only if it could not be learned (``status().quarantined`` names such rounds).
         """
-        return as_ask(self, *self._handle.cancel(round_id))
+        return self._seen(*self._handle.cancel(round_id))
 
     def expire(self, now: float | None = None) -> list[str]:
         """Close the rounds whose deadline has passed; returns their ids. Other calls do so by themselves."""
@@ -481,6 +482,9 @@ class Campaign:
     def disconnect(self) -> None:
         """Release the store's connections and files."""
         self.store.close()
+
+    def _seen(self, network: Network, record: Round) -> Ask:
+        return record.seen(network).of(self)
 
     def __enter__(self) -> Self:
         return self

@@ -91,13 +91,12 @@ def constrain(network: Network, ledger: Ledger, request: Request, now: float) ->
 
 def _rested(network: Network, ledger: Ledger, since: float) -> I64:
     """Rows of users contacted after that moment, in rounds that were not cancelled."""
-    keys = [
-        key
+    contacted = [
+        record.contacted
         for record in ledger.rounds.values()
-        if record.status != "cancelled" and record.payload["kind"] != "history" and record.opened > since
-        for key in record.payload["contacted"]
+        if record.status != "cancelled" and record.kind != "history" and record.opened > since
     ]
-    return network.rows(np.unique(np.array(keys, dtype=np.int64)))
+    return network.rows(np.unique(np.concatenate([network.keys[:0], *contacted])))
 
 
 def check_list(network: Network, rules: Constraints, rows: I64, strategies: I64) -> None:

@@ -26,11 +26,12 @@ from tensorucb.campaign._model import (
 )
 from tensorucb.campaign._network import Network, network_from_blob, network_to_blob
 from tensorucb.campaign._reach import TrackRecord
+from tensorucb.campaign._round import Round
 from tensorucb.campaign._told import Told
 from tensorucb.checks import check_callable, check_text, shown
 from tensorucb.errors import FileFormatError, StateError, StoreError, UnknownIdError
 from tensorucb.policies import Policy
-from tensorucb.store._protocol import CampaignRecord, RoundRecord, Status
+from tensorucb.store._protocol import CampaignRecord, Status
 from tensorucb.work import Engine, check_engine
 
 if TYPE_CHECKING:
@@ -96,12 +97,13 @@ class View:
         """The catalogues of products and of strategies."""
         return self.catalogue("product"), self.catalogue("strategy")
 
-    def round(self, round_id: str | int) -> RoundRecord:
+    def round(self, round_id: str | int) -> Round:
         """The round of that id or number."""
         if type(round_id) is int or (isinstance(round_id, str) and re.fullmatch("[0-9]{1,18}", round_id)):
             record = self.ledger.rounds.get(int(round_id))
         else:
-            record = self.session.round(self.number, check_text("round_id", round_id))
+            row = self.session.round(self.number, check_text("round_id", round_id))
+            record = None if row is None else Round.from_row(row)
         if record is None:
             raise UnknownIdError(
                 f"campaign {shown(self._handle.record.name)} has no round {shown(round_id)}. "
@@ -109,7 +111,7 @@ class View:
             )
         return record
 
-    def rounds(self) -> list[RoundRecord]:
+    def rounds(self) -> list[Round]:
         """All rounds by number."""
         return [record for _, record in sorted(self.ledger.rounds.items())]
 
@@ -125,7 +127,7 @@ class View:
             return last[2]
         return Told.read(self.session, self.number, number, self.network)
 
-    def leave_out(self, record: RoundRecord, reason: str) -> None:
+    def leave_out(self, record: Round, reason: str) -> None:
         """A round cannot be learned: models of this process go on without it."""
         self.ledger = self.ledger.without(record, reason)
         self._handle.ledger = self._handle.ledger.without(record, reason)
@@ -134,19 +136,23 @@ class View:
         """Append an event to the log; returns its number. From here on, methods need a write transaction."""
         return self.session.append_event(self.number, kind, round_number, payload, now)
 
+    def put_round(self, record: Round) -> None:
+        """Store a round, or another state of it."""
+        self.session.put_round(self.number, record.to_row())
+
     def close_due(self, now: float) -> None:
         """Close the rounds whose deadline has passed."""
         self.expired = [self.finish(record, "expired", now).id for record in self.ledger.due(now)]
         if self.expired:
             self.ledger = self.ledger.followed(self.session)
 
-    def finish(self, record: RoundRecord, kind: str, now: float) -> RoundRecord:
+    def finish(self, record: Round, kind: str, now: float) -> Round:
         """End a round; ``kind`` is ``closed``, ``expired`` or ``cancelled``."""
         seq = self.append(kind, record.number, {"id": record.id}, now)
         status: Status = "cancelled" if kind == "cancelled" else "closed"
         moment = record.deadline if kind == "expired" else now
         ended = replace(record, status=status, closed=moment, revision=seq)
-        self.session.put_round(self.number, ended)
+        self.put_round(ended)
         return ended
 
     def put_network(self, network: Network) -> None:
@@ -259,7 +265,7 @@ class Handle:
             self.model.follow(view, wanted(view, "ask"))
             yield view
 
-    def close(self, round_id: str | int) -> tuple[Network, RoundRecord]:
+    def close(self, round_id: str | int) -> tuple[Network, Round]:
         """Close a round and learn it; closing again changes nothing."""
         now = self.clock()
         with self.change(now) as view:
@@ -274,7 +280,7 @@ class Handle:
         self.learn("close")
         return network, record
 
-    def cancel(self, round_id: str | int) -> tuple[Network, RoundRecord]:
+    def cancel(self, round_id: str | int) -> tuple[Network, Round]:
         """Cancel a round that is open or could not be learned; cancelling again changes nothing."""
         now = self.clock()
         with self.change(now) as view:
@@ -350,11 +356,10 @@ class Handle:
             # Every other process has to leave out the rounds that could not be learned here.
             for at, reason in sorted(before.unlearned.items()):
                 record = before.rounds[at]
-                if view.ledger.rounds.get(at) != record:
+                if not view.ledger.holds(record):
                     continue  # it has changed since, and is tried again
                 seq = view.append("quarantined", at, {"id": record.id, "reason": reason}, now)
-                marked = {**record.payload, "quarantined": reason}
-                session.put_round(number, replace(record, revision=seq, payload=marked))
+                view.put_round(replace(record, revision=seq, quarantined=reason))
             session.delete_blobs(number, damaged)
             event = self._log_learned(view, before, pairs, now)
             if event is None or view.ledger.revision != before.revision:

@@ -11,8 +11,9 @@ from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tensorucb.campaign._round import Round
 from tensorucb.errors import UnknownIdError
-from tensorucb.store._protocol import EventRecord, RoundRecord
+from tensorucb.store._protocol import EventRecord
 
 if TYPE_CHECKING:
     from tensorucb.store._session import Session
@@ -28,9 +29,9 @@ LEARNED, RELEARNED = "learned", "relearned"
 _LOADING = frozenset({"users_added", "forgotten", "history_imported"})
 
 
-def place(record: RoundRecord) -> Pair:
+def place(record: Round) -> Pair:
     """Where a round stands in the order of learning: imported history first, then by number."""
-    return int(record.payload["kind"] != "history"), record.number
+    return int(record.kind != "history"), record.number
 
 
 @dataclass
@@ -46,7 +47,7 @@ class Ledger:
     seq: int = 0
     revision: int = 0
     catalogue: int = 0
-    rounds: dict[int, RoundRecord] = field(default_factory=dict)
+    rounds: dict[int, Round] = field(default_factory=dict)
     loaded: int = 0
     told: dict[int, int] = field(default_factory=dict)
     learned: list[Pair] = field(default_factory=list)
@@ -76,9 +77,9 @@ class Ledger:
             new._learn(event)
             changes = event.kind not in _WITHOUT_ROUND and not (event.kind == "told" and not event.payload["late"])
             if changes and event.round is not None:
-                record = session.round(self.campaign, str(event.payload["id"]))
-                if record is not None:
-                    new._put(record)
+                row = session.round(self.campaign, str(event.payload["id"]))
+                if row is not None:
+                    new._put(Round.from_row(row))
         new.seq = events[-1].seq
         return new
 
@@ -88,8 +89,8 @@ class Ledger:
         names = session.blobs(campaign, "world-")
         revision = int(names[-1].removeprefix("world-"))
         new = cls(campaign, seq=seq, revision=revision, catalogue=seq, loaded=seq)
-        for record in session.rounds(campaign):
-            new._put(record)
+        for row in session.rounds(campaign):
+            new._put(Round.from_row(row))
         for event in session.events(campaign, kinds=(LEARNED, RELEARNED)):
             new._learn(event)
         return new
@@ -117,7 +118,7 @@ class Ledger:
         """Changes whenever somebody tells this round something new."""
         return self.loaded, self.told.get(number, 0)
 
-    def _put(self, record: RoundRecord) -> None:
+    def _put(self, record: Round) -> None:
         number, before = record.number, self.rounds.get(record.number)
         if before is not None and before.revision != record.revision:
             # It has changed since it could not be learned: it is tried again, unless the log says not to.
@@ -129,9 +130,9 @@ class Ledger:
         (self._open.add if record.status == "open" else self._open.discard)(number)
         self._rank(record)
 
-    def _rank(self, record: RoundRecord) -> None:
+    def _rank(self, record: Round) -> None:
         """Put a round into the order of learning, or take it out."""
-        closed = record.status == "closed" and "quarantined" not in record.payload
+        closed = record.status == "closed" and record.quarantined is None
         wanted, key = closed and record.number not in self.unlearned, place(record)
         at = bisect_left(self._order, key)
         held = at < len(self._order) and self._order[at] == key
@@ -140,9 +141,14 @@ class Ledger:
         elif held and not wanted:
             del self._order[at]
 
-    def without(self, record: RoundRecord, reason: str) -> Ledger:
+    def holds(self, record: Round) -> bool:
+        """Whether the round is still as it was."""
+        held = self.rounds.get(record.number)
+        return held is not None and held.revision == record.revision
+
+    def without(self, record: Round, reason: str) -> Ledger:
         """The same without a round that cannot be learned, if it is as it was; `unlearned` keeps it for the log."""
-        if self.rounds.get(record.number) != record:
+        if not self.holds(record):
             return self
         new = self._copy()
         new.unlearned[record.number] = reason
@@ -169,17 +175,15 @@ class Ledger:
         for number in range(1, self.last + 1):
             record = self.rounds.get(number)
             if record is not None and record.status != "cancelled":
-                first, *rest = [len(vector) for vector in record.payload["product"]["vectors"]]
-                offered = record.payload.get("strategies")
-                return [first, *rest] if offered is None else [first, len(offered["vectors"][0]), *rest]
+                return record.sizes
         return None
 
-    def opened_by(self, request_id: str) -> RoundRecord | None:
+    def opened_by(self, request_id: str) -> Round | None:
         """The round that this request has opened, if there is one."""
         number = self._requests.get(request_id)
         return None if number is None else self.rounds[number]
 
-    def due(self, now: float) -> list[RoundRecord]:
+    def due(self, now: float) -> list[Round]:
         """Open rounds whose deadline has passed."""
         records = (self.rounds[number] for number in sorted(self._open))
         return [r for r in records if r.deadline is not None and r.deadline <= now]
@@ -196,6 +200,6 @@ class Ledger:
 
     def quarantined(self) -> dict[str, str]:
         """Ids of the closed rounds that could not be learned, and why."""
-        marked = {r.number: r.payload["quarantined"] for r in self.rounds.values() if "quarantined" in r.payload}
+        marked = {r.number: r.quarantined for r in self.rounds.values() if r.quarantined is not None}
         found = {**marked, **self.unlearned}
         return {self.rounds[n].id: found[n] for n in sorted(found) if self.rounds[n].status == "closed"}

@@ -24,15 +24,14 @@ import numpy as np
 
 from tensorucb import policies
 from tensorucb.arrays import F64, I64
-from tensorucb.campaign._catalogue import contexts_of, strategies_of
 from tensorucb.campaign._ledger import Pair
 from tensorucb.campaign._network import Network, seal, unseal
 from tensorucb.campaign._reach import of_sources
+from tensorucb.campaign._round import Round
 from tensorucb.campaign._told import Told, learned
 from tensorucb.errors import FileFormatError, InputError, StateError
 from tensorucb.policies import Policy, PolicyState
 from tensorucb.policies._base import check_policy_object
-from tensorucb.store._protocol import RoundRecord
 
 if TYPE_CHECKING:
     from tensorucb.campaign._handle import View
@@ -148,7 +147,7 @@ def _short(view: View, pairs: Sequence[Pair]) -> bool:
     """Whether so much may be learned again within one call."""
     work, degrees = 0, view.network.graph.out_degree
     for number, _ in pairs:
-        work += _ROUND + int(degrees[view.network.rows(view.ledger.rounds[number].payload["contacted"])].sum())
+        work += _ROUND + int(degrees[view.network.rows(view.ledger.rounds[number].contacted)].sum())
         if work > _SHORT:
             return False
     return True
@@ -212,11 +211,11 @@ class Model:
             except _UnlearnableError:
                 self._one_by_one(view, pairs)
 
-    def lesson(self, network: Network, record: RoundRecord, told: Told) -> tuple[I64, F64]:
+    def lesson(self, network: Network, record: Round, told: Told) -> tuple[I64, F64]:
         """Edges and outcomes that a closed round teaches a policy that has learned the rounds before it."""
 
         def believed() -> F64:
-            products, places = contexts_of(record.payload), strategies_of(network, record.payload)
+            products, places = record.contexts(), record.places(network)
             means = np.stack([self.policy.prediction(product).expected() for product in products])
             return of_sources(network.graph, means, places)
 
@@ -299,23 +298,23 @@ class Model:
         """Let the policy learn one round."""
         network, record = view.network, view.ledger.rounds[pair[0]]
         with _blamed():
-            products, places = contexts_of(record.payload), strategies_of(network, record.payload)
+            products, places = record.contexts(), record.places(network)
             # Credit is a matter of the whole round; then each strategy teaches what was done with it, in a fixed order.
             edges, outcomes = self.lesson(network, record, view.told(*pair))
-            used = sorted(set(places[network.rows(record.payload["contacted"])].tolist())) or [0]
+            used = sorted(set(places[network.rows(record.contacted)].tolist())) or [0]
             for at in used:
                 own = slice(None) if len(products) == 1 else places[network.graph.sources[edges]] == at
                 history: dict[str, Any] = {}
-                if record.payload["kind"] == "history" and getattr(self.policy, "weighs_history", False):
+                if record.kind == "history" and getattr(self.policy, "weighs_history", False):
                     history = {"passive": True}
                 self.policy.update(products[at], edges[own], outcomes[own], **history)
 
-    def _check_scores(self, record: RoundRecord) -> None:
+    def _check_scores(self, record: Round) -> None:
         # A policy whose scoring changes what it knows must not be asked more often than by its caller.
         if not getattr(self.policy, "pure", False):
             return
         with _blamed():
-            scores = np.asarray(self.policy.score(contexts_of(record.payload)[0]))
+            scores = np.asarray(self.policy.score(record.contexts()[0]))
         if not np.isfinite(scores).all():
             raise _UnlearnableError("afterwards the policy's scores were not all numbers")
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tensorucb.arrays import I64
 from tensorucb.campaign._catalogue import Catalogue, Context, read_contacts, read_context, read_strategies
 from tensorucb.campaign._network import Network
+from tensorucb.campaign._round import Round
 from tensorucb.campaign._told import check_credit
 from tensorucb.checks import (
     check_choice,
@@ -33,7 +34,6 @@ from tensorucb.errors import InputError
 from tensorucb.graph._arguments import check_values
 from tensorucb.graph._ids import id_array
 from tensorucb.moments import check_moment, duration, duration_text, is_moment
-from tensorucb.store._protocol import RoundRecord
 
 _USERS = ("exclude", "candidates", "must_include")
 _SINGLE = ("k", "per_user", "cooldown", "budget", "holdout", "window", "credit", "objective", "epsilon")
@@ -145,9 +145,7 @@ class Request:
     @property
     def sizes(self) -> list[int]:
         """Lengths of the feature vectors of the context: of the product, the strategy if there is one, and the rest."""
-        first, *rest = [int(vector.size) for vector in self.context.vectors]
-        offered = None if self.strategies is None else self.strategies.features
-        return [first, *rest] if offered is None else [first, int(offered.shape[1]), *rest]
+        return self.context.sizes(self.strategies)
 
 
 def _deadline(value: Any, now: float) -> float | None:
@@ -303,9 +301,9 @@ def _column(values: Any, default: Any) -> list[Any] | None:
     return [value if isinstance(value, int | float) else str(value) for value in np.asarray(values).tolist()]
 
 
-def check_same(record: RoundRecord, request: Request) -> None:
+def check_same(record: Round, request: Request) -> None:
     """An error that names the arguments in which this request differs from the one that opened the round."""
-    held = record.payload["request"]
+    held = record.request
     found = request.fingerprint
     differs = [name for name in {**held, **found} if held.get(name) != found.get(name)]
     if differs:

@@ -27,7 +27,7 @@ from tensorucb.campaign import (
     delete_campaign,
     read_campaign_data,
 )
-from tensorucb.campaign._documents import fields, policy_named
+from tensorucb.campaign._documents import policy_named, to_json
 from tensorucb.campaign._stored import campaign_exists
 from tensorucb.errors import InputError
 from tensorucb.service._bodies import ForgetBody, NewCampaign, checked
@@ -65,7 +65,7 @@ def campaign_document(campaign: Campaign) -> dict[str, Any]:
     with campaign._handle.read():
         groups = campaign.groups
         return {
-            **fields(campaign.status()),
+            **to_json(campaign.status()),
             "created": campaign.created,
             "groups": None if groups is None else sorted(set(groups.tolist())),
             "costs": campaign.costs is not None,
