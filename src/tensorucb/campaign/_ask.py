@@ -12,18 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import I64
-from tensorucb.campaign._catalogue import Catalogue, check_sizes, strategy_names
+from tensorucb.campaign._catalogue import check_sizes, strategy_names
 from tensorucb.campaign._choice import Choice, choose_users
 from tensorucb.campaign._constraints import Constraints, constrain
 from tensorucb.campaign._explain import Evidence, Explanation, RoundExplanation, collect_evidence
 from tensorucb.campaign._forecast import Outcome
 from tensorucb.campaign._handle import Handle, View
-from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._model import IN_ASK, Snapshot
 from tensorucb.campaign._network import Network
+from tensorucb.campaign._question import Reader, check_same
 from tensorucb.campaign._reach import Beliefs, Outlook, Reach, added_by_all, expectation, foresee, html_table
-from tensorucb.campaign._request import NAMES, Request, check_same, named_defaults, read_request, stored_defaults
 from tensorucb.errors import InputError
+from tensorucb.question import Question
 from tensorucb.store._protocol import CampaignRecord, RoundRecord
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
 
 def prepare(
     handle: Handle, view: View, given: Mapping[str, Any], now: float
-) -> tuple[Request, Sequence[Outcome], RoundRecord | None, list[Snapshot]]:
+) -> tuple[Question, Sequence[Outcome], RoundRecord | None, list[Snapshot]]:
     """All that a choice needs of the store, the model brought up to date; or the round that the request has opened.
 
     The last are snapshots of the model that are worth storing, once the choice is not refused.
@@ -187,9 +187,9 @@ def _logged(handle: Handle, record: RoundRecord) -> RoundRecord:
 
 def _read_question(
     handle: Handle, view: View, given: Mapping[str, Any], now: float
-) -> tuple[Request, RoundRecord | None]:
+) -> tuple[Question, RoundRecord | None]:
     """The checked request, and the round that it has opened already, if any."""
-    request = read_request(given, handle.record.settings, view.network, view.catalogues(), now)
+    request = Reader(handle.record.settings, view.network, view.catalogues(), now).read(given)
     known = None
     if request.request_id is not None:
         known = view.ledger.opened_by(request.request_id)
@@ -198,24 +198,6 @@ def _read_question(
     else:
         check_sizes(view.ledger, view.catalogues(), request.sizes)
     return request, known
-
-
-def read_defaults(
-    ask: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    network: Network,
-    catalogues: tuple[Catalogue, Catalogue],
-    now: float,
-) -> dict[str, Any]:
-    """Defaults of `Campaign.ask` as the store keeps them, checked by reading a question that uses them all."""
-    named, others = named_defaults(ask), ("costs", "groups", "shadow", "users", "request_id")
-    question = {**dict.fromkeys((*NAMES, *others)), "product": [1.0], **named}
-    try:
-        request = read_request(question, settings, network, catalogues, now)
-        constrain(network, Ledger(0), request, now)
-    except InputError as error:
-        raise type(error)(f"ask: {error}") from error
-    return stored_defaults(named, request, network)
 
 
 def _still_next(view: View, network: Network, proposed: RoundRecord) -> bool:
@@ -228,7 +210,7 @@ def _still_next(view: View, network: Network, proposed: RoundRecord) -> bool:
     return view.ledger.revision == network.revision and view.ledger.next_number() == proposed.number
 
 
-def _append(handle: Handle, view: View, proposal: tuple[RoundRecord, Evidence], request: Request) -> RoundRecord:
+def _append(handle: Handle, view: View, proposal: tuple[RoundRecord, Evidence], request: Question) -> RoundRecord:
     """Write a proposed round, and log it."""
     check_sizes(view.ledger, view.catalogues(), request.sizes)
     proposed, evidence = proposal
@@ -244,7 +226,7 @@ def _append(handle: Handle, view: View, proposal: tuple[RoundRecord, Evidence], 
 
 
 def propose(
-    handle: Handle, network: Network, request: Request, past: Sequence[Outcome], now: float
+    handle: Handle, network: Network, request: Question, past: Sequence[Outcome], now: float
 ) -> tuple[RoundRecord, Evidence]:
     """Choose seeds under the request's constraints; the round to open, and why these were chosen."""
     number = handle.ledger.next_number()
@@ -262,11 +244,11 @@ def propose(
     contacted, given = rows[~np.isin(rows, held)], choice.places
     shown = told = outlook(contacted, given)
     if request.shadow is not None:
-        contacted, given = request.shadow, given.copy()
+        contacted, given = request.shadow.rows, given.copy()
         if np.unique(contacted).size < contacted.size:
             raise InputError("shadow names a user twice; name each once.")
-        if request.shadow_strategies is not None:
-            given[contacted] = request.shadow_strategies
+        if request.shadow.places is not None:
+            given[contacted] = request.shadow.places
         told = outlook(contacted, given)
     payload = _payload(network, request, rules, choice, held, contacted, given)
     payload["gains"] = _gains(rows, held, shown).tolist()
@@ -281,12 +263,12 @@ def propose(
 
 
 def _payload(
-    network: Network, request: Request, rules: Constraints, choice: Choice, held: I64, contacted: I64, given: I64
+    network: Network, request: Question, rules: Constraints, choice: Choice, held: I64, contacted: I64, given: I64
 ) -> dict[str, Any]:
     """What the log keeps of a round: all that replay, reports and forgetting need, by users' keys."""
     payload: dict[str, Any] = {
         "kind": "ask" if request.shadow is None else "shadow",
-        "product": request.context.to_payload(),
+        "product": request.product.to_payload(),
         "k": request.k,
         "seeds": network.keys[choice.rows].tolist(),
         "contacted": network.keys[contacted].tolist(),

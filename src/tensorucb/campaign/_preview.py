@@ -82,7 +82,7 @@ def preview(handle: Handle, given: Mapping[str, Any]) -> Preview:
         record, evidence = propose(handle, network, request, past, now)
         best = record
         if request.users is not None:
-            best, _ = propose(handle, network, replace(request, users=None, user_strategies=None), past, now)
+            best, _ = propose(handle, network, replace(request, users=None), past, now)
     payload = record.payload
     names = strategy_names(payload, "seeds")
     return Preview(

@@ -118,11 +118,10 @@ def _one(storage: str, name: str, json: bool) -> None:
 def _settings_text(settings: Mapping[str, Any]) -> str:
     """What a campaign does unless it is told something else, in one sentence or two; empty if there is nothing."""
     from tensorucb.moments import duration_text
+    from tensorucb.question import ARGUMENTS
 
     def said(name: str, value: Any) -> str:
-        if name in ("exclude", "candidates", "must_include"):
-            return count(len(value), "user")
-        return duration_text(value) if name in ("cooldown", "window") and value else shown(value)
+        return count(len(value), "user") if ARGUMENTS[name].kind == "users" else shown(value)
 
     window, defaults = settings["window"], settings.get("ask", {})
     terms = ", ".join(f"{name} = {said(name, value)}" for name, value in defaults.items())

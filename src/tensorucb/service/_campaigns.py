@@ -29,6 +29,7 @@ from tensorucb.campaign import (
     read_campaign_data,
 )
 from tensorucb.campaign._documents import fields, policy_named
+from tensorucb.question import ARGUMENTS
 from tensorucb.service._bodies import ForgetBody, NewCampaign, checked
 from tensorucb.service._desk import TICK, Desk
 from tensorucb.service._documents import CampaignDocument, CampaignLine, Created, progress_document
@@ -55,6 +56,7 @@ router = APIRouter(tags=["campaigns"], responses=responses(404, 409, 413), route
 _TABLES = ("edges", "actions", "products", "users", "strategies")
 _FORM = form_described(_TABLES, ["edges", "settings"], settings={"type": "string"})
 _FORM["multipart/form-data"]["encoding"] = {"settings": {"contentType": "application/json"}}
+_OPTIONS = ("objective", "credit", "epsilon", "ask", "seed", "snapshot_every")
 _MADE_BY = "created-by"  # the blob with the key and the hash of the call that created a campaign
 _BEAT = 15.0  # seconds of silence after which those who watch hear that the service is still there
 
@@ -94,7 +96,7 @@ async def create(request: Request, desk: AtDesk, who: Admin) -> Any:
     """Create a campaign from files: edges (source, target), and optionally actions, products, users and strategies.
 
     The field `settings` is JSON: `{"name": "spring", "window": "7d"}`; beside these policy, policy_settings,
-    objective, credit, ask, columns, kinds and seed.
+    objective, credit, epsilon, ask, columns, kinds, id_type, seed and snapshot_every.
     """
     if form_of(request) != "multipart/form-data":
         raise Refusal(415, "a campaign is created by a form (multipart/form-data) with files and the field settings.")
@@ -122,7 +124,7 @@ def _created(desk: Desk, files: dict[str, Any], wanted: NewCampaign, mark: str |
             session.put_blob(session.campaign(wanted.name).campaign, _MADE_BY, mark.encode())
 
     if not made:
-        options: dict[str, Any] = {name: getattr(wanted, name) for name in ("objective", "credit", "ask", "seed")}
+        options: dict[str, Any] = {name: getattr(wanted, name) for name in _OPTIONS}
         store: Any = Together(desk.store, sign)
         create_campaign(wanted.name, data=data, policy=policy, storage=store, **options)
     campaign = load_campaign(wanted.name, storage=desk.store)
@@ -148,8 +150,9 @@ async def one(at: ForReader) -> Any:
     def call(campaign: Campaign) -> dict[str, Any]:
         found = campaign_document(at.desk, campaign)
         asks = dict(found["settings"].get("ask") or {})
-        for key in {"exclude", "candidates", "must_include"} & asks.keys():
-            asks[key] = list(map(at.mask, asks[key]))
+        for key in asks:
+            if ARGUMENTS[key].kind == "users":
+                asks[key] = list(map(at.mask, asks[key]))
         return {**found, "settings": {**found["settings"], **({"ask": asks} if asks else {})}}
 
     return await at.read(call)

@@ -14,7 +14,7 @@ from tensorucb.campaign import Ask, Campaign, TellLogReport, TellReport
 from tensorucb.checks import shown
 from tensorucb.errors import UnknownIdError
 from tensorucb.files import FORMULA
-from tensorucb.service._bodies import AskBody, PreviewBody, arguments
+from tensorucb.service._bodies import QuestionBody
 from tensorucb.service._documents import (
     ExplanationDocument,
     Opened,
@@ -55,12 +55,12 @@ def column_names(columns: list[str]) -> dict[str, str] | None:
     return dict(text.split(":", 1) for text in columns) or None
 
 
-async def preview(at: ForOperator, body: PreviewBody) -> Any:
+async def preview(at: ForOperator, body: QuestionBody) -> Any:
     """Say who would be chosen and why, or what to expect of a list of users; nothing is opened.
 
     Asking straight after gives the same users. A hold-out is drawn only when the round is opened.
     """
-    return await at.choose(lambda campaign: preview_document(campaign.preview(**arguments(body, campaign)), at.mask))
+    return await at.choose(lambda campaign: preview_document(campaign.preview(**body.arguments()), at.mask))
 
 
 # It only reads: it needs no key, and a service that is read-only answers it too.
@@ -75,14 +75,14 @@ router.add_api_route(
     response_model=Opened,
     responses={201: leads_to("rounds", "one", "explanation", "seeds", "tell", "close", "cancel", round="round")},
 )
-async def ask(at: ForOperator, body: AskBody, request: Request) -> Any:
+async def ask(at: ForOperator, body: QuestionBody, request: Request) -> Any:
     """Open a round: choose users for a product, or take the list that somebody accepted.
 
     The Idempotency-Key is the round's `request_id` too.
     """
 
     def call(campaign: Campaign) -> dict[str, Any]:
-        opened = campaign.ask(**arguments(body, campaign), request_id=request.headers.get(KEY))
+        opened = campaign.ask(**body.arguments(), request_id=request.headers.get(KEY))
         return {**round_document(opened, at.mask), "explanation": explanation_document(opened.explain(), at.mask)}
 
     return await at.choose(call)
