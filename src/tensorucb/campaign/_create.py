@@ -111,8 +111,8 @@ def create_campaign(
     epsilon
         Accuracy of the cascade objective's oracle.
     ask
-        Defaults of :meth:`Campaign.ask`, used for arguments left out there: ``{"k": 10, "cooldown": "7d"}``. Any of its
-        arguments but ``product``, ``shadow``, ``users``, ``costs``, ``groups`` and ``request_id``; a deadline as a span.
+        Defaults of :meth:`Campaign.ask`, used for arguments left out there: ``{"k": 10, "cooldown": "7d"}``. All but
+        ``product``, ``shadow``, ``users``, ``costs``, ``groups`` and ``request_id``; a deadline as a span.
     seed
         Seed of everything random.
     snapshot_every
