@@ -11,7 +11,7 @@ import pytest
 
 from engines.conftest import network
 from engines.test_ray import same
-from tensorucb import Graph, select_seeds
+from tensorucb import Constraints, Graph, select_seeds
 from tensorucb.engines import LocalEngine, PartitionedGraph, RayEngine, write_partitions
 from tensorucb.errors import FileFormatError, InputError, UnknownIdError
 from tensorucb.work import Engine
@@ -32,7 +32,8 @@ def numbers(graph: Graph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def compare(graph: Graph, parts: PartitionedGraph, engine: Engine | None) -> None:
     a, b, p = numbers(graph)
-    options: Any = {"exclude": graph.ids[:3], "must_include": graph.ids[9:11]}
+    rules = Constraints(exclude=graph.ids[:3], must_include=graph.ids[9:11])
+    options: Any = {"constraints": rules}
     options["values"] = np.linspace(0.5, 2.0, graph.n_nodes)
     for redundancy in (0.0, 0.8):
         options["redundancy"] = redundancy

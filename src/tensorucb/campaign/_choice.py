@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -14,19 +14,19 @@ from tensorucb.campaign._catalogue import Contacts, contexts
 from tensorucb.campaign._constraints import Constraints, check_choice, check_list
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._reach import Covered, direct_gains
+from tensorucb.choices import Objective
 from tensorucb.errors import InputError, StateError
 from tensorucb.graph import Graph
-from tensorucb.oracle import PairSelection, Selection, select_pairs
+from tensorucb.oracle import Constraints as SeedConstraints
+from tensorucb.oracle import PairSelection, Sampling, Selection, select_pairs
 from tensorucb.oracle._constraints import make_problem
 from tensorucb.oracle._direct import direct
-from tensorucb.oracle._select import QUALITY, cascade, check_settings, new_sampler
+from tensorucb.oracle._select import cascade, new_sampler
 from tensorucb.oracle.rr._sampler import check_probabilities
 from tensorucb.policies import Policy, Prediction, Product
 from tensorucb.question import Question
 from tensorucb.rng import stream_key
 from tensorucb.work import Engine
-
-_MEMORY = 2.0**31  # bytes for samples of cascades
 
 
 def best_strategies(graph: Graph, values: F64, costs: F64) -> I64:
@@ -122,32 +122,34 @@ class RoundOracle:
             one = costs[self.strategy : self.strategy + 1]
             return self._select_pairs(np.asarray(self.scores)[None], k, one, barred, forced)
         p = check_probabilities(graph, self.scores)
-        users: dict[str, Any] = {"exclude": barred, "must_include": forced}
-        groups: dict[str, Any] = {"groups": rules.groups, "quotas": rules.quotas}
-        problem = make_problem(graph, k, **users, **groups, redundancy=self.redundancy)
+        constraints = SeedConstraints(exclude=barred, must_include=forced, groups=rules.groups, quotas=rules.quotas)
+        problem = make_problem(graph, k, constraints, redundancy=self.redundancy)
         if request.objective == "direct":
             return direct(graph, p, problem)
-        settings = check_settings(request.epsilon, None, QUALITY, _MEMORY, graph.n_nodes)
-        return cascade(new_sampler(graph, None, self.engine), p, problem, settings, "opim", stream_key(self.rng))
+        plan = Sampling(epsilon=request.epsilon).plan(graph.n_nodes)
+        return cascade(new_sampler(graph, None, self.engine), p, problem, plan, stream_key(self.rng))
 
     def _select_pairs(self, scores: F64, k: int, costs: F64 | None, barred: I64, forced: I64) -> PairSelection:
         graph, rules, ids = self.network.graph, self.rules, self.network.graph.ids
-        wanted: dict[str, Any] = {"objective": self.request.objective, "epsilon": self.request.epsilon}
+        constraints = SeedConstraints(
+            exclude=ids[barred] if barred.size else None,
+            must_include=ids[forced] if forced.size else None,
+            costs=costs,
+            budget=rules.budget,
+            groups=rules.groups,
+            quotas=rules.quotas,
+        )
         found = select_pairs(
             graph,
             scores,
             k,
-            costs=costs,
-            budget=rules.budget,
-            exclude=ids[barred] if barred.size else None,
-            must_include=ids[forced] if forced.size else None,
-            groups=rules.groups,
-            quotas=rules.quotas,
-            count_seeds=rules.budget is None,
+            objective=cast(Objective, self.request.objective),
+            constraints=constraints,
             redundancy=self.redundancy,
+            count_seeds=rules.budget is None,
+            sampling=Sampling(epsilon=self.request.epsilon),
             rng=self.rng,
             engine=self.engine,
-            **wanted,
         )
         if costs is None:
             return found

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -25,9 +24,9 @@ from tensorucb.graph import Graph
 from tensorucb.graph._build import rows_by_id
 from tensorucb.graph._ids import IdIndex, frozen
 from tensorucb.oracle import Selection
-from tensorucb.oracle._constraints import make_problem
-from tensorucb.oracle._direct import DirectTask, direct_choice
-from tensorucb.oracle._select import rows_of
+from tensorucb.oracle._constraints import Constraints, SeedProblem, check_constraints, make_problem
+from tensorucb.oracle._direct import direct_choice
+from tensorucb.oracle.greedy import DirectTask
 from tensorucb.policies.prediction import source_odds, target_odds
 from tensorucb.threads import single_threaded_blas, thread_count
 from tensorucb.work import Engine, Piece, check_engine, map_pieces
@@ -134,9 +133,7 @@ class PartitionedGraph:
         *,
         sources: ArrayLike,
         targets: ArrayLike,
-        candidates: ArrayLike | None = None,
-        exclude: ArrayLike | None = None,
-        must_include: ArrayLike | None = None,
+        constraints: Constraints | None = None,
         values: ArrayLike | None = None,
         redundancy: float = 0.0,
         engine: Engine | None = None,
@@ -145,7 +142,7 @@ class PartitionedGraph:
 
         Parameters
         ----------
-        k, candidates, exclude, must_include, values, redundancy
+        k, constraints, values, redundancy
             As in :func:`tensorucb.select_seeds`.
         sources, targets
             One number per node: the probability of an edge is the logistic function of its source's number plus its
@@ -155,10 +152,9 @@ class PartitionedGraph:
         """
         like = cast(Graph, self)
         own, theirs = (self._per_node(name, x) for name, x in (("sources", sources), ("targets", targets)))
-        named = rows_of(like, candidates=candidates, exclude=exclude, must_include=must_include)
-        problem = make_problem(like, k, **named, values=values, redundancy=redundancy)
+        problem = make_problem(like, k, check_constraints(constraints).by_row(like), values, redundancy)
         odds, factor = frozen(source_odds(own)), frozen(target_odds(theirs))
-        return direct_choice(_PartitionedTask(like, _NO_EDGES, problem, self, odds, factor, check_engine(engine)))
+        return direct_choice(like, problem, _PartitionedTask(self, problem, odds, factor, check_engine(engine)))
 
     def learning_sums(
         self,
@@ -203,7 +199,14 @@ class PartitionedGraph:
         return frozen(check_array(name, numbers, (self.n_nodes,), hint="One number per node, in the order of ids."))
 
 
-_NO_EDGES: F64 = np.empty(0)
+_NO_EDGES: F64 = frozen(np.empty(0))
+
+
+class _Outline(NamedTuple):
+    """A graph as the greedy loop sees it: out-degrees, and no edges."""
+
+    out_offsets: I64
+    targets: I32 = frozen(np.empty(0, dtype=np.int32))
 
 
 class Part(NamedTuple):
@@ -225,24 +228,30 @@ class Part(NamedTuple):
         return p
 
 
-@dataclass(frozen=True)
 class _PartitionedTask(DirectTask):
     """`DirectTask` whose edges are on disk: all gains partition by partition, that of one node from its out-edges."""
 
-    network: PartitionedGraph
-    own: F64
-    theirs: F32
-    engine: Engine | None
+    remote = True
 
-    def gains(self, rows: I64, worth: F64) -> F64:
+    def __init__(
+        self, network: PartitionedGraph, problem: SeedProblem, own: F64, theirs: F32, engine: Engine | None
+    ) -> None:
+        self.partitions = network
+        self.own = own
+        self.theirs = theirs
+        self.engine = engine
+        super().__init__(cast(Graph, _Outline(network.out_offsets)), _NO_EDGES, problem, problem.forced)
+
+    def gains_of(self, rows: I64, worth: F64) -> F64:
         if rows.size == 1:
-            (targets, p), row = self._out_edges(int(rows[0])), int(rows[0])
+            row = int(rows[0])
+            targets, p = self._out_edges(row)
             return np.array([_one_gain(row, targets, p, worth)])
-        shared = (str(self.network.directory), self.own, self.theirs, frozen(worth.copy()))
-        parts = self.network.map(_part_gains, shared, self.engine)
+        shared = (str(self.partitions.directory), self.own, self.theirs, frozen(worth.copy()))
+        parts = self.partitions.map(_part_gains, shared, self.engine)
         return np.asarray(np.concatenate(parts)[rows])
 
-    def take(self, row: int, worth: F64) -> None:
+    def take_row(self, row: int, worth: F64) -> None:
         targets, p = self._out_edges(row)
         worth[0, targets] *= 1.0 - p
         worth[0, row] = 0.0
@@ -251,7 +260,7 @@ class _PartitionedTask(DirectTask):
             worth[2, row] = 1.0
 
     def _out_edges(self, row: int) -> tuple[I32, F64]:
-        part = self.network.part(int(np.searchsorted(self.network.bounds, row, side="right")) - 1)
+        part = self.partitions.part(int(np.searchsorted(self.partitions.bounds, row, side="right")) - 1)
         place = row - part.first
         edges = part.targets[part.offsets[place] : part.offsets[place + 1]]
         return edges, part.probabilities(self.own, self.theirs, place, place + 1)
