@@ -9,12 +9,12 @@ import pytest
 from campaign.reference import credit, learned
 from campaign.workers import CONTEXT, play_round_with_strategies, play_with_strategies
 from campaign.worlds import Clock, answers, out_pairs, small_campaign
+from reference.oracle import select_pairs
 from tensorucb import policies
 from tensorucb.campaign import UnlearnableRoundWarning, copy_campaign, load_campaign
 from tensorucb.campaign._explain import Evidence
 from tensorucb.errors import InputError, ShapeError, StateError, UnknownIdError
 from tensorucb.graph import Graph
-from tensorucb.oracle import select_pairs
 from tensorucb.policies import HighDegree, LinUCB, LogisticUCB, TensorUCB
 
 STRATEGIES = {"email": [1.0, 0.0, 0.0], "visit": [0.0, 1.0, 0.0], "call": [0.0, 0.0, 1.0]}

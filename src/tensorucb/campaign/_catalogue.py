@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tensorucb.arrays import F64
+from tensorucb.arrays import F64, I64
 from tensorucb.campaign._network import seal, unseal
 from tensorucb.checks import check_array, check_id, check_mapping, check_sequence, plain, shown
 from tensorucb.errors import InputError, ShapeError, UnknownIdError
+from tensorucb.graph import Graph
 from tensorucb.graph._ids import id_array
 from tensorucb.policies import Product
 from tensorucb.policies._inputs import as_modes
@@ -213,18 +214,23 @@ def read_strategies(given: Any, catalogue: Catalogue) -> Catalogue | None:
     return catalogue.some(ids)
 
 
-def read_contacts(name: str, given: Any, offered: Catalogue | None) -> tuple[Any, tuple[int, ...] | None]:
-    """Ids of users that the caller names, and the places of the strategies that they get, if the caller says which.
+@dataclass(frozen=True)
+class Contacts:
+    """Rows of users whom a caller lists, and the places of the strategies that they get, if the caller says which."""
 
-    ``name`` is the argument: ``shadow``, which others contacted, or ``users``, who are to be contacted.
-    """
+    rows: I64
+    places: tuple[int, ...] | None
+
+
+def read_contacts(name: str, given: Any, offered: Catalogue | None, graph: Graph) -> Contacts:
+    """Read a list of users: ``shadow``, whom others contacted, or ``users``, who are to be contacted."""
     if not isinstance(given, Mapping):
-        if name == "shadow" and given is not None and offered is not None and len(offered.ids) > 1:
+        if name == "shadow" and offered is not None and len(offered.ids) > 1:
             raise InputError(
                 "shadow must say who got which strategy, a mapping such as {'ann': 'email'}, since there are "
                 f"{len(offered.ids)} strategies. If all users got the same one, name that one alone."
             )
-        return given, None
+        return Contacts(graph.rows(given), None)
     if offered is None:
         raise InputError(f"{name} says who got which strategy; name these strategies in strategies= as well.")
     named = check_mapping(name, given, "a mapping of users to strategies")
@@ -234,7 +240,7 @@ def read_contacts(name: str, given: Any, offered: Catalogue | None) -> tuple[Any
                 f"{name} gives {shown(user)} the strategy {shown(strategy)}, which is not among strategies=. "
                 "Name it there as well."
             )
-    return list(named), tuple(offered.index(strategy) for strategy in named.values())
+    return Contacts(graph.rows(list(named)), tuple(offered.index(strategy) for strategy in named.values()))
 
 
 def contexts(vectors: Sequence[F64], features: F64 | None) -> list[Product]:
