@@ -221,7 +221,7 @@ class Part(NamedTuple):
         offsets = self.offsets[start : last + 1] - self.offsets[start]
         p = np.empty(int(offsets[-1]))
         own, edges = sources[self.first + start : self.first + last], self.targets[self.offsets[start] :]
-        probabilities_of_odds(frozen(offsets), edges, 0, last - start, own, targets, p)
+        probabilities_of_odds(frozen(offsets), edges, 0, last - start, own[:, None], np.ones(1), targets, p)
         return p
 
 
