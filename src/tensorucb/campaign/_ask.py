@@ -214,7 +214,7 @@ def read_defaults(
         request = read_request(question, settings, network, catalogues, now)
         constrain(network, Ledger(0), request, now)
     except InputError as error:
-        raise type(error)(f"ask: {error}") from error
+        raise type(error)("ask: ", *error.parts()) from error
     return stored_defaults(named, request, network)
 
 
@@ -264,7 +264,7 @@ def propose(
     if request.shadow is not None:
         contacted, given = request.shadow, given.copy()
         if np.unique(contacted).size < contacted.size:
-            raise InputError("shadow names a user twice; name each once.")
+            raise InputError("names a user twice; name each once.", argument="shadow")
         if request.shadow_strategies is not None:
             given[contacted] = request.shadow_strategies
         told = outlook(contacted, given)
@@ -331,8 +331,9 @@ def _hold_out(rules: Constraints, rows: I64, share: float, rng: np.random.Genera
     count = min(round(share * rows.size), free.size, rows.size - 1)
     if share > 0.0 and count < 1:
         raise InputError(
-            f"holdout = {share:g} of {rows.size} chosen users is nobody to hold out. Choose more users, raise the "
-            "share, or set it to 0."
+            f"= {share:g} of {rows.size} chosen users is nobody to hold out. Choose more users, raise the "
+            "share, or set it to 0.",
+            argument="holdout",
         )
     chosen = rng.choice(free.size, size=max(count, 0), replace=False)
     return free[np.sort(chosen)]

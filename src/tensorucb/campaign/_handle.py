@@ -19,7 +19,7 @@ from tensorucb.campaign._network import Network, network_from_blob, network_to_b
 from tensorucb.campaign._reach import TrackRecord
 from tensorucb.campaign._told import Told
 from tensorucb.checks import check_callable, check_text, shown
-from tensorucb.errors import FileFormatError, StateError, StoreError, UnknownIdError
+from tensorucb.errors import FileFormatError, StateError, StoreError, UnknownIdError, call
 from tensorucb.policies import Policy
 from tensorucb.store._protocol import CampaignRecord, RoundRecord, Status
 from tensorucb.work import Engine, check_engine
@@ -96,8 +96,8 @@ class View:
             record = self.session.round(self.number, check_text("round_id", round_id))
         if record is None:
             raise UnknownIdError(
-                f"campaign {shown(self._handle.record.name)} has no round {shown(round_id)}. "
-                "Use the id that ask returned, or its number; rounds() lists them."
+                f"campaign {shown(self._handle.record.name)} has no round {shown(round_id)}.",
+                advice=("Use the id that ", call("ask"), " gave, or its number; ", call("rounds"), " lists them."),
             )
         return record
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tensorucb.arrays import F64
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._told import in_window
-from tensorucb.errors import StateError
+from tensorucb.errors import StateError, call
 from tensorucb.graph import Graph
 from tensorucb.store._protocol import RoundRecord
 
@@ -213,7 +213,8 @@ def lift_of(view: View, seed: int) -> Lift:
     """The same of a campaign as a session shows it; ``seed`` is the campaign's."""
     rounds = [r for r in view.ledger.rounds.values() if r.payload["holdout"] and r.status != "cancelled"]
     if not rounds:
-        raise StateError("no round has a hold-out; open rounds with ask(…, holdout=0.2) to measure the lift.")
+        advice = "Open rounds with ", call("ask"), " and a holdout such as 0.2 to measure the lift."
+        raise StateError("no round has a hold-out.", advice=advice)
     heard = [_draw(view, record) for record in rounds]
     if not any(events for events, _ in heard):
         raise StateError(

@@ -71,7 +71,11 @@ def preview(handle: Handle, given: Mapping[str, Any]) -> Preview:
     It only reads the store: an ask would close due rounds first, so they count as closed here.
     """
     if given["shadow"] is not None:
-        raise InputError("a preview is of users to contact, and shadow= were contacted by others; leave it out.")
+        raise InputError(
+            "has users who were contacted by others, and a preview is of users to contact.",
+            argument="shadow",
+            advice="Leave it out.",
+        )
     with handle.lock, ExitStack() as until_chosen:
         now = handle.clock()
         with handle.read() as view:

@@ -29,7 +29,7 @@ from tensorucb.checks import (
     refusal,
     shown,
 )
-from tensorucb.errors import InputError
+from tensorucb.errors import InputError, argument
 from tensorucb.graph._arguments import check_values
 from tensorucb.graph._ids import id_array
 from tensorucb.moments import check_moment, duration, duration_text, is_moment
@@ -162,7 +162,7 @@ def _deadline(value: Any, now: float) -> float | None:
         wanted = "unix seconds, a datetime, or a span from now such as '3d' or a timedelta; in the years 1 to 9999"
         raise refusal("deadline", wanted, value)
     if at <= now:
-        raise InputError(f"deadline must be in the future; got {shown(value)}. To end a round now, close or cancel it.")
+        raise refusal("deadline", "in the future", value, "To end a round now, close or cancel it.")
     return at
 
 
@@ -202,15 +202,18 @@ def read_request(
         "holdout": 0.0 if given["holdout"] is None else check_share("holdout", given["holdout"], one=False),
     }
     if given["shadow"] is not None and plain["holdout"]:
-        raise InputError("a shadow round contacts nobody, so it has no hold-out; leave one of them out.")
+        raise InputError("contacts nobody, so there is no hold-out; leave one of them out.", argument="shadow")
     offered = read_strategies(given["strategies"], catalogues[1])
     per_user = given["per_user"] is not None and check_flag("per_user", given["per_user"])
     if per_user and offered is None:
-        raise InputError("per_user needs strategies: 'all', or ids from the campaign's catalogue.")
+        advice = "Give ", argument("strategies"), ": 'all', or ids from the campaign's catalogue."
+        raise InputError("needs strategies.", argument="per_user", advice=advice)
     if offered is not None and context.strategy is not None:
         raise InputError(
-            f"the product names the strategy {shown(context.strategy)}, and strategies= asks for a choice. "
-            "Leave one of them out."
+            f"names the strategy {shown(context.strategy)}, and ",
+            argument("strategies"),
+            " asks for a choice. Leave one of them out.",
+            argument="product",
         )
     others, theirs = read_contacts("shadow", given["shadow"], offered)
     listed, gets = read_contacts("users", given["users"], offered)
@@ -240,11 +243,16 @@ def read_request(
 def _length(users: I64, k: Any, shadow: Any) -> int:
     """How many users a list names; an error if the rest of the question does not fit to a list."""
     if shadow is not None:
-        raise InputError("users= are to be contacted, and shadow= were contacted by others; leave one of them out.")
+        raise InputError(
+            "are to be contacted, and ",
+            argument("shadow"),
+            " were contacted by others; leave one of them out.",
+            argument="users",
+        )
     if not users.size:
-        raise InputError("users must name at least one user; leave it out to have them chosen.")
+        raise InputError("must name at least one user; leave it out to have them chosen.", argument="users")
     if k is not None and check_count("k", k, 1) != users.size:
-        raise InputError(f"k = {k}, but users names {users.size}. Leave k out.")
+        raise InputError(f"= {k}, but ", argument("users"), f" names {users.size}. Leave it out.", argument="k")
     return int(users.size)
 
 
@@ -310,6 +318,7 @@ def check_same(record: RoundRecord, request: Request) -> None:
     differs = [name for name in {**held, **found} if held.get(name) != found.get(name)]
     if differs:
         raise InputError(
-            f"request_id {request.request_id!r} has opened round {record.id} with other values of "
-            f"{', '.join(differs)}. Use a new request_id for a new question."
+            f"{request.request_id!r} has opened round {record.id} with other values of {', '.join(differs)}.",
+            argument="request_id",
+            advice="Use a new one for a new question.",
         )

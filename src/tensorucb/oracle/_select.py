@@ -38,7 +38,9 @@ def check_settings(epsilon: float, delta: float | None, quality: float, max_memo
     epsilon = check_number("epsilon", epsilon, low=1e-4, high=1.0, hint="The usual value is 0.1.")
     delta = 1.0 / max(n, 2) if delta is None else check_share("delta", delta, zero=False, one=False)
     if epsilon == 1.0 or delta < 1e-100:
-        raise InputError(f"epsilon must be below 1 and delta at least 1e-100; got {epsilon:g} and {delta:g}.")
+        raise InputError(
+            f"must be below 1 and delta at least 1e-100; got {epsilon:g} and {delta:g}.", argument="epsilon"
+        )
     quality = check_number("quality", quality, high=1e6, hint=f"The usual value is {QUALITY:g}.")
     max_memory = check_number("max_memory", max_memory, low=2.0**20, high=2.0**60, hint="It is a number of bytes.")
     return Settings(epsilon, delta, quality, int(min(max_memory, 2.0**40)) // _BYTES_PER_MEMBER)

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar
 import anyio.to_thread
 
 from tensorucb.campaign import Campaign, CampaignProgress, load_campaign
-from tensorucb.errors import TensorUCBError
+from tensorucb.errors import TensorUCBError, call
 from tensorucb.service._problems import Refusal, missing
 from tensorucb.service._settings import ServiceSettings
 from tensorucb.store import open_store
@@ -71,7 +71,7 @@ class Desk:
         with self.store.read() as session:
             found = session.campaign(name)
         if found is None:
-            raise missing("there is no campaign of this name; GET /api/v1/campaigns lists them.")
+            raise missing("there is no campaign of this name; ", call("campaigns"), " lists them.")
         return found
 
     def _campaign(self, line: Line, name: str) -> Campaign:

@@ -15,6 +15,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from tensorucb.campaign import Campaign, CampaignProgress
+from tensorucb.errors import call
 from tensorucb.plots import specification
 from tensorucb.plots._campaign import (
     believed_and_observed,
@@ -149,7 +150,7 @@ async def figure(at: ForReader, figure: str) -> dict[str, Any]:
         charts = await _progress_charts(at.desk, at.name)
     drawing = next((draw for key, _, _, draw in charts if key == figure), None)
     if drawing is None:
-        raise missing("there is no such figure now; GET …/figures lists those that can be drawn.")
+        raise missing("there is no such figure now; ", call("figures"), " lists those that can be drawn.")
     return await at.desk.aside(lambda: _document(drawing))
 
 
