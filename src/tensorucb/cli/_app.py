@@ -60,7 +60,6 @@ COMMANDS = {
     "token": Command("serve", f"The token was made or revoked {_WHOLE} `tensorucb token list` tells."),
     "delete": Command("campaigns", f"The campaign was deleted {_WHOLE} `tensorucb status` tells."),
     "doctor": Command("doctor", _NOTHING),
-    "bench": Command("bench", _NOTHING),
 }
 _VALUES = {int: "NUMBER", float: "NUMBER", Path: "FILE", str: "TEXT"}
 # typer ships its own copy of click's errors, or takes click's, by its version.
