@@ -87,7 +87,7 @@ def _replay(name: str, policy: Policy, graph: Graph, rounds: int) -> dict[str, o
 def _replayed(
     folder: str, name: str, policy: Policy, graph: Graph, told: list[tuple[np.ndarray, pl.DataFrame]], rows: int
 ) -> dict[str, object]:
-    from tensorucb.campaign._fold import policy_spec
+    from tensorucb.campaign._model import policy_spec
     from tensorucb.store import open_store
 
     with open_store(f"sqlite:///{folder}/replay.db") as store:

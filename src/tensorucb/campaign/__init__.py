@@ -5,11 +5,10 @@ from __future__ import annotations
 from tensorucb.campaign._campaign import Campaign
 from tensorucb.campaign._create import IgnoredContextWarning, create_campaign, load_campaign
 from tensorucb.campaign._data import CampaignData, read_campaign_data
-from tensorucb.campaign._fold import UnlearnableRoundWarning
 from tensorucb.campaign._forget import ForgetReport
 from tensorucb.campaign._history import HistoryReport
 from tensorucb.campaign._lift import Lift
-from tensorucb.campaign._model import DamagedSnapshotWarning
+from tensorucb.campaign._model import DamagedSnapshotWarning, UnlearnableRoundWarning
 from tensorucb.campaign._progress import (
     Calibration,
     CampaignProgress,

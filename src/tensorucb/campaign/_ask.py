@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +17,7 @@ from tensorucb.campaign._constraints import Constraints, constrain
 from tensorucb.campaign._explain import Evidence, collect_evidence, explain_seeds
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._ledger import Ledger
-from tensorucb.campaign._model import IN_ASK, Snapshot
+from tensorucb.campaign._model import wanted
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._reach import Beliefs, Outcome, Outlook, added_by_all, foresee
 from tensorucb.campaign._request import NAMES, Request, check_same, named_defaults, read_request, stored_defaults
@@ -40,11 +39,12 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
             now = handle.clock()
             with handle.read() as view:
                 network, due = view.network, view.ledger.due(now)
-                request, past, known, snapshots = prepare(handle, view, given, now)
-            if known is not None:
-                return network, known
-            proposal = propose(handle, network, request, past, now)
-            handle.keep(snapshots)
+                request, past, known = prepare(handle, view, given, now)
+                if known is not None:
+                    return network, known
+                learned = handle.progress(view)
+            proposal = propose(handle, view, request, past, now)
+            handle.keep(learned)
             if due:
                 # Rounds that are due are learned before the choice; one that is refused must not have closed them.
                 with handle.write(now):
@@ -59,25 +59,21 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
             request, known = _read_question(handle, view, given, now)
             if known is not None:
                 return view.network, known
-            if not handle.model.serves(view.network):
-                handle.model.sync(view)
-            proposal = propose(handle, view.network, request, handle.track.past(view), now)
+            handle.model.follow(view, wanted(view, "ask"))
+            proposal = propose(handle, view, request, handle.track.past(view), now)
             network, opened = view.network, _append(handle, view, proposal, request)
         return network, _logged(handle, opened)
 
 
 def prepare(
     handle: Handle, view: View, given: Mapping[str, Any], now: float
-) -> tuple[Request, Sequence[Outcome], Round | None, list[Snapshot]]:
-    """All that a choice needs of the store, the model brought up to date; or the round that the request has opened.
-
-    The last are snapshots of the model that are worth storing, once the choice is not refused.
-    """
+) -> tuple[Request, Sequence[Outcome], Round | None]:
+    """All that a choice needs of the store, the model brought up to date; or the round that the request has opened."""
     request, known = _read_question(handle, view, given, now)
     if known is not None:
-        return request, (), known, []
-    snapshots = handle.model.sync(view, budget=IN_ASK)
-    return request, handle.track.past(view), None, snapshots
+        return request, (), known
+    handle.model.follow(view, wanted(view, "ask"))
+    return request, handle.track.past(view), None
 
 
 def _logged(handle: Handle, record: Round) -> Round:
@@ -133,7 +129,7 @@ def _append(handle: Handle, view: View, proposal: tuple[Round, Evidence], reques
     proposed, evidence = proposal
     counts = {"id": proposed.id, "contacted": proposed.contacted.size}
     seq = view.append("asked", proposed.number, counts, proposed.opened)
-    record = replace(proposed, revision=seq, behind=handle.model.behind(view))
+    record = replace(proposed, revision=seq)
     view.put_round(record)
     view.session.put_blob(view.number, f"explain-{record.number:08d}", evidence.to_blob())
     return record
@@ -146,17 +142,17 @@ def preview(handle: Handle, given: Mapping[str, Any]) -> Preview:
     """
     if given["shadow"] is not None:
         raise InputError("a preview is of users to contact, and shadow= were contacted by others; leave it out.")
-    with handle.lock, ExitStack() as until_chosen:
+    with handle.lock:
         now = handle.clock()
         with handle.read() as view:
-            until_chosen.enter_context(view.ledger.with_due_closed(now))
+            view.ledger = view.ledger.with_due_closed(now)
             network = view.network
-            request, past, _, _ = prepare(handle, view, {**given, "request_id": None}, now)
+            request, past, _ = prepare(handle, view, {**given, "request_id": None}, now)
         request = replace(request, holdout=0.0)
-        record, evidence = propose(handle, network, request, past, now)
+        record, evidence = propose(handle, view, request, past, now)
         best = record
         if request.users is not None:
-            best, _ = propose(handle, network, replace(request, users=None, user_strategies=None), past, now)
+            best, _ = propose(handle, view, replace(request, users=None, user_strategies=None), past, now)
     assert record.reach is not None
     assert best.reach is not None
     seen = record.seen(network)
@@ -173,12 +169,13 @@ def preview(handle: Handle, given: Mapping[str, Any]) -> Preview:
 
 
 def propose(
-    handle: Handle, network: Network, request: Request, past: Sequence[Outcome], now: float
+    handle: Handle, view: View, request: Request, past: Sequence[Outcome], now: float
 ) -> tuple[Round, Evidence]:
     """Choose seeds under the request's constraints; the round to open, and why these were chosen."""
-    number = handle.ledger.next_number()
+    network = view.network
+    number = view.ledger.next_number()
     rng = np.random.default_rng([handle.record.settings["seed"], number])
-    rules = constrain(network, handle.ledger, request, now)
+    rules = constrain(network, view.ledger, request, now)
     choice = choose_users(handle.model.policy, network, rules, request, rng, handle.engine)
     rows = choice.rows
     held = _hold_out(rules, rows, request.holdout, rng)

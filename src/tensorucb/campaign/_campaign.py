@@ -56,7 +56,8 @@ class Campaign:
     -----
     The model is a pure function of the log: it learns closed rounds in the order in which they were asked, imported
     history first. Responses told to an open round are durable at once and learned when it closes. Any number of
-    processes may work on one campaign; within a process one object may be used by several threads.
+    processes may work on one campaign. Within a process threads share one object: those that read or tell wait for
+    nobody, those that choose or learn take turns.
 
     Examples
     --------
@@ -95,6 +96,11 @@ class Campaign:
     def name(self) -> str:
         """The campaign's name."""
         return self._handle.record.name
+
+    @property
+    def created(self) -> float:
+        """When it was created, in unix seconds."""
+        return self._handle.record.created
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -337,9 +343,8 @@ class Campaign:
 
         ``product`` is as :meth:`ask` takes it, so that ``("lamp", "email")`` gives the belief for a strategy.
         """
-        with self._handle.read() as view:
+        with self._handle.learned() as view:
             vectors = read_context(product, *view.catalogues()).vectors
-            self._handle.model.sync(view)
             check_sizes(view.ledger, view.catalogues(), [vector.size for vector in vectors])
             return self._handle.model.policy.prediction(contexts(vectors, None)[0]).expected()
 
@@ -461,12 +466,10 @@ class Campaign:
     def sync(self) -> int:
         """Bring the model up to date with the log and store due snapshots; returns how many rounds it learned.
 
-        :meth:`ask` and :meth:`close` do so too, but learn a slice at a time when late responses have changed a long
-        past; this call learns to the end.
+        :meth:`ask` and :meth:`close` do so too, but late responses to a long past wait until a round closes and a
+        twentieth of the rounds has changed; this call takes them in now.
         """
-        with self._handle.lock:
-            self._handle.learn()
-            return self._handle.model.replayed
+        return self._handle.learn("sync")
 
     def model_hash(self) -> str:
         """SHA-256 of everything the policy has learned from the log as it is now."""

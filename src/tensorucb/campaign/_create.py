@@ -16,9 +16,9 @@ from tensorucb.campaign._ask import read_defaults
 from tensorucb.campaign._campaign import Campaign
 from tensorucb.campaign._catalogue import PLURAL, Catalogue
 from tensorucb.campaign._data import CampaignData, default_profile, read_campaign_data
-from tensorucb.campaign._fold import build_policy, policy_spec
 from tensorucb.campaign._grow import numbers_of_table, put_features
 from tensorucb.campaign._history import put_used_log
+from tensorucb.campaign._model import build_policy, policy_spec
 from tensorucb.campaign._network import Network, make_network, network_to_blob
 from tensorucb.campaign._stored import STORAGE, campaign_exists, opened
 from tensorucb.campaign._tables import in_order, is_table
@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from tensorucb.store import SQLStore as Store
 
 
+_CREATED_BY = "created-by"  # the blob with the id of the request that created a campaign
+
+
 def create_campaign(
     name: str,
     *,
@@ -69,6 +72,7 @@ def create_campaign(
     snapshot_every: int = 10,
     clock: Callable[[], float] = time.time,
     engine: Engine | None = None,
+    request_id: str | None = None,
 ) -> Campaign:
     """Create a campaign in a store.
 
@@ -123,6 +127,9 @@ def create_campaign(
     engine
         Where this process samples cascades: None for this machine, or a cluster
         (:class:`tensorucb.engines.RayEngine`). The answers are the same, so the campaign does not remember it.
+    request_id
+        Creating again with the same name and the same ``request_id`` loads the campaign that the first call created,
+        so that a caller who lost the answer may call again. Without it a name that exists is an error.
 
     Examples
     --------
@@ -137,6 +144,8 @@ def create_campaign(
         return load_campaign(name, storage=storage, policy=policy, clock=clock, engine=engine)
     check_engine(engine)
     check_callable("clock", clock, "a function that gives unix seconds")
+    if request_id is not None:
+        check_text("request_id", request_id)
     own = TensorUCB() if policy is None else policy
     settings: dict[str, Any] = {
         "format": 1,
@@ -164,10 +173,10 @@ def create_campaign(
     # Only now, so that a campaign that is refused leaves no new file behind.
     with opened(storage, make=True, keep=True) as store:
         try:
-            _write(store, name, settings, parts, network, catalogues, now)
+            _write(store, name, settings, parts, network, catalogues, now, request_id)
         except InputError:
-            # Somebody else may have created it since we looked.
-            if not (load_if_exists and campaign_exists(name, store)):
+            # Somebody else may have created it since we looked, or the same request before.
+            if not (load_if_exists and campaign_exists(name, store)) and not _created_by(store, name, request_id):
                 raise
         return Campaign(store, name, policy=policy, clock=clock, engine=engine)
 
@@ -243,6 +252,7 @@ def _write(
     network: Network,
     catalogues: tuple[Catalogue, Catalogue],
     now: float,
+    request_id: str | None,
 ) -> None:
     with store.write() as session:
         number = session.insert_campaign(name, settings, now).campaign
@@ -255,6 +265,16 @@ def _write(
             put_used_log(session, number, parts.used_log)
         counts = {"users": network.graph.n_nodes, "edges": network.graph.n_edges}
         session.append_event(number, "created", None, counts, now)
+        if request_id is not None:
+            session.put_blob(number, _CREATED_BY, request_id.encode())
+
+
+def _created_by(store: Store, name: str, request_id: str | None) -> bool:
+    """Whether this request has created the campaign of that name."""
+    with store.read() as session:
+        record = session.campaign(name)
+        maker = None if record is None else session.blob(record.campaign, _CREATED_BY)
+    return request_id is not None and maker == request_id.encode()
 
 
 def _catalogue(kind: str, entries: Mapping[int | str, Any], costs: Mapping[int | str, float] | None) -> Catalogue:

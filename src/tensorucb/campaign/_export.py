@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._handle import Handle, View
+from tensorucb.campaign._model import wanted
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._round import Round
 from tensorucb.campaign._told import Told
@@ -149,18 +150,19 @@ def _credited(handle: Handle, view: View, ids: _Kinds) -> pl.DataFrame:
         **{name: ids[name] for name in ("product", "strategy")},
         **dict.fromkeys(("credit", "time"), pl.Float64),
     }
-    network, records, frames = view.network, view.ledger.to_learn(), [pl.DataFrame(schema=schema)]
+    network, pairs, frames = view.network, wanted(view, "ask"), [pl.DataFrame(schema=schema)]
+    records = [view.ledger.rounds[number] for number, _ in pairs]
     shared = [i for i, record in enumerate(records) if record.credit == "shared"]
-    last = max((i for i in shared if view.told(records[i].number).users.size), default=-1)
+    last = max((i for i in shared if view.told(*pairs[i]).users.size), default=-1)
     # The past is learned again only as far as credit depends on it.
-    fold = handle.fresh_fold()
+    model = handle.fresh_model(apart=True)
     if last >= 0:
-        fold.begin(network, "")
+        model.begin(network)
     for i, record in enumerate(records):
-        told = view.told(record.number)
-        edges, credit = fold.lesson(network, record, told)
+        told = view.told(*pairs[i])
+        edges, credit = model.lesson(network, record, told)
         if i < last:
-            fold.learn(view, [record])
+            model.learn(view, pairs[i : i + 1])
         kept = (credit > 0.0) | np.isin(edges, told.edges)
         edges, credit = edges[kept], credit[kept]
         sources, targets = network.graph.sources[edges], network.graph.targets[edges]

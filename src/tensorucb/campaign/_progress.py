@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._handle import ERASING, Handle, View
 from tensorucb.campaign._lift import Lift, lift_of
+from tensorucb.campaign._model import behind
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._round import LEVEL, Id, Kind, Reach, Round, expectation, html_table
 from tensorucb.campaign._told import Told, responded
@@ -267,7 +268,7 @@ class CampaignStatus:
     events
         The number of the log's last event.
     behind
-        Of how many closed rounds the next ask would not have learned the newest responses; see :attr:`Ask.behind`.
+        Of how many closed rounds the next ask does not know the newest responses.
     quarantined
         Closed rounds that could not be learned: their ids, and why. The model goes on without them.
     erasing
@@ -320,7 +321,7 @@ def status(handle: Handle) -> CampaignStatus:
             closed=states.count("closed"),
             cancelled=states.count("cancelled"),
             events=ledger.seq,
-            behind=handle.model.lag(view),
+            behind=behind(view),
             quarantined=ledger.quarantined(),
             erasing=len(view.session.blobs(view.number, ERASING)),
         )
@@ -346,7 +347,7 @@ def progress(handle: Handle) -> CampaignProgress:
             calibration=calibration([entry.within for entry in rounds if entry.within is not None]),
             lift=lift,
             lift_missing=missing,
-            behind=handle.model.lag(view),
+            behind=behind(view),
             products=_ranked(tally.products),
             strategies=_ranked(tally.strategies),
             users=tally.users(_MOST_CONTACTED),

@@ -148,7 +148,6 @@ class Round:
     objective: str | None = None
     reach: Reach | None = None  # if those chosen and not held out are contacted
     forecast: Forecast | None = None  # what the policy stated of those contacted
-    behind: int = 0
     request: Mapping[str, str] = field(default_factory=dict)  # a digest of each argument, if the request has an id
     quarantined: str | None = None  # why it cannot be learned
     label: str | None = None  # of imported history: a hash of what tells it apart
@@ -249,7 +248,6 @@ class Round:
             opened=self.opened,
             deadline=self.deadline,
             closed=self.closed,
-            behind=self.behind,
         )
 
 
@@ -285,9 +283,6 @@ class Ask:
         The product's id, if it was given by id.
     opened, deadline, closed
         Unix seconds.
-    behind
-        Of how many closed rounds the choice had not learned the newest responses. 0 unless late responses have
-        changed a long past, or others closed rounds while the choice was made.
 
     Examples
     --------
@@ -313,7 +308,6 @@ class Ask:
     opened: float
     deadline: float | None
     closed: float | None
-    behind: int
     _campaign: ClassVar[_Explains]  # whom to ask for explanations; no part of the record
 
     def of(self, campaign: _Explains) -> Self:

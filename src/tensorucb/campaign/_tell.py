@@ -132,32 +132,31 @@ class _Sorting:
 def tell(handle: Handle, round_id: str | int, responses: Any, unknown: str, columns: Any) -> TellReport:
     """Store responses of a round, durably; see `Campaign.tell`."""
     check_choice("unknown", unknown, UNKNOWN)
-    with handle.lock:
-        with handle.read() as view:
-            batch = read_responses(responses, strings=view.network.strings, columns=columns)
-            # All that needs no lock is done before others have to wait.
-            _check_product(view.round(round_id), batch)
-            found = resolve(view.network, batch, unknown)
-            check_contacted(view.network, view.round(round_id), found)
-        now = handle.clock()
-        with handle.write(now) as view:
-            network, record = view.network, view.round(round_id)
-            if record.status == "cancelled":
-                raise StateError(f"round {round_id} was cancelled and takes no responses. Ask for a new round.")
-            if record.kind == "history":
-                raise StateError(f"round {round_id} is imported history. Use import_history for more of it.")
-            if network.revision != found.revision:
-                found = resolve(network, batch, unknown)
-                check_contacted(network, record, found)
-            told = view.told(record.number)
-            report, seq, new = store(view, record, found, told, now)
-        # Durable by now. On the next call the log says whether anybody else has told this round something since.
-        told.add(new.numbers, new.edges.outcomes, new.users, new.nodes.times)
-        loads, last = view.ledger.told_tag(record.number)
-        handle.last_told = (record.number, (loads, seq or last), told)
-        counts = report.accepted, report.duplicates
-        _log.info("campaign %r: round %d told, %d new, %d known", handle.record.name, record.number, *counts)
-        return replace(report, unknown=found.unknown)
+    with handle.read() as view:
+        batch = read_responses(responses, strings=view.network.strings, columns=columns)
+        # All that needs no lock is done before others have to wait.
+        _check_product(view.round(round_id), batch)
+        found = resolve(view.network, batch, unknown)
+        check_contacted(view.network, view.round(round_id), found)
+    now = handle.clock()
+    with handle.write(now) as view:
+        network, record = view.network, view.round(round_id)
+        if record.status == "cancelled":
+            raise StateError(f"round {round_id} was cancelled and takes no responses. Ask for a new round.")
+        if record.kind == "history":
+            raise StateError(f"round {round_id} is imported history. Use import_history for more of it.")
+        if network.revision != found.revision:
+            found = resolve(network, batch, unknown)
+            check_contacted(network, record, found)
+        told = view.told(record.number)
+        report, seq, new = store(view, record, found, told, now)
+    # Durable by now. On the next call the log says whether anybody else has told this round something since.
+    told = told.plus(new.numbers, new.edges.outcomes, new.users, new.nodes.times)
+    loads, last = view.ledger.told_tag(record.number)
+    handle.last_told = (record.number, (loads, seq or last), told)
+    counts = report.accepted, report.duplicates
+    _log.info("campaign %r: round %d told, %d new, %d known", handle.record.name, record.number, *counts)
+    return replace(report, unknown=found.unknown)
 
 
 def _check_product(record: Round, batch: Batch) -> None:

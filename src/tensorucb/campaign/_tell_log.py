@@ -54,39 +54,38 @@ class TellLogReport(TellReport):
 def tell_log(handle: Handle, responses: Any, unknown: str, columns: Any) -> TellLogReport:
     """Store the rows of a log that belong to rounds, in one transaction; see `Campaign.tell_log`."""
     check_choice("unknown", unknown, UNKNOWN)
-    with handle.lock:
-        now = handle.clock()
-        with handle.read() as view:
-            batch = read_responses(responses, strings=view.network.strings, columns=columns)
-            by_product = "product" in batch.extra and not batch.edges.rows.size
-            if batch.length and "round" not in batch.extra and not by_product:
-                raise InputError(
-                    "rows of several rounds need a field 'round', or 'product' (or 'item') with user and time. Say "
-                    "which column it is with columns={'product': 'NAME'}; if all rows belong to one round, name the "
-                    "round."
-                )
-            # All that needs no lock is done before others have to wait.
-            seen, (rounds, strangers, other) = view.ledger.seq, _by_round(view, batch, unknown)
-        with handle.write(now) as view:
-            if view.ledger.seq != seen:
-                rounds, strangers, other = _by_round(view, batch, unknown)
-            reports = {}
-            for round_id, found in rounds:
-                record = view.round(round_id)
-                reports[round_id], *_ = store(view, record, found, view.told(record.number), now)
-        each = list(reports.values())
-        report = TellLogReport(
-            accepted=sum(report.accepted for report in each),
-            duplicates=sum(report.duplicates for report in each),
-            contradictions=tuple(clash for report in each for clash in report.contradictions),
-            late=sum(report.late for report in each),
-            outside_window=sum(report.outside_window for report in each),
-            unknown=strangers,
-            other=other,
-            rounds=reports,
-        )
-        _log.info("campaign %r: %d rounds told, %d new", handle.record.name, len(reports), report.accepted)
-        return report
+    now = handle.clock()
+    with handle.read() as view:
+        batch = read_responses(responses, strings=view.network.strings, columns=columns)
+        by_product = "product" in batch.extra and not batch.edges.rows.size
+        if batch.length and "round" not in batch.extra and not by_product:
+            raise InputError(
+                "rows of several rounds need a field 'round', or 'product' (or 'item') with user and time. Say "
+                "which column it is with columns={'product': 'NAME'}; if all rows belong to one round, name the "
+                "round."
+            )
+        # All that needs no lock is done before others have to wait.
+        seen, (rounds, strangers, other) = view.ledger.seq, _by_round(view, batch, unknown)
+    with handle.write(now) as view:
+        if view.ledger.seq != seen:
+            rounds, strangers, other = _by_round(view, batch, unknown)
+        reports = {}
+        for round_id, found in rounds:
+            record = view.round(round_id)
+            reports[round_id], *_ = store(view, record, found, view.told(record.number), now)
+    each = list(reports.values())
+    report = TellLogReport(
+        accepted=sum(report.accepted for report in each),
+        duplicates=sum(report.duplicates for report in each),
+        contradictions=tuple(clash for report in each for clash in report.contradictions),
+        late=sum(report.late for report in each),
+        outside_window=sum(report.outside_window for report in each),
+        unknown=strangers,
+        other=other,
+        rounds=reports,
+    )
+    _log.info("campaign %r: %d rounds told, %d new", handle.record.name, len(reports), report.accepted)
+    return report
 
 
 def _by_round(view: View, batch: Batch, unknown: str) -> tuple[list[tuple[str, Resolved]], int, int]:

@@ -22,7 +22,7 @@ _RULES = ("any", "last", "shared")
 
 
 class Told:
-    """What a round has been told so far. Numbers and rows are of one revision of the network.
+    """What a round has been told so far; it never changes. Numbers and rows are of one revision of the network.
 
     ``edges`` and ``outcomes`` hold each edge of which an outcome was told, once; ``users`` and ``times`` say who acted
     (by graph row) and when.
@@ -33,9 +33,10 @@ class Told:
         self._n_edges = n_edges
 
     @classmethod
-    def read(cls, session: Session, campaign: int, number: int, network: Network) -> Told:
-        """Read it from the store; responses of users who are gone are left out."""
-        told, acted = session.edge_responses(campaign, number), session.node_events(campaign, number)
+    def read(cls, session: Session, campaign: int, number: int, network: Network, upto: int | None = None) -> Told:
+        """Read it from the store, up to an event or until now; responses of users who are gone are left out."""
+        told = session.edge_responses(campaign, number, upto)
+        acted = session.node_events(campaign, number, upto)
         edges, outcomes, times = np.empty(0, dtype=np.int64), told.outcomes, acted.times
         if told.sources.size:
             known = np.isin(told.sources, network.keys) & np.isin(told.targets, network.keys)
@@ -57,14 +58,19 @@ class Told:
         """Who (by row) acted when."""
         return set(zip(self.users.tolist(), self.times.tolist(), strict=True))
 
-    def add(self, edges: I64, outcomes: F64, users: I64, times: F64) -> None:
-        """Take in more outcomes and actions, once they are durable."""
-        if edges.size:
-            self.standing[edges] = outcomes.astype(np.int8)
-            self.edges, self.outcomes = np.concatenate([self.edges, edges]), np.concatenate([self.outcomes, outcomes])
-        if users.size:
-            self.actions.update(zip(users.tolist(), times.tolist(), strict=True))
-            self.users, self.times = np.concatenate([self.users, users]), np.concatenate([self.times, times])
+    def plus(self, edges: I64, outcomes: F64, users: I64, times: F64) -> Told:
+        """The same with more outcomes and actions, once they are durable."""
+        new = Told(
+            np.concatenate([self.edges, edges]),
+            np.concatenate([self.outcomes, outcomes]),
+            np.concatenate([self.users, users]),
+            np.concatenate([self.times, times]),
+            self._n_edges,
+        )
+        new.standing = self.standing.copy()
+        new.standing[edges] = outcomes.astype(np.int8)
+        new.actions = self.actions.union(zip(users.tolist(), times.tolist(), strict=True))
+        return new
 
 
 def learned(network: Network, record: Round, told: Told, probabilities: Callable[[], F64]) -> tuple[I64, F64]:

@@ -107,7 +107,7 @@ def _one(storage: str, name: str, json: bool) -> None:
             f"{100 * found.promised:.0f} % are promised."
         )
     if progress.behind:
-        say(f"Model: late responses are being learned; the next ask will miss the newest of {progress.behind} rounds.")
+        say(f"Model: late responses to {progress.behind} rounds are not learned yet; tensorucb sync does it now.")
     elif numbers.closed:
         say("Model: up to date; the next ask knows all responses of closed rounds.")
     _print_warnings(numbers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import uuid
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -138,7 +139,7 @@ class RemoteCampaign:
         given = {name: value for name, value in locals().items() if name not in ("self", "request_id")}
         if request_id is not None and not re.fullmatch("[!-~]{1,200}", check_text("request_id", request_id)):
             raise refusal("request_id", "1 to 200 visible ASCII characters without spaces", request_id)
-        return self._ask(self._post(_body(given), "rounds", key=request_id))
+        return self._ask(self._post(_body(given), "rounds", key=request_id or uuid.uuid4().hex))
 
     def preview(self, product: Any = None, k: int | None = None, **arguments: Any) -> Preview:
         """Say what :meth:`ask` with the same arguments would choose now, and why; opens nothing.

@@ -41,8 +41,7 @@ class Learned:
 def what_was_learned(campaign: Campaign) -> Learned:
     """What the model believes now; before the first closed round this is what the features alone suggest."""
     handle = campaign._handle
-    with handle.read() as view:
-        handle.model.sync(view)
+    with handle.learned() as view:
         products, strategies = _products(view), offered(view)
         graph = view.network.graph
         shares = np.zeros((max(1, len(strategies)), len(products)))

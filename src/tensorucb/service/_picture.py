@@ -42,7 +42,7 @@ def picture(
     newest one is taken.
     """
     handle = campaign._handle
-    with handle.read() as view:
+    with handle.read() if product is None else handle.learned() as view:
         graph, rounds = view.network.graph, view.rounds()
         record = view.round(round_id) if round_id is not None else rounds[-1] if rounds else None
         marks = {name: np.empty(0, dtype=np.int64) for name in ("seeds", "held_out", "reached")}
@@ -55,7 +55,6 @@ def picture(
         place[shown] = np.arange(shown.size)
         strengths: F64 | None = None
         if product is not None:
-            handle.model.sync(view)
             strengths = expected_of(handle, view, product, offered(view)).max(axis=0)
         edges = _edges(view, place, marks, strengths, limit if strengths is None else min(limit, _STRONGEST))
         return {

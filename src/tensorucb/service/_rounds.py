@@ -8,7 +8,6 @@ import re
 from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.routing import APIRoute
 
 from tensorucb.campaign import Ask, Campaign, Explanation, Preview, RoundExplanation, TellLogReport, TellReport
 from tensorucb.checks import shown
@@ -16,12 +15,25 @@ from tensorucb.errors import UnknownIdError
 from tensorucb.files import FORMULA
 from tensorucb.service._bodies import AskBody, PreviewBody, arguments
 from tensorucb.service._documents import Opened, masked_ask, masked_preview, masked_seeds, masked_user
-from tensorucb.service._once import KEY, Once
 from tensorucb.service._problems import leads_to, missing, responses
-from tensorucb.service._shared import CAMPAIGN, After, ForOperator, ForReader, Limit, Page, Round, page, user_named
+from tensorucb.service._shared import (
+    CAMPAIGN,
+    WRITING,
+    After,
+    ForOperator,
+    ForReader,
+    Key,
+    Limit,
+    Page,
+    Round,
+    page,
+    user_named,
+)
 from tensorucb.service._uploads import FORMS, described, received_rows
 
-router = APIRouter(prefix=CAMPAIGN, tags=["rounds"], responses=responses(404, 409, 413), route_class=Once)
+router = APIRouter(prefix=CAMPAIGN, tags=["rounds"], responses=responses(404, 409, 413), dependencies=WRITING)
+previews = APIRouter(prefix=CAMPAIGN, tags=["rounds"], responses=responses(404, 409, 413))
+"""A preview only reads, so a service that is read-only answers it too."""
 
 Unknown = Annotated[
     Literal["refuse", "skip"],
@@ -46,6 +58,7 @@ def column_names(columns: list[str]) -> dict[str, str] | None:
     return dict(text.split(":", 1) for text in columns) or None
 
 
+@previews.post("/preview", response_model=Preview)
 async def preview(at: ForOperator, body: PreviewBody) -> Preview:
     """Say who would be chosen and why, or what to expect of a list of users; nothing is opened.
 
@@ -54,24 +67,20 @@ async def preview(at: ForOperator, body: PreviewBody) -> Preview:
     return await at.choose(lambda campaign: masked_preview(campaign.preview(**arguments(body, campaign)), at.mask))
 
 
-# It only reads: it needs no key, and a service that is read-only answers it too.
-router.add_api_route("/preview", preview, methods=["POST"], response_model=Preview, route_class_override=APIRoute)
-
-
 @router.post(
     "/rounds",
     status_code=201,
     response_model=Opened,
     responses={201: leads_to("rounds", "one", "explanation", "seeds", "tell", "close", "cancel", round="id")},
 )
-async def ask(at: ForOperator, body: AskBody, request: Request) -> Opened:
+async def ask(at: ForOperator, body: AskBody, key: Key = None) -> Opened:
     """Open a round: choose users for a product, or take the list that somebody accepted.
 
-    The Idempotency-Key is the round's `request_id` too.
+    The Idempotency-Key is the round's `request_id`: the same question with the same key finds the same round.
     """
 
     def call(campaign: Campaign) -> Opened:
-        opened = campaign.ask(**arguments(body, campaign), request_id=request.headers.get(KEY))
+        opened = campaign.ask(**arguments(body, campaign), request_id=key)
         reasons = cast("RoundExplanation", opened.explain())
         return Opened(**vars(masked_ask(opened, at.mask)), explanation=masked_seeds(reasons, at.mask))
 
