@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import re
@@ -54,6 +55,29 @@ def test_a_round_from_ask_to_close(client, storage):
     progress = client.get("/campaigns/spring/progress").json()
     assert progress["rounds"][0]["responders"] > 0
     assert client.get("/campaigns/spring").json()["closed"] == 1
+
+
+def test_a_round_has_one_form_in_python_and_over_http(client, storage):
+    rounds = "/campaigns/autumn/rounds"
+    body = {"product": "tea", "k": 5, "strategies": "all", "per_user": True, "holdout": 0.4}
+    preview = client.post("/campaigns/autumn/preview", json=body).json()
+    opened = client.post(rounds, json=body).json()
+    with load_campaign("autumn", storage=storage) as campaign:
+        known = campaign.round(1)
+        reasons = as_json(known.explain())
+        other = next(user for user in campaign.graph.ids.tolist() if user not in {*known.seeds, *known.held_out})
+        assert opened == {**as_json(known), "explanation": reasons}
+        assert client.get(f"{rounds}/1").json() == as_json(known)
+        assert client.get(f"{rounds}/1/explanation").json() == reasons
+        one = client.get(f"{rounds}/1/explanation", params={"user": other}).json()
+        assert one == as_json(known.explain(other))
+        assert preview["seeds"] == [reason["user"] for reason in reasons["seeds"]]
+        again = client.post("/campaigns/autumn/preview", json=body).json()
+        assert again == as_json(campaign.preview(**body))
+
+
+def as_json(record):
+    return json.loads(json.dumps(dataclasses.asdict(record)))
 
 
 def test_cancelled_rounds_take_nothing(client):
