@@ -63,15 +63,16 @@ class _State:
 
 
 class TensorUCB(UCBPolicy):
-    """Our default policy: a hierarchical logistic model of who responds to which user, in which context.
+    """Our default policy: a hierarchical logistic model of who responds to which user; it has no tensor rank.
+
+    Of the paper it keeps the context of several feature vectors (modes), the posterior, the upper confidence bound, the
+    oracle and Algorithm 1. The paper's CP tensor is `TensorUCB.paper` (`PaperTensorUCB`), as published or with a
+    logistic likelihood.
 
     ``logit p_tij(x) = θ·x_i + d_i·(1, x) + u_t + γ·(t_j, taste_j(x)) + b_j + log(1 + r(1 − q)(m_tj − 1))``: what the
     context x (product, strategy, …) and a source's features predict, and each source's own effect and response beyond
     that; what is particular to the round; the target's features, taste and own readiness; and what it changes that
     the target follows m contacted users. ``docs/model.md`` explains the model, and how it is learned, on one page.
-
-    It has no tensor rank: of the paper it keeps the context of several feature vectors, the posterior, the confidence
-    bound, the oracle and Algorithm 1. The paper's low-rank tensor is `TensorUCB.paper`.
 
     Seeds are chosen by the total response of a source to the context, so exploration is about sources: the deviation of
     a source's logit, times ``exploration``, is added to the logits of its out-edges. The oracle is told how far a
