@@ -124,7 +124,7 @@ def test_baselines_are_tuned_on_products_that_no_run_promotes(tmp_path):
 
 
 def test_the_contestants_are_in_their_best_form_and_the_papers_as_published():
-    best, published = contestants(), paper_policies()
+    best, (published, _) = contestants(), paper_policies("ours")
     assert next(iter(best)) == next(iter(published)) == "TensorUCB"
     assert {"DILinUCB (original)", "LogisticUCB", "GammaCounts"} <= set(best) - set(published)
     assert set(published) <= set(best)

@@ -139,7 +139,7 @@ def compare(
         generator = Generator(scale, product_effect, strategies, strategy_effect)
         network = net.load_network(data, synthetic, generator, seed=seed, min_actions=min_actions)
         rules = experiments.WorldSettings(k=k, objective=objective, feedback=feedback, seed=seed)
-        truth = {} if prior is None else {"truth_prior": prior}
+        truth: dict[str, Any] = {} if prior is None else {"truth_prior": prior}
         environment = network.environment(rules, out / "cache", progress, replay=replay, engine=where, **truth)
         described = environment.describe()
         size: Any = {"rounds": rounds, "runs": runs, "validation_rounds": validation_rounds}

@@ -27,6 +27,13 @@ def reproduce(
     data: net.Data = None,
     synthetic: net.SyntheticNetwork = None,
     scale: net.Scale = net.Generator.scale,
+    features: Annotated[
+        net.Features,
+        Option(
+            help="What policies know of users. paper: the eigenmap of the network and nothing else, baselines as "
+            "published and tuned, and the paper's oracle. ours: their past as well, everybody tuned."
+        ),
+    ] = "paper",
     policy: PolicyNames = None,
     min_actions: net.MinActions = 0,
     products: Annotated[
@@ -67,9 +74,11 @@ def reproduce(
         from tensorucb.experiments._tuning import check_labels
         from tensorucb.plots import save_figure
 
-        policies = chosen_policies(experiments.paper_policies(), policy)
-        grids = {} if settings is None else dict(experiments.read_settings(settings))
-        check_labels(grids, policies if policy else experiments.paper_policies())
+        known, published = experiments.paper_policies(features)
+        policies = chosen_policies(known, policy)
+        from_file = {} if settings is None else experiments.read_settings(settings)
+        check_labels(from_file, {**known, **policies})
+        grids = {label: grid for label, grid in {**published, **from_file}.items() if label in policies}
         preparation: Any = {"min_actions": min_actions, "products": products, "window": window}
         network = net.load_network(data, synthetic, net.Generator(scale), seed=seed, **preparation)
         graph = network.content.graph
@@ -79,15 +88,21 @@ def reproduce(
         described = {"name": network.name, "n_nodes": graph.n_nodes, "n_edges": graph.n_edges}
         environment = None
         if target not in ("table-network", "fig-degrees"):
-            rules = experiments.WorldSettings(k=k, objective=objective, feedback=feedback, seed=seed)
-            environment = network.environment(rules, out / "cache", progress, engine=where)
+            rules = experiments.WorldSettings(
+                k=k,
+                objective=objective,
+                feedback=feedback,
+                algorithm="tim" if features == "paper" else "opim",
+                seed=seed,
+            )
+            environment = network.environment(rules, out / "cache", progress, features=features, engine=where)
             described = environment.describe()
         manifest = experiments.write_manifest(
             out / "manifest.json",
             command=["tensorucb", *sys.argv[1:]],
             seed=seed,
             environment=described,
-            settings={"target": target, "effort": asdict(effort), "grids": grids},
+            settings={"target": target, "features": features, "effort": asdict(effort), "grids": grids},
             data=network.about,
         )
         if environment is None:
@@ -107,7 +122,7 @@ def reproduce(
             )
             tuning = None
             if experiments.needs_tuning(wanted):
-                tuning = comparison.tune({**effort.grids(comparison.policies), **grids})
+                tuning = comparison.tune(effort.grids(policies, grids))
             results = experiments.run_targets(comparison, tuning, wanted, effort)
         tables = experiments.write_results(results, out)
         charts = draw(results)

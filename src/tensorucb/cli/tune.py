@@ -48,7 +48,7 @@ def tune(
         from tensorucb.data import read_dataset
 
         # In the form in which `reproduce --settings` uses them.
-        contestants = {**experiments.contestants(), **experiments.paper_policies()}
+        contestants = {**experiments.contestants(), **experiments.paper_policies("ours")[0]}
         policies = chosen_policies(contestants, policy or ["TensorUCB"])
         world = experiments.WorldSettings(k=k, seed=seed)
         kept = out.with_name(f"{out.stem}-runs")
@@ -75,7 +75,8 @@ def tune(
     )
     print_table(*printed, words=("Policy", "Features", "Setting", "Chosen"), title=title)
     say(f"Settings: {shown(out)}")
-    following = ["tensorucb", "reproduce", "fig-regret", "--data", str(data), "--settings", str(out)]
+    following = ["tensorucb", "reproduce", "fig-regret", "--data", str(data), "--features", "ours"]
+    following += ["--settings", str(out)]
     say(f"Next: {shlex.join(following)}")
 
 

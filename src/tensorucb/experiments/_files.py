@@ -171,14 +171,14 @@ def _check_tuning(tuning: Any) -> Tuning:
     return check_instance("tuning", tuning, Tuning, "a Tuning", "tune makes one.")
 
 
-def write_settings(path: str | Path, tuning: Tuning) -> None:
+def write_settings(path: str | Path, tuning: Tuning) -> Path:
     """The chosen settings as a TOML file that :func:`read_settings` reads: a table per policy, a value per argument.
 
     Examples
     --------
     >>> from tensorucb.experiments import Trial, Tuning, read_settings, write_settings
-    >>> write_settings("settings.toml", Tuning(policies={}, trials={"CUCB": [Trial({"exploration": 0.1}, 5.8)]}))
-    >>> read_settings("settings.toml")
+    >>> tuning = Tuning(policies={}, trials={"CUCB": [Trial({"exploration": 0.1}, 5.8)]})
+    >>> read_settings(write_settings("settings.toml", tuning))
     {'CUCB': {'exploration': [0.1]}}
     """
     lines = []
@@ -187,6 +187,7 @@ def write_settings(path: str | Path, tuning: Tuning) -> None:
         lines.append("")
     with atomic_write(path) as file:
         file.write("\n".join(lines).encode())
+    return Path(path)
 
 
 def read_settings(path: str | Path) -> dict[str, dict[str, Sequence[Any]]]:

@@ -13,11 +13,18 @@ from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_count
 from tensorucb.experiments._comparison import Comparison
 from tensorucb.experiments._environment import Environment
-from tensorucb.experiments._files import write_csv, write_regret, write_rows, write_timings, write_validation
+from tensorucb.experiments._files import (
+    write_csv,
+    write_regret,
+    write_rows,
+    write_settings,
+    write_timings,
+    write_validation,
+)
 from tensorucb.experiments._regret import exploration_condition, regret_bound
 from tensorucb.experiments._results import Experiment
 from tensorucb.experiments._runner import check_environment, check_seed, run_policy
-from tensorucb.experiments._tuning import Tuning, with_arguments
+from tensorucb.experiments._tuning import Tuning, own_grid, with_arguments
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
 from tensorucb.policies import Grid, Policy
@@ -56,19 +63,17 @@ class Effort:
         """A rehearsal: every target, nothing to quote."""
         return cls(15, 2, 5, 2, (1, 2, 3, 5), 3)
 
-    def grids(self, policies: Mapping[str, Policy]) -> dict[str, Grid]:
-        """The policies' own grids, thinned to ``candidates``; nothing if there is no such limit."""
+    def grids(self, policies: Mapping[str, Policy], chosen: Mapping[str, Grid]) -> dict[str, Grid]:
+        """The grids that were chosen; with a limit to ``candidates``, every policy's grid, thinned."""
         if self.candidates is None:
-            return {}
+            return dict(chosen)
         size = self.candidates
 
         def middle(values: Sequence[Any]) -> Sequence[Any]:
             return values[max(0, len(values) - size) // 2 :][:size]
 
-        return {
-            label: {name: middle(values) for name, values in getattr(policy, "tunable", {}).items()}
-            for label, policy in policies.items()
-        }
+        grids = {label: chosen.get(label, own_grid(policy)) for label, policy in policies.items()}
+        return {label: {name: middle(values) for name, values in grid.items()} for label, grid in grids.items()}
 
 
 @dataclass(frozen=True)
@@ -135,7 +140,7 @@ def run_targets(
     --------
     >>> import tensorucb as tu
     >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
-    >>> comparison = Comparison(world, tu.experiments.paper_policies(), None)
+    >>> comparison = Comparison(world, {"Random": tu.policies.Random()}, None)
     >>> run_targets(comparison, None, ["table-network"], Effort()).targets
     ['table-network']
     """
@@ -221,7 +226,7 @@ def _bound(environment: Environment, policy: Any, experiment: Experiment) -> Bou
 
 
 def write_results(results: PaperResults, directory: Path) -> list[Path]:
-    """Write the tables of the targets as CSV files; returns their paths.
+    """Write the tables of the targets as CSV files, and the settings that were chosen; returns their paths.
 
     Examples
     --------
@@ -244,6 +249,7 @@ def write_results(results: PaperResults, directory: Path) -> list[Path]:
         write("degrees.csv", ("out_degree", "users", "share_at_least"), table)
     if results.tuning is not None:
         written.append(write_validation(directory / "validation.csv", results.tuning))
+        written.append(write_settings(directory / "settings.toml", results.tuning))
     if results.regret is not None:
         written.append(write_regret(directory / "regret.csv", results.regret))
         written.append(write_timings(directory / "regret-timings.csv", results.regret))
