@@ -23,8 +23,8 @@ from tensorucb.experiments import (
     write_regret,
 )
 from tensorucb.experiments._files import write_timings
-from tensorucb.experiments._fingerprint import code_digest
-from tensorucb.experiments._runner import KeptRuns
+from tensorucb.experiments._key import code_digest
+from tensorucb.experiments._runs import Play, file_paths
 from tensorucb.experiments._tuning import VALIDATION_RUN, _search
 from tensorucb.policies import Grid, HighDegree, LinUCB, Prediction, Random, UCBPolicy
 
@@ -124,7 +124,7 @@ def test_a_damaged_or_missing_run_is_repeated(world, tmp_path):
 
 def test_other_settings_never_share_a_file(world, cascade_world):
     paths = {
-        KeptRuns("x", env, rounds=rounds, seed=seed).path("LinUCB", LinUCB(exploration=c), run)
+        file_paths([Play(env, "LinUCB", LinUCB(exploration=c), run, "")], "x", rounds=rounds, seed=seed)[0]
         for env in (world, cascade_world)
         for rounds in (3, 4)
         for seed in (0, 1)
@@ -185,12 +185,21 @@ def valley(best):
     """Regret that grows with the distance from the best arguments, in factors."""
 
     def regret(arguments):
-        if arguments["x"] > 50.0:
-            raise InputError("x must be at most 50.")
         apart = abs(np.log(arguments["x"] / best["x"])) + abs(np.log(arguments["n"] / best["n"]))
         return apart + 0.5 * (arguments["kind"] != best["kind"])
 
     return regret
+
+
+def searched(regret, grid, start):
+    """Everything tried by a search whose policy takes x up to 50."""
+    search = _search(grid, start, lambda arguments: arguments["x"] <= 50.0)
+    settings = next(search)
+    while True:
+        try:
+            settings = search.send([regret(arguments) for arguments in settings])
+        except StopIteration as end:
+            return end.value
 
 
 @pytest.mark.parametrize(
@@ -204,7 +213,7 @@ def valley(best):
 )
 def test_every_argument_is_searched_and_grids_are_extended_at_their_edges(best, extended):
     """The best values are found up to the steps of the grid, where its extensions reach that far."""
-    trials = _search(valley(best), GRID, {"x": 1.0, "n": 1, "kind": "left"}, extend=True)
+    trials = searched(valley(best), GRID, {"x": 1.0, "n": 1, "kind": "left"})
     chosen = min(trials, key=lambda trial: trial.regret).arguments
     values = {value for trial in trials for value in trial.arguments.values()}
     assert values - {v for grid in GRID.values() for v in grid} == extended
@@ -217,13 +226,13 @@ def test_every_argument_is_searched_and_grids_are_extended_at_their_edges(best, 
 
 def test_an_extension_stops_where_the_policy_says_no():
     best = {"x": 1e3, "n": 1, "kind": "left"}
-    trials = _search(valley(best), {**GRID, "x": (2, 20), "n": (1,)}, {**best, "x": 2}, extend=True)
+    trials = searched(valley(best), {**GRID, "x": (2, 20), "n": (1,)}, {**best, "x": 2})
     assert {trial.arguments["x"] for trial in trials} == {2, 20}
 
 
 def test_equals_at_the_edge_are_not_followed():
     """COIN's smaller candidates may play the same rounds: nothing is to be gained beyond them."""
-    trials = _search(lambda arguments: max(arguments["x"], 1.0), {"x": (0.1, 0.5, 2.0)}, {"x": 0.5}, extend=True)
+    trials = searched(lambda arguments: max(arguments["x"], 1.0), {"x": (0.1, 0.5, 2.0)}, {"x": 0.5})
     assert [trial.arguments["x"] for trial in trials] == [0.1, 0.5, 2.0]
 
 
@@ -294,7 +303,8 @@ def test_manifest_says_what_ran(world, tmp_path):
 
 
 def test_runs_of_other_code_are_not_reused(world, monkeypatch):
-    before = KeptRuns("x", world, rounds=3, seed=0).path("LinUCB", LinUCB(), 0)
-    assert KeptRuns("x", world, rounds=3, seed=0).path("LinUCB", LinUCB(), 0) == before
-    monkeypatch.setattr("tensorucb.experiments._runner.code_digest", lambda: "changed")
-    assert KeptRuns("x", world, rounds=3, seed=0).path("LinUCB", LinUCB(), 0) != before
+    plays = [Play(world, "LinUCB", LinUCB(), 0, "")]
+    before = file_paths(plays, "x", rounds=3, seed=0)
+    assert file_paths(plays, "x", rounds=3, seed=0) == before
+    monkeypatch.setattr("tensorucb.experiments._key.code_digest", lambda: "changed")
+    assert file_paths(plays, "x", rounds=3, seed=0) != before

@@ -36,7 +36,8 @@ from tensorucb.experiments._paper import (
 )
 from tensorucb.experiments._regret import ETA, average_regret, exploration_condition, regret_bound, scaled_regret
 from tensorucb.experiments._results import Experiment, Interval, RunResult, decision_table, mean_interval, printed_table
-from tensorucb.experiments._runner import product_sequence, run_experiment, run_policy
+from tensorucb.experiments._runner import product_sequence, run_policy
+from tensorucb.experiments._runs import run_experiment
 from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.experiments._tuning import FeatureChoice, Trial, Tuning, choose_features, split_products, tune
 

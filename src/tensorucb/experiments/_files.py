@@ -30,7 +30,7 @@ from tensorucb.checks import (
     shown_path,
 )
 from tensorucb.errors import FileFormatError, InputError
-from tensorucb.experiments._fingerprint import code_digest, package_version
+from tensorucb.experiments._key import code_digest, package_version
 from tensorucb.experiments._results import Experiment
 from tensorucb.experiments._tuning import Tuning, best
 from tensorucb.files import FORMULA, atomic_write
