@@ -15,7 +15,7 @@ import numpy as np
 
 from studies import DATA
 from tensorucb.data import read_dataset
-from tensorucb.experiments import Environment, environment_from_dataset, product_sequence
+from tensorucb.experiments import Environment, environment_from_dataset
 from tensorucb.policies import FixedPointWarning, OnlineTensorUCB, TensorUCB
 
 
@@ -24,7 +24,7 @@ def premises(policy: OnlineTensorUCB, world: Environment, rounds: int, run: int 
     users, oracle = np.asarray(world.users), world.oracle(np.random.default_rng(run))
     policy.bind(world.graph, world.users, run)
     norms, warned = [], 0
-    for t, product in enumerate(product_sequence(world, rounds, run=run, seed=0).tolist()):
+    for t, product in enumerate(world.draw_products(rounds, run=run, seed=0).tolist()):
         z = world.products[product]
         edges, outcomes = world.observe(product, policy.choose(z, 10, oracle), seed=0, run=run, round_number=t)
         with warnings.catch_warnings(record=True) as caught:

@@ -8,24 +8,24 @@ import pytest
 from tensorucb.data import make_sandbox
 from tensorucb.errors import InputError
 from tensorucb.experiments import (
-    Comparison,
     Environment,
     WorldSettings,
     compare,
-    contestants,
     decision_table,
-    ours_untouched,
-    paper_policies,
-    read_settings,
-    references,
     run_experiment,
     split_products,
-    strategy_contestants,
     tune,
-    write_rows,
-    write_settings,
 )
-from tensorucb.experiments._contestants import ProductBlind
+from tensorucb.experiments._comparison import Comparison
+from tensorucb.experiments._contestants import (
+    ProductBlind,
+    contestants,
+    ours_untouched,
+    paper_policies,
+    references,
+    strategy_contestants,
+)
+from tensorucb.experiments._files import read_settings, write_rows, write_settings
 from tensorucb.policies import HighDegree, LinUCB, Policy, Random
 
 

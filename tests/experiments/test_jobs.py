@@ -10,8 +10,9 @@ import pytest
 
 from tensorucb.data import make_sandbox
 from tensorucb.errors import InputError
-from tensorucb.experiments import Environment, WorldSettings, choose_features, run_experiment, tune
+from tensorucb.experiments import Environment, WorldSettings, run_experiment, tune
 from tensorucb.experiments._pool import in_processes
+from tensorucb.experiments._tuning import choose_features
 from tensorucb.policies import CUCB, HighDegree, LinUCB, Random
 
 

@@ -6,18 +6,10 @@ import numpy as np
 import pytest
 
 from tensorucb.errors import InputError
-from tensorucb.experiments import (
-    Comparison,
-    Effort,
-    Environment,
-    WorldSettings,
-    environment_from_dataset,
-    network_statistics,
-    paper_policies,
-    run_targets,
-    sampled,
-    write_results,
-)
+from tensorucb.experiments import Environment, WorldSettings, environment_from_dataset
+from tensorucb.experiments._comparison import Comparison
+from tensorucb.experiments._contestants import paper_policies
+from tensorucb.experiments._paper import Effort, network_statistics, run_targets, sampled, write_results
 from tensorucb.policies import LinUCB, Random, TensorUCB
 
 

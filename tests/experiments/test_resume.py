@@ -12,7 +12,8 @@ from pathlib import Path
 SCRIPT = """
 import sys, time
 from tensorucb.data import make_sandbox
-from tensorucb.experiments import Environment, WorldSettings, run_experiment, write_regret
+from tensorucb.experiments import Environment, WorldSettings, run_experiment
+from tensorucb.experiments._files import write_regret
 from tensorucb.policies import CUCB, LinUCB, Random
 
 class Slow(Random):

@@ -12,17 +12,13 @@ from tensorucb.experiments import (
     ETA,
     Environment,
     WorldSettings,
-    product_sequence,
-    read_settings,
     run_experiment,
     run_policy,
     split_products,
     tune,
     write_csv,
-    write_manifest,
-    write_regret,
 )
-from tensorucb.experiments._files import write_timings
+from tensorucb.experiments._files import read_settings, write_manifest, write_regret, write_timings
 from tensorucb.experiments._key import code_digest
 from tensorucb.experiments._runs import Play, file_paths
 from tensorucb.experiments._tuning import VALIDATION_RUN, _search
@@ -77,14 +73,14 @@ def test_knowing_the_truth_costs_nothing(world):
 
 
 def test_longer_runs_begin_with_the_shorter_ones_products(world):
-    short, long = (product_sequence(world, n, run=1, seed=0) for n in (4, 9))
+    short, long = (world.draw_products(n, run=1, seed=0) for n in (4, 9))
     assert long[:4].tolist() == short.tolist()
-    assert product_sequence(world, 9, run=2, seed=0).tolist() != long.tolist()
+    assert world.draw_products(9, run=2, seed=0).tolist() != long.tolist()
 
 
 def test_rounds_draw_from_the_campaign_products_alone(sandbox):
     env = Environment.from_sandbox(sandbox, settings=WorldSettings(k=3), product_rows=[1, 4])
-    assert set(product_sequence(env, 40, run=0, seed=0).tolist()) == {1, 4}
+    assert set(env.draw_products(40, run=0, seed=0).tolist()) == {1, 4}
 
 
 @pytest.mark.parametrize("which", ["world", "cascade_world"])
@@ -250,10 +246,7 @@ def test_products_for_tuning_are_never_played_later(sandbox):
     tuned, compared = split_products(Environment.from_sandbox(many, product_rows=np.arange(1, 23)))
     assert tuned.product_rows.tolist() == [1, 6, 11, 16, 21]
     assert sorted([*tuned.product_rows, *compared.product_rows]) == list(range(1, 23))
-    assert (
-        product_sequence(env, 50, run=0, seed=0).tolist()
-        != product_sequence(env, 50, run=VALIDATION_RUN, seed=0).tolist()
-    )
+    assert env.draw_products(50, run=0, seed=0).tolist() != env.draw_products(50, run=VALIDATION_RUN, seed=0).tolist()
 
 
 def test_runs_by_number_are_those_of_the_whole_experiment(world):

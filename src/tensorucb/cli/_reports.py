@@ -9,17 +9,8 @@ from typing import Any
 import altair as alt
 
 from tensorucb import __version__, plots
-from tensorucb.experiments import (
-    ETA,
-    Bound,
-    Effort,
-    Environment,
-    Experiment,
-    PaperResults,
-    SeedReason,
-    Tuning,
-    network_statistics,
-)
+from tensorucb.experiments import ETA, Environment, Experiment, SeedReason, Tuning
+from tensorucb.experiments._paper import Bound, Effort, PaperResults, network_statistics
 from tensorucb.plots import Block, Code, Figure, Report, Section, Table, Text
 
 Charts = Mapping[str, Any]

@@ -38,15 +38,6 @@ class Comparison:
         which no run plays. Each is made when it is needed.
     jobs, report, engine
         See `run_experiment`.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
-    >>> comparison = Comparison(world, {"Random": tu.policies.Random()}, None, rounds=4, runs=2)
-    >>> tuning = comparison.tune()
-    >>> comparison.run(lambda world: tuning.policies, "runs")
-    Experiment(1 policies, 2 runs of 4 rounds)
     """
 
     environment: Environment

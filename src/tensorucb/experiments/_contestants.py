@@ -46,13 +46,7 @@ _AVERAGED, _PRODUCTS = 4_000, 100
 
 
 def contestants() -> dict[str, Policy]:
-    """Ours first, then every baseline in its best form: with all that it can use of the users' past.
-
-    Examples
-    --------
-    >>> list(contestants())[:3]
-    ['TensorUCB', 'TensorUCB (paper)', 'LogisticUCB']
-    """
+    """Ours first, then every baseline in its best form: with all that it can use of the users' past."""
     return {label: make_policy(label) for label in REGISTRY}
 
 
@@ -62,12 +56,6 @@ def paper_policies(features: Features = "paper") -> tuple[dict[str, Policy], dic
     With the paper's features, the baselines of its Table 3 play as published, where c of the linear ones is chosen
     from the paper's values, and, as ``…, tuned``, in their best form. Ours and one count per source play untouched.
     With ours, all are tuned.
-
-    Examples
-    --------
-    >>> policies, grids = paper_policies()
-    >>> "COIN, tuned" in policies, grids["COIN"]
-    (True, {})
     """
     if check_choice("features", features, get_args(Features)) == "ours":
         made = {label: make_policy(label) for label in _OURS}
@@ -85,11 +73,6 @@ def strategy_contestants() -> dict[str, Policy]:
     """For worlds with strategies: ours choosing per user, per round and not at all, and baselines choosing per user.
 
     ``per strategy`` means a separate copy of the policy for each strategy.
-
-    Examples
-    --------
-    >>> next(iter(strategy_contestants()))
-    'TensorUCB'
     """
     # Here and not at the top: these load scipy, which plots of other commands do not need.
     from tensorucb.policies import GammaCounts, HighDegree, LinUCB, LogisticUCB
@@ -113,13 +96,7 @@ def always(known: Mapping[str, Policy]) -> dict[str, Policy]:
 
 
 def ours_untouched(policies: Mapping[str, Policy]) -> dict[str, Grid]:
-    """Grids for :meth:`Comparison.tune` that keep our default policy as it is, alone or inside a `StrategyPolicy`.
-
-    Examples
-    --------
-    >>> ours_untouched(contestants())
-    {'TensorUCB': {}}
-    """
+    """Grids for :meth:`Comparison.tune` that keep our default policy as it is, alone or inside a `StrategyPolicy`."""
     return {label: {} for label, policy in policies.items() if isinstance(getattr(policy, "policy", policy), TensorUCB)}
 
 
@@ -212,15 +189,7 @@ def best_strategy(environment: Environment) -> int:
 
 
 def references(environment: Environment) -> dict[str, Policy]:
-    """Who knows part of the truth of this world: the product-blind oracle, or who knows what strategies do.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
-    >>> list(references(world))
-    ['product-blind oracle']
-    """
+    """Who knows part of the truth of this world: the product-blind oracle, or who knows what strategies do."""
     if not environment.strategies:
         return {ProductBlind.name: ProductBlind(environment)}
     best = best_strategy(environment)

@@ -64,14 +64,7 @@ def write_csv(path: str | Path, columns: Sequence[str], rows: Sequence[Sequence[
 
 
 def write_rows(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> Path:
-    """Write rows that name their columns, all of them the same ones; see `write_csv`.
-
-    Examples
-    --------
-    >>> from tensorucb.experiments import write_rows
-    >>> write_rows("rows.csv", [{"policy": "LinUCB", "regret": 7.7}]).name
-    'rows.csv'
-    """
+    """Write rows that name their columns, all of them the same ones; see `write_csv`."""
     given = check_sequence("rows", rows, "a list of rows")
     named = [check_mapping("a row", row, "a mapping of columns to values") for row in given]
     if not named:
@@ -98,12 +91,6 @@ def write_latex(path: str | Path, columns: Sequence[str], rows: Sequence[Sequenc
     """Write a table of texts as a LaTeX ``tabular`` with the rules of the package booktabs; the first column is a name.
 
     Columns whose cells all begin with a digit or a sign stand to the right.
-
-    Examples
-    --------
-    >>> from tensorucb.experiments import write_latex
-    >>> write_latex("table.tex", ["policy", "regret"], [["LinUCB", "7.7"]]).name
-    'table.tex'
     """
     file = check_path("path", path)
     columns = _texts("columns", columns)
@@ -135,15 +122,7 @@ def _latex(cell: str) -> str:
 
 
 def write_regret(path: str | Path, experiment: Experiment) -> Path:
-    """``regret.csv``: one row for each policy, run and round.
-
-    Examples
-    --------
-    >>> from tensorucb.experiments import Experiment, RunResult, write_regret
-    >>> run = RunResult("Random", 0, product=[3, 1], spread=[7.0, 9.0], optimum=[9.0, 9.0], seconds=[[0.0] * 3] * 2)
-    >>> write_regret("regret.csv", Experiment((run,))).read_text().splitlines()[0]
-    'policy,run,round,product,spread,regret,average_regret'
-    """
+    """``regret.csv``: one row for each policy, run and round."""
     columns = ("policy", "run", "round", "product", "spread", "regret", "average_regret")
     check_instance("experiment", experiment, Experiment, "an Experiment", "run_experiment makes one.")
     rows = [
@@ -155,15 +134,7 @@ def write_regret(path: str | Path, experiment: Experiment) -> Path:
 
 
 def write_validation(path: str | Path, tuning: Tuning) -> Path:
-    """``validation.csv``: one row for each setting tried.
-
-    Examples
-    --------
-    >>> from tensorucb.experiments import Trial, Tuning, write_validation
-    >>> tuning = Tuning(policies={}, trials={"LinUCB": [Trial({"exploration": 0.1}, regret=5.8)]})
-    >>> write_validation("validation.csv", tuning).read_text().splitlines()[1]
-    'LinUCB,exploration=0.1,5.8,True'
-    """
+    """``validation.csv``: one row for each setting tried."""
     return write_csv(path, ("policy", "setting", "average_regret", "chosen"), _check_tuning(tuning).rows())
 
 
@@ -172,15 +143,7 @@ def _check_tuning(tuning: Any) -> Tuning:
 
 
 def write_settings(path: str | Path, tuning: Tuning) -> Path:
-    """The chosen settings as a TOML file that :func:`read_settings` reads: a table per policy, a value per argument.
-
-    Examples
-    --------
-    >>> from tensorucb.experiments import Trial, Tuning, read_settings, write_settings
-    >>> tuning = Tuning(policies={}, trials={"CUCB": [Trial({"exploration": 0.1}, 5.8)]})
-    >>> read_settings(write_settings("settings.toml", tuning))
-    {'CUCB': {'exploration': [0.1]}}
-    """
+    """The chosen settings as a TOML file that :func:`read_settings` reads: a table per policy, a value per argument."""
     lines = []
     for label, trials in _check_tuning(tuning).trials.items():
         lines += [f"[{json.dumps(label)}]", *(f"{name} = {value!r}" for name, value in best(trials).arguments.items())]
@@ -242,12 +205,6 @@ def write_manifest(
     """``manifest.json``: what ran, on what, with which versions; enough to run it again.
 
     ``data`` says where the network came from: a data set's checksum, or a generator's arguments.
-
-    Examples
-    --------
-    >>> from tensorucb.experiments import write_manifest
-    >>> write_manifest("manifest.json", command=["compare"], seed=0, environment={"users": 60}, settings={}).name
-    'manifest.json'
     """
     packages = ("tensorucb", "numpy", "numba", "scipy", "scikit-learn", "polars", "altair")
     content = {

@@ -43,13 +43,7 @@ _SIZES = (15 / 29, 20 / 29, 25 / 29, 1.0)  # the paper's |V| of about 15, 20, 25
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to compute; ``candidates``: at most so many of each argument are tried, and no grid is extended.
-
-    Examples
-    --------
-    >>> Effort(rounds=15, runs=2).validation_rounds
-    50
-    """
+    """How much to compute; ``candidates``: at most so many of each argument are tried, and no grid is extended."""
 
     rounds: int = 100
     runs: int = 5
@@ -82,11 +76,6 @@ class Bound:
 
     The c that was used (``exploration``) and the one that the theorem asks for, the bound on the cumulative regret with
     each of them, and the mean cumulative regret of the tensor policies.
-
-    Examples
-    --------
-    >>> Bound(rounds=[1], exploration=0.1, needed=[9.0], at_used=[10.0], at_needed=[900.0], measured={}).needed
-    [9.0]
     """
 
     rounds: I64
@@ -103,11 +92,6 @@ class PaperResults:
 
     ``rank`` holds, for each tensor policy, an experiment on a single product with labels ``R = …``; ``runtime`` median
     milliseconds per round, one row per size and policy, which differ between repetitions.
-
-    Examples
-    --------
-    >>> PaperResults("mine", Graph.from_edges([0, 0, 1], [1, 2, 2]), ["table-network"]).regret is None
-    True
     """
 
     name: str
@@ -121,29 +105,14 @@ class PaperResults:
 
 
 def needs_tuning(targets: Collection[str]) -> bool:
-    """Whether one of the targets is about tuned policies.
-
-    Examples
-    --------
-    >>> needs_tuning(["fig-degrees"]), needs_tuning(["fig-regret"])
-    (False, True)
-    """
+    """Whether one of the targets is about tuned policies."""
     return bool({"fig-regret", "fig-rank", "bound"} & set(targets))
 
 
 def run_targets(
     comparison: Comparison, tuning: Tuning | None, targets: Collection[str], effort: Effort
 ) -> PaperResults:
-    """Compute what the targets need, each part once; ``tuning`` may be None if :func:`needs_tuning` is false.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
-    >>> comparison = Comparison(world, {"Random": tu.policies.Random()}, None)
-    >>> run_targets(comparison, None, ["table-network"], Effort()).targets
-    ['table-network']
-    """
+    """Compute what the targets need, each part once; ``tuning`` may be None if :func:`needs_tuning` is false."""
     environment = comparison.environment
     regret = rank = runtime = bound = None
     if tuning is not None:
@@ -161,13 +130,7 @@ def run_targets(
 
 
 def network_statistics(graph: Graph) -> list[tuple[str, float, int, int]]:
-    """table-network: (quantity, here, the paper's Digg, the paper's Flixster).
-
-    Examples
-    --------
-    >>> network_statistics(Graph.from_edges([0, 0, 1], [1, 2, 2]))[0]
-    ('users', 3, 2483, 29384)
-    """
+    """table-network: (quantity, here, the paper's Digg, the paper's Flixster)."""
     here = (graph.n_nodes, graph.n_edges, *np.percentile(graph.out_degree, (50, 90, 99)).tolist())
     return [(name, value, *paper) for (name, paper), value in zip(_PAPER_NETWORKS.items(), here, strict=True)]
 
@@ -226,14 +189,7 @@ def _bound(environment: Environment, policy: Any, experiment: Experiment) -> Bou
 
 
 def write_results(results: PaperResults, directory: Path) -> list[Path]:
-    """Write the tables of the targets as CSV files, and the settings that were chosen; returns their paths.
-
-    Examples
-    --------
-    >>> results = PaperResults("mine", Graph.from_edges([0, 0, 1], [1, 2, 2]), ["table-network"])
-    >>> [path.name for path in write_results(results, Path("results"))]
-    ['network.csv']
-    """
+    """Write the tables of the targets as CSV files, and the settings that were chosen; returns their paths."""
     written: list[Path] = []
 
     def write(name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -273,15 +229,7 @@ def write_results(results: PaperResults, directory: Path) -> list[Path]:
 
 
 def sampled(environment: Environment, size: int, *, seed: int = 0) -> Environment:
-    """The environment on ``size`` users drawn at random, without those who lose all their edges.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
-    >>> sampled(world, 20).graph.n_nodes <= 20
-    True
-    """
+    """The environment on ``size`` users drawn at random, without those who lose all their edges."""
     graph = check_environment(environment).graph
     size, seed = check_count("size", size), check_seed("seed", seed)
     keep = np.zeros(graph.n_nodes, dtype=np.bool_)

@@ -234,13 +234,6 @@ def printed_table(rows: Sequence[Mapping[str, Any]], *, sign: str = "±") -> tup
 
     The average at the checkpoint that has an interval, its difference to ours, the last 20 rounds, and reach in per
     cent of the best possible; what follows ``sign`` is half of the 90 % interval.
-
-    Examples
-    --------
-    >>> from tensorucb.experiments import Experiment, RunResult, decision_table, printed_table
-    >>> run = RunResult("Random", 0, product=[3, 1], spread=[7.0, 9.0], optimum=[9.0, 9.0], seconds=[[0.0] * 3] * 2)
-    >>> printed_table(decision_table(Experiment((run,))))
-    (['Policy', 'T=2', '% of best'], [['Random', '1.88', '88.9']])
     """
     check_text("sign", sign)
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from tensorucb.arrays import I64
 from tensorucb.checks import check_count, check_instance, check_mapping, check_report, check_text, shown
 from tensorucb.errors import InputError
 from tensorucb.experiments._environment import Environment
@@ -76,21 +75,6 @@ def _named(label: str) -> Iterator[None]:
         raise type(error)(f"policy {shown(label)}: {error}") from error
 
 
-def product_sequence(environment: Environment, rounds: int, *, run: int, seed: int) -> I64:
-    """The products of a run, the same for every policy; a longer run begins with a shorter one's.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
-    >>> product_sequence(world, 3, run=0, seed=0).shape
-    (3,)
-    """
-    check_environment(environment)
-    rounds, run, seed = check_rounds("rounds", rounds), check_seed("run", run), check_seed("seed", seed)
-    return environment.draw_products(rounds, seed=seed, run=run)
-
-
 def policy_arguments(policy: Policy) -> dict[str, Any]:
     """The arguments that a policy was made with, as far as it tells them."""
     settings = getattr(policy, "settings", None)
@@ -132,7 +116,7 @@ def run_policy(
         check_text("label", label)
     check_report("each_round", each_round)
     rounds, run, seed = check_rounds("rounds", rounds), check_seed("run", run), check_seed("seed", seed)
-    products = product_sequence(environment, rounds, run=run, seed=seed)
+    products = environment.draw_products(rounds, seed=seed, run=run)
     policy.bind(environment.graph, environment.users, np.random.default_rng([seed, _POLICY, run]))
     watch, k = _Stopwatch(), environment.settings.k
     seed_oracle = environment.oracle(np.random.default_rng([seed, _ORACLE, run]))

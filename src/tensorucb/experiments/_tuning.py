@@ -292,15 +292,7 @@ def with_arguments(policy: Policy, arguments: Mapping[str, Any]) -> Policy:
 
 @dataclass(frozen=True)
 class FeatureChoice:
-    """Average regret of a policy with each set of features, and the world with the best one.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
-    >>> FeatureChoice(regret={"past": 5.8, "everything": 6.1}, chosen="past", environment=world).chosen
-    'past'
-    """
+    """Average regret of a policy with each set of features, and the world with the best one."""
 
     regret: Mapping[str, float]
     chosen: str
@@ -336,13 +328,6 @@ def choose_features(
     """Play the validation rounds with each set of features, and keep the best, the first of equals.
 
     Products and coins are those of :func:`tune`, which can go on with the chosen world; the other parameters too.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
-    >>> choose_features(world, tu.policies.LinUCB(), rounds=3).chosen  # a sandbox has one set of features
-    'everything'
     """
     worlds = feature_sets(environment)
     plays = [
