@@ -16,14 +16,16 @@ import numpy as np
 from tensorucb.cli.demo import demo_environment
 from tensorucb.data import read_dataset
 from tensorucb.experiments import Environment, environment_from_dataset, run_policy
-from tensorucb.policies import FixedPointWarning, HighDegree, OnlineTensorUCB, PaperTensorUCB, Policy, TensorUCB
+from tensorucb.policies import FixedPointWarning, HighDegree, PaperTensorUCB, Policy, TensorUCB
 
 FORMS: dict[str, Policy] = {
     "HighDegree": HighDegree(),
     "paper: Gaussian, sigmoid": PaperTensorUCB(),
     "the same, clipped to [0, 1] instead of a sigmoid": PaperTensorUCB(projection="clip"),
-    "logistic likelihood, base rate, no effects of single users": OnlineTensorUCB(intercept_variance=1e-6),
-    "the same with effects of single users": OnlineTensorUCB(),
+    "logistic likelihood, base rate, no effects of single users": PaperTensorUCB(
+        likelihood="logistic", intercept_variance=0.0
+    ),
+    "the same with effects of single users": PaperTensorUCB(likelihood="logistic"),
     "TensorUCB": TensorUCB(),
 }
 

@@ -16,10 +16,10 @@ import numpy as np
 from studies import DATA
 from tensorucb.data import read_dataset
 from tensorucb.experiments import Environment, environment_from_dataset
-from tensorucb.policies import FixedPointWarning, OnlineTensorUCB, TensorUCB
+from tensorucb.policies import FixedPointWarning, PaperTensorUCB, TensorUCB
 
 
-def premises(policy: OnlineTensorUCB, world: Environment, rounds: int, run: int = 0) -> tuple[float, float, float]:
+def premises(policy: PaperTensorUCB, world: Environment, rounds: int, run: int = 0) -> tuple[float, float, float]:
     """Share of (outcome, mode, rank) with ‖βφ‖ > 1, the largest ‖βφ‖, and the share of rounds that did not converge."""
     users, oracle = np.asarray(world.users), world.oracle(np.random.default_rng(run))
     policy.bind(world.graph, world.users, run)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tensorucb.oracle import Selection as Selection
     from tensorucb.oracle import select_pairs as select_pairs
     from tensorucb.oracle import select_seeds as select_seeds
-    from tensorucb.policies import OnlineTensorUCB as OnlineTensorUCB
     from tensorucb.policies import TensorUCB as TensorUCB
 
 __version__ = "0.1.0"
@@ -35,7 +34,7 @@ _NAMES = {
     "Graph": ".graph",
     "TensorRegression": ".learner",
     **dict.fromkeys(("PairSelection", "SeedOracle", "Selection", "select_pairs", "select_seeds"), ".oracle"),
-    **dict.fromkeys(("OnlineTensorUCB", "TensorUCB"), ".policies"),
+    "TensorUCB": ".policies",
 }
 
 __all__ = sorted(_NAMES)

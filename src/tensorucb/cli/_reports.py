@@ -184,7 +184,7 @@ def draw(results: PaperResults) -> dict[str, Any]:
         charts["regret-late"] = plots.final_regret(results.regret, last=last, title=f"The last {last} rounds alone")
     for label, experiment in (results.rank or {}).items():
         curves = {int(name.removeprefix("R = ")): experiment.curve(name) for name in experiment.policies}
-        charts["rank-paper" if "paper" in label else "rank"] = plots.rank_curves(
+        charts["rank-logistic" if "logistic" in label else "rank-paper"] = plots.rank_curves(
             curves,
             title=f"{label} by rank",
             subtitle="One product, every round; bars at the right are 90 % intervals over runs",

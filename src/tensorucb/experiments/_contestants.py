@@ -25,12 +25,12 @@ from tensorucb.policies.registry import REGISTRY, make_policy
 
 # Ours, the paper's tensor, its Table 3, and simple ones that it leaves out.
 _OURS = (
-    *("TensorUCB", "TensorUCB (paper)", "LinUCB", "IMLinUCB", "DILinUCB", "IMFB", "COIN", "COIN-HD", "COIN+"),
-    *("CUCB", "Thompson", "HighDegree", "Random"),
+    *("TensorUCB", "TensorUCB (paper)", "TensorUCB (paper, logistic)", "LinUCB", "IMLinUCB", "DILinUCB"),
+    *("IMFB", "COIN", "COIN-HD", "COIN+", "CUCB", "Thompson", "HighDegree", "Random"),
 )
 _STRICT = (
-    *("TensorUCB", "TensorUCB (paper)", "LinUCB", "LogisticUCB", "IMLinUCB", "DILinUCB", "DILinUCB (original)"),
-    *("IMFB", "COIN", "COIN-HD", "COIN+", "GammaCounts", "HighDegree", "Random"),
+    *("TensorUCB", "TensorUCB (paper)", "TensorUCB (paper, logistic)", "LinUCB", "LogisticUCB", "IMLinUCB"),
+    *("DILinUCB", "DILinUCB (original)", "IMFB", "COIN", "COIN-HD", "COIN+", "GammaCounts", "HighDegree", "Random"),
 )
 # Arguments as published where ours are others, and what the paper tuned, from its own values.
 _AS_PUBLISHED: dict[str, dict[str, Any]] = {"IMFB": {"base_rate": 0.25}}

@@ -122,6 +122,7 @@ class TensorUCB(UCBPolicy):
     shares_parameters = True
     knows_redundancy: ClassVar[bool] = True
     weighs_history: ClassVar[bool] = True
+    paper = PaperTensorUCB
 
     def __init__(
         self,
@@ -137,13 +138,6 @@ class TensorUCB(UCBPolicy):
         self.exploration_kind = check_choice("exploration_kind", exploration_kind, EXPLORATION_KINDS)
         self.base_logit = None if base_logit is None else check_number("base_logit", base_logit, low=-30.0, high=30.0)
         self.max_rows = check_count("max_rows", max_rows, 1)
-
-    @classmethod
-    def paper(
-        cls, *, rank: int = 10, exploration: float = 0.1, noise_variance: float = 0.1, init: str = "ones"
-    ) -> PaperTensorUCB:
-        """The paper's Algorithm 1; `PaperTensorUCB` lists where it departs from the text."""
-        return PaperTensorUCB(rank, exploration, noise_variance=noise_variance, init=init)
 
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
         """Start again on this graph, with (n, d) user features or a `UserProfile`, and a seed."""
