@@ -25,7 +25,7 @@ from tensorucb.experiments._contestants import (
     references,
     strategy_contestants,
 )
-from tensorucb.experiments._files import read_settings, write_rows, write_settings
+from tensorucb.experiments._files import read_settings, write_csv, write_settings
 from tensorucb.policies import HighDegree, LinUCB, Policy, Random
 
 
@@ -139,7 +139,7 @@ def test_our_defaults_are_not_tuned_and_the_baselines_are(world, tmp_path):
     assert set(tuning.trials) == {"LinUCB"}
     assert tuning.policies["TensorUCB"].settings() == policies["TensorUCB"].settings()
     found = work.run(lambda world: tuning.policies, "decisions")
-    write_rows(tmp_path / "decisions.csv", decision_table(found))
+    write_csv(tmp_path / "decisions.csv", decision_table(found))
     with (tmp_path / "decisions.csv").open() as file:
         assert {row["policy"] for row in csv.DictReader(file)} == {"TensorUCB", "LinUCB", "Random"}
 

@@ -12,8 +12,7 @@ from pathlib import Path
 SCRIPT = """
 import sys, time
 from tensorucb.data import make_sandbox
-from tensorucb.experiments import Environment, WorldSettings, run_experiment
-from tensorucb.experiments._files import write_regret
+from tensorucb.experiments import Environment, WorldSettings, run_experiment, write_csv
 from tensorucb.policies import CUCB, LinUCB, Random
 
 class Slow(Random):
@@ -23,7 +22,8 @@ class Slow(Random):
 
 world = Environment.from_sandbox(make_sandbox(60, 400, 8, n_topics=4, rng=0), settings=WorldSettings(k=3))
 policies = {"LinUCB": LinUCB(), "Slow": Slow(), "CUCB": CUCB()}
-write_regret(sys.argv[1] + "/regret.csv", run_experiment(world, policies, rounds=6, runs=3, directory=sys.argv[1]))
+found = run_experiment(world, policies, rounds=6, runs=3, directory=sys.argv[1])
+write_csv(sys.argv[1] + "/regret.csv", found.frame.drop("score", "select", "update"))
 """
 
 

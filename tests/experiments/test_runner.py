@@ -18,8 +18,9 @@ from tensorucb.experiments import (
     tune,
     write_csv,
 )
-from tensorucb.experiments._files import read_settings, write_manifest, write_regret, write_timings
+from tensorucb.experiments._files import read_settings, write_manifest
 from tensorucb.experiments._key import code_digest
+from tensorucb.experiments._results import REGRET_COLUMNS
 from tensorucb.experiments._runs import Play, file_paths
 from tensorucb.experiments._tuning import VALIDATION_RUN, _search
 from tensorucb.policies import Grid, HighDegree, LinUCB, Prediction, Random, UCBPolicy
@@ -88,7 +89,7 @@ def test_repetition_gives_the_same_bytes(which, request, tmp_path):
     env = request.getfixturevalue(which)
     for name in ("a", "b"):
         experiment = run_experiment(env, {"Random": Random(), "LinUCB": LinUCB()}, rounds=4, runs=2)
-        write_regret(tmp_path / f"{name}.csv", experiment)
+        write_csv(tmp_path / f"{name}.csv", experiment.frame.select(REGRET_COLUMNS))
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
 
 
@@ -100,9 +101,8 @@ def test_a_second_call_reads_what_the_first_has_done(world, tmp_path):
         world, policies, rounds=4, runs=2, directory=tmp_path, report=lambda done, total, what: steps.append(done)
     )
     assert steps == []
-    write_regret(tmp_path / "a.csv", first)
-    write_regret(tmp_path / "b.csv", again)
-    write_timings(tmp_path / "t.csv", again)
+    write_csv(tmp_path / "a.csv", first.frame.select(REGRET_COLUMNS))
+    write_csv(tmp_path / "b.csv", again.frame.select(REGRET_COLUMNS))
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
 
 
@@ -131,13 +131,15 @@ def test_other_settings_never_share_a_file(world, cascade_world):
 
 
 def test_a_text_that_looks_like_a_formula_is_guarded_and_numbers_are_not(tmp_path):
-    path = write_csv(tmp_path / "t.csv", ["policy", "x"], [["=cmd()", -1.5], ["-2.5", -3], ["@x", "+4e-05"]])
+    path = write_csv(
+        tmp_path / "t.csv", [{"policy": a, "x": b} for a, b in (("=cmd()", -1.5), ("-2.5", -3), ("@x", "+4e-05"))]
+    )
     assert path.read_text() == "policy,x\n'=cmd(),-1.5\n-2.5,-3\n'@x,+4e-05\n"
 
 
 def test_regret_csv_has_the_promised_columns(world, tmp_path):
     experiment = run_experiment(world, {"Random": Random()}, rounds=3, runs=2)
-    with write_regret(tmp_path / "regret.csv", experiment).open() as file:
+    with write_csv(tmp_path / "regret.csv", experiment.frame.select(REGRET_COLUMNS)).open() as file:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == ["policy", "run", "round", "product", "spread", "regret", "average_regret"]
     assert [(row["run"], row["round"]) for row in rows] == [(str(r), str(t)) for r in (0, 1) for t in (1, 2, 3)]

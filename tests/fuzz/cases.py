@@ -742,7 +742,7 @@ CASES["experiments.Experiment.final"] = lambda w: Case(w.experiment.final, {"pol
 simple(
     "experiments.write_csv",
     experiments.write_csv,
-    lambda w: {"path": "written.out", "columns": ["policy"], "rows": [["LinUCB"]]},
+    lambda w: {"path": "written.out", "table": [{"policy": "LinUCB"}]},
     writes=True,
 )
 

@@ -30,10 +30,10 @@ _RESPONDERS = (
 
 def write_tables(rows: Rows, printed: Printed, csv: Path | None, latex: Path | None) -> None:
     """Write the files of ``--csv`` (all columns and digits) and ``--latex`` (what is printed), if asked for."""
-    from tensorucb.experiments._files import write_latex, write_rows
+    from tensorucb.experiments._files import write_csv, write_latex
 
     if csv is not None:
-        write_rows(csv, rows)
+        write_csv(csv, rows)
     if latex is not None:
         write_latex(latex, *printed)
 

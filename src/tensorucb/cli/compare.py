@@ -136,8 +136,8 @@ def compare(
         from tensorucb.experiments._cold_start import arrival_table
         from tensorucb.experiments._comparison import Comparison
         from tensorucb.experiments._contestants import contestants, ours_untouched, references, strategy_contestants
-        from tensorucb.experiments._files import write_manifest, write_regret, write_rows, write_validation
-        from tensorucb.experiments._results import printed_table
+        from tensorucb.experiments._files import write_csv, write_manifest, write_validation
+        from tensorucb.experiments._results import REGRET_COLUMNS, printed_table
 
         known = strategy_contestants() if strategies else contestants()
         policies = _contestants(known, policy, in_strategies=bool(strategies))
@@ -185,13 +185,13 @@ def compare(
                 seed=seed,
             )
             rows = arrival_table(arrivals)
-            write_rows(out / "cold-start.csv", rows)
+            write_csv(out / "cold-start.csv", rows)
             printed = _arrivals(rows)
         else:
             experiment = comparison.run(lambda world: {**tuning.policies, **references(world)}, "decisions")
             rows = experiments.decision_table(experiment, networks=networks)
-            write_regret(out / "decisions-regret.csv", experiment)
-            write_rows(out / "decisions.csv", rows)
+            write_csv(out / "decisions-regret.csv", experiment.frame.select(REGRET_COLUMNS))
+            write_csv(out / "decisions.csv", rows)
             command = shlex.join(["tensorucb", *sys.argv[1:]])
             save_comparison(out, experiment, rows, tuning, environment, command=command, networks=networks)
             printed = printed_table(rows)

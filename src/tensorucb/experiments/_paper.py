@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_count
 from tensorucb.experiments._comparison import Comparison
 from tensorucb.experiments._environment import Environment
-from tensorucb.experiments._files import (
-    write_csv,
-    write_regret,
-    write_rows,
-    write_settings,
-    write_timings,
-    write_validation,
-)
+from tensorucb.experiments._files import write_csv, write_settings, write_validation
 from tensorucb.experiments._regret import exploration_condition, regret_bound
-from tensorucb.experiments._results import Experiment
+from tensorucb.experiments._results import REGRET_COLUMNS, Experiment
 from tensorucb.experiments._runner import check_environment, check_seed, run_policy
 from tensorucb.experiments._tuning import Tuning, own_grid, with_arguments
 from tensorucb.features import UserProfile
@@ -190,41 +184,40 @@ def _bound(environment: Environment, policy: Any, experiment: Experiment) -> Bou
 
 def write_results(results: PaperResults, directory: Path) -> list[Path]:
     """Write the tables of the targets as CSV files, and the settings that were chosen; returns their paths."""
-    written: list[Path] = []
-
-    def write(name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        written.append(write_csv(directory / name, columns, list(rows)))
-
+    tables: dict[str, Any] = {}
     if "table-network" in results.targets:
         columns = ("quantity", "here", "paper_digg", "paper_flixster")
-        write("network.csv", columns, network_statistics(results.graph))
+        tables["network"] = [dict(zip(columns, row, strict=True)) for row in network_statistics(results.graph)]
     if "fig-degrees" in results.targets:
         values, counts = np.unique(results.graph.out_degree, return_counts=True)
         share = np.cumsum(counts[::-1])[::-1] / counts.sum()
-        table = zip(values.tolist(), counts.tolist(), share.tolist(), strict=True)
-        write("degrees.csv", ("out_degree", "users", "share_at_least"), table)
+        tables["degrees"] = pl.DataFrame({"out_degree": values, "users": counts, "share_at_least": share})
+    if results.regret is not None:
+        tables["regret"] = results.regret.frame.select(REGRET_COLUMNS)
+        tables["regret-timings"] = results.regret.frame.select("policy", "run", "round", "score", "select", "update")
+    if results.rank is not None:
+        rank = pl.col("policy").str.strip_prefix("R = ").cast(pl.Int64).alias("rank")
+        tables["rank"] = pl.concat(
+            experiment.frame.select(pl.lit(label).alias("policy"), rank, "run", "round", "regret", "average_regret")
+            for label, experiment in results.rank.items()
+        )
+    if results.runtime is not None:
+        tables["runtime-timings"] = results.runtime
+    if (bound := results.bound) is not None:
+        tables["bound"] = pl.DataFrame(
+            {
+                "round": bound.rounds,
+                "c_used": np.full(bound.rounds.size, bound.exploration),
+                "c_needed": bound.needed,
+                "bound_at_c_used": bound.at_used,
+                "bound_at_c_needed": bound.at_needed,
+                **bound.measured,
+            }
+        )
+    written = [write_csv(directory / f"{name}.csv", table) for name, table in tables.items()]
     if results.tuning is not None:
         written.append(write_validation(directory / "validation.csv", results.tuning))
         written.append(write_settings(directory / "settings.toml", results.tuning))
-    if results.regret is not None:
-        written.append(write_regret(directory / "regret.csv", results.regret))
-        written.append(write_timings(directory / "regret-timings.csv", results.regret))
-    if results.rank is not None:
-        rows = [
-            (label, int(r.policy.removeprefix("R = ")), r.run, t + 1, r.regret[t], r.average_regret[t])
-            for label, experiment in results.rank.items()
-            for r in experiment.results
-            for t in range(r.regret.size)
-        ]
-        write("rank.csv", ("policy", "rank", "run", "round", "regret", "average_regret"), rows)
-    if results.runtime is not None:
-        written.append(write_rows(directory / "runtime-timings.csv", results.runtime))
-    if results.bound is not None:
-        found = results.bound
-        named = ("round", "c_used", "c_needed", "bound_at_c_used", "bound_at_c_needed", *found.measured)
-        used = np.full(found.rounds.size, found.exploration)
-        numbers = np.column_stack([used, found.needed, found.at_used, found.at_needed, *found.measured.values()])
-        write("bound.csv", named, ((t, *row) for t, row in enumerate(numbers.tolist(), 1)))
     return written
 
 
