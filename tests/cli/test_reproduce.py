@@ -39,7 +39,16 @@ def finished(tmp_path_factory):
 @pytest.mark.slow
 def test_all_writes_every_table_and_figure(finished):
     names = {path.name for path in finished.iterdir()}
-    for stem in ("network", "degrees", "regret", "regret-final", "rank-paper", "runtime", "bound"):
+    for stem in (
+        "network",
+        "degrees",
+        "regret",
+        "regret-final",
+        "rank-paper",
+        "rank-logistic-varied",
+        "runtime",
+        "bound",
+    ):
         assert {f"{stem}.png", f"{stem}.svg"} <= names
     assert set(tables(finished)) == {
         "network.csv",

@@ -81,8 +81,10 @@ def test_tables_written_are_named(results, tmp_path):
     assert sum(int(row["out_degree"]) * int(row["users"]) for row in rows) == results.graph.n_edges
 
 
-def test_rank_figure_plays_one_product(results):
-    (experiment,) = results.rank.values()
+def test_rank_figure_plays_one_product_and_all(results):
+    experiment, varied = (results.rank[f"TensorUCB (paper){end}"] for end in ("", ", products vary"))
+    assert len({int(p) for result in varied.results for p in result.product}) > 1
+    assert experiment.policies == varied.policies
     assert experiment.policies == ("R = 1", "R = 2", "R = 3")
     assert len({int(p) for result in experiment.results for p in result.product}) == 1
 

@@ -79,7 +79,7 @@ def print_reproduction(results: PaperResults, rows: Rows, size: str) -> None:
         print_decisions(rows, title=f"\nRegret on {name}, {size}\n")
     for label, experiment in (results.rank or {}).items():
         finals = [(rank, f"{float(experiment.final(rank).mean):.2f}") for rank in experiment.policies]
-        print_table(("Rank", "regret"), finals, words=("Rank",), title=f"\n{shown(label)} by rank, one product\n")
+        print_table(("Rank", "regret"), finals, words=("Rank",), title=f"\n{shown(label)} by rank\n")
     if results.runtime is not None:
         largest = max(row["users"] for row in results.runtime)
         times = [
