@@ -271,7 +271,7 @@ def test_policies_of_another_package_are_passed_again():
     campaign = small_campaign(store, policy=Mine())
     ask = campaign.ask("tea", 2)
     campaign.close(ask.id)
-    with pytest.raises(StateError, match="Pass it again"):
+    with pytest.raises(StateError, match="Load it in Python"):
         load_campaign("spring", storage=store)
     with pytest.raises(InputError, match="created with policy"):
         load_campaign("spring", storage=store, policy=HighDegree())
@@ -536,12 +536,12 @@ def test_two_who_create_one_campaign_at_once_both_get_it(tmp_path, monkeypatch, 
 
 def test_deadlines_are_seconds_datetimes_or_from_now():
     campaign = small_campaign()
-    for deadline in (1060, np.float64(1060.0), timedelta(minutes=1), datetime.fromtimestamp(1060, UTC)):
+    for deadline in (1060, "1060", np.float64(1060.0), timedelta(minutes=1), datetime.fromtimestamp(1060, UTC)):
         assert campaign.ask("tea", 2, deadline=deadline).deadline == 1060.0
-    for wrong in ("tomorrow", "1060", float("nan"), float("inf"), True, [1060.0]):
+    for wrong in ("tomorrow", float("nan"), float("inf"), True, [1060.0]):
         with pytest.raises(InputError, match="deadline must be"):
             campaign.ask("tea", 2, deadline=wrong)
-    assert len(campaign.rounds()) == 4
+    assert len(campaign.rounds()) == 5
 
 
 WRITERS = {

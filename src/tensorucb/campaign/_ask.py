@@ -11,18 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import I64
-from tensorucb.campaign._catalogue import Catalogue, check_sizes
+from tensorucb.campaign._catalogue import check_sizes
 from tensorucb.campaign._choice import choose_users
 from tensorucb.campaign._constraints import Constraints, constrain
 from tensorucb.campaign._explain import Evidence, collect_evidence, explain_seeds
 from tensorucb.campaign._handle import Handle, View
-from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._model import wanted
 from tensorucb.campaign._network import Network
+from tensorucb.campaign._question import Reader, check_same
 from tensorucb.campaign._reach import Beliefs, Outcome, Outlook, added_by_all, foresee
-from tensorucb.campaign._request import NAMES, Request, check_same, named_defaults, read_request, stored_defaults
 from tensorucb.campaign._round import Preview, Round, RoundStrategies, round_id
 from tensorucb.errors import InputError
+from tensorucb.question import Question
 
 _ATTEMPTS = 8
 _log = logging.getLogger("tensorucb.campaign")
@@ -67,7 +67,7 @@ def open_round(handle: Handle, given: Mapping[str, Any]) -> tuple[Network, Round
 
 def prepare(
     handle: Handle, view: View, given: Mapping[str, Any], now: float
-) -> tuple[Request, Sequence[Outcome], Round | None]:
+) -> tuple[Question, Sequence[Outcome], Round | None]:
     """All that a choice needs of the store, the model brought up to date; or the round that the request has opened."""
     request, known = _read_question(handle, view, given, now)
     if known is not None:
@@ -82,9 +82,9 @@ def _logged(handle: Handle, record: Round) -> Round:
     return record
 
 
-def _read_question(handle: Handle, view: View, given: Mapping[str, Any], now: float) -> tuple[Request, Round | None]:
+def _read_question(handle: Handle, view: View, given: Mapping[str, Any], now: float) -> tuple[Question, Round | None]:
     """The checked request, and the round that it has opened already, if any."""
-    request = read_request(given, handle.record.settings, view.network, view.catalogues(), now)
+    request = Reader(handle.record.settings, view.network, view.catalogues(), now).read(given)
     known = None
     if request.request_id is not None:
         known = view.ledger.opened_by(request.request_id)
@@ -93,24 +93,6 @@ def _read_question(handle: Handle, view: View, given: Mapping[str, Any], now: fl
     else:
         check_sizes(view.ledger, view.catalogues(), request.sizes)
     return request, known
-
-
-def read_defaults(
-    ask: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    network: Network,
-    catalogues: tuple[Catalogue, Catalogue],
-    now: float,
-) -> dict[str, Any]:
-    """Defaults of `Campaign.ask` as the store keeps them, checked by reading a question that uses them all."""
-    named, others = named_defaults(ask), ("costs", "groups", "shadow", "users", "request_id")
-    question = {**dict.fromkeys((*NAMES, *others)), "product": [1.0], **named}
-    try:
-        request = read_request(question, settings, network, catalogues, now)
-        constrain(network, Ledger(0), request, now)
-    except InputError as error:
-        raise type(error)(f"ask: {error}") from error
-    return stored_defaults(named, request, network)
 
 
 def _still_next(view: View, network: Network, proposed: Round) -> bool:
@@ -123,7 +105,7 @@ def _still_next(view: View, network: Network, proposed: Round) -> bool:
     return view.ledger.revision == network.revision and view.ledger.next_number() == proposed.number
 
 
-def _append(handle: Handle, view: View, proposal: tuple[Round, Evidence], request: Request) -> Round:
+def _append(handle: Handle, view: View, proposal: tuple[Round, Evidence], request: Question) -> Round:
     """Write a proposed round, and log it."""
     check_sizes(view.ledger, view.catalogues(), request.sizes)
     proposed, evidence = proposal
@@ -141,7 +123,11 @@ def preview(handle: Handle, given: Mapping[str, Any]) -> Preview:
     It only reads the store: an ask would close due rounds first, so they count as closed here.
     """
     if given["shadow"] is not None:
-        raise InputError("a preview is of users to contact, and shadow= were contacted by others; leave it out.")
+        raise InputError(
+            "has users who were contacted by others, and a preview is of users to contact.",
+            argument="shadow",
+            advice="Leave it out.",
+        )
     with handle.lock:
         now = handle.clock()
         with handle.read() as view:
@@ -152,7 +138,7 @@ def preview(handle: Handle, given: Mapping[str, Any]) -> Preview:
         record, evidence = propose(handle, view, request, past, now)
         best = record
         if request.users is not None:
-            best, _ = propose(handle, view, replace(request, users=None, user_strategies=None), past, now)
+            best, _ = propose(handle, view, replace(request, users=None), past, now)
     assert record.reach is not None
     assert best.reach is not None
     seen = record.seen(network)
@@ -169,7 +155,7 @@ def preview(handle: Handle, given: Mapping[str, Any]) -> Preview:
 
 
 def propose(
-    handle: Handle, view: View, request: Request, past: Sequence[Outcome], now: float
+    handle: Handle, view: View, request: Question, past: Sequence[Outcome], now: float
 ) -> tuple[Round, Evidence]:
     """Choose seeds under the request's constraints; the round to open, and why these were chosen."""
     network = view.network
@@ -188,11 +174,11 @@ def propose(
     contacted, places = rows[~np.isin(rows, held)], choice.places
     shown = told = outlook(contacted, places)
     if request.shadow is not None:
-        contacted, places = request.shadow, places.copy()
+        contacted, places = request.shadow.rows, places.copy()
         if np.unique(contacted).size < contacted.size:
-            raise InputError("shadow names a user twice; name each once.")
-        if request.shadow_strategies is not None:
-            places[contacted] = request.shadow_strategies
+            raise InputError("names a user twice; name each once.", argument="shadow")
+        if request.shadow.places is not None:
+            places[contacted] = request.shadow.places
         told = outlook(contacted, places)
     strategies = None
     if request.strategies is not None:
@@ -208,7 +194,7 @@ def propose(
         revision=0,
         request_id=request.request_id,
         kind="ask" if request.shadow is None else "shadow",
-        context=request.context,
+        context=request.product,
         contacted=network.keys[contacted],
         strategies=strategies,
         k=request.k,
@@ -246,8 +232,9 @@ def _hold_out(rules: Constraints, rows: I64, share: float, rng: np.random.Genera
     count = min(round(share * rows.size), free.size, rows.size - 1)
     if share > 0.0 and count < 1:
         raise InputError(
-            f"holdout = {share:g} of {rows.size} chosen users is nobody to hold out. Choose more users, raise the "
-            "share, or set it to 0."
+            f"= {share:g} of {rows.size} chosen users is nobody to hold out. Choose more users, raise the "
+            "share, or set it to 0.",
+            argument="holdout",
         )
     chosen = rng.choice(free.size, size=max(count, 0), replace=False)
     return free[np.sort(chosen)]

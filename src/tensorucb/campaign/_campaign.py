@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,12 +22,10 @@ from tensorucb.campaign._history import HistoryReport, import_history
 from tensorucb.campaign._lift import Lift, lift
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._progress import CampaignProgress, CampaignStatus, progress, status
-from tensorucb.campaign._request import shown_defaults
+from tensorucb.campaign._question import shown_defaults
 from tensorucb.campaign._round import Ask, Explanation, Preview, Round, RoundExplanation
 from tensorucb.campaign._tell import TellReport, tell
 from tensorucb.campaign._tell_log import TellLogReport, tell_log
-from tensorucb.checks import shown
-from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.moments import Duration, check_moment
 from tensorucb.policies import Policy
@@ -227,8 +224,8 @@ class Campaign:
         window
             How long after the contact an action counts, such as ``"7d"`` (default the campaign's).
         deadline
-            When the round closes by itself: unix seconds, a datetime, or a span from now, which is a text such as
-            ``"3d"`` or a timedelta; by default at the end of the window, if there is one.
+            When the round closes by itself: a span from now, which is a text such as ``"3d"`` or a timedelta, a
+            datetime, an ISO time as text, or unix seconds; by default at the end of the window, if there is one.
         credit, objective, epsilon
             As in ``create_campaign``, for this round.
         request_id
@@ -239,18 +236,39 @@ class Campaign:
         arguments = {name: value for name, value in locals().items() if name != "self"}
         return self._seen(*open_round(self._handle, arguments))
 
-    def preview(self, product: Any = None, k: int | None = None, **arguments: Any) -> Preview:
+    def preview(
+        self,
+        product: Any = None,
+        k: int | None = None,
+        *,
+        strategies: Sequence[int | str] | str | None = None,
+        per_user: bool | None = None,
+        exclude: ArrayLike | None = None,
+        candidates: ArrayLike | None = None,
+        must_include: ArrayLike | None = None,
+        cooldown: Duration | None = None,
+        costs: ArrayLike | None = None,
+        budget: float | None = None,
+        groups: ArrayLike | None = None,
+        quotas: Mapping[Any, int] | int | None = None,
+        holdout: float | None = None,
+        shadow: ArrayLike | Mapping[Any, int | str] | None = None,
+        users: ArrayLike | Mapping[Any, int | str] | None = None,
+        window: Duration | None = None,
+        deadline: float | Duration | datetime | None = None,
+        credit: str | None = None,
+        objective: str | None = None,
+        epsilon: float | None = None,
+        request_id: str | None = None,
+    ) -> Preview:
         """What :meth:`ask` with the same arguments would choose now, and what to expect of it; nothing is opened.
 
         With ``users``, what to expect of exactly these users, beside the campaign's own choice. Asking straight after
         a preview gives the same seeds. A preview only reads the store, also where rounds are due: they stay open, and
         count as closed.
         """
-        names = inspect.signature(self.ask).parameters
-        strange = [name for name in arguments if name not in names]
-        if strange:
-            raise InputError(f"preview has no argument {shown(strange[0])}; it takes those of ask.")
-        return preview(self._handle, {**dict.fromkeys(names), "product": product, "k": k, **arguments})
+        arguments = {name: value for name, value in locals().items() if name != "self"}
+        return preview(self._handle, arguments)
 
     def explain(self, round_id: str | int, user: int | str | None = None) -> Explanation | RoundExplanation:
         """Say why a user was or was not chosen in a round; without a user, explain all seeds."""

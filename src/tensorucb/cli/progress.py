@@ -107,7 +107,7 @@ def _one(storage: str, name: str, json: bool) -> None:
             f"{100 * found.promised:.0f} % are promised."
         )
     if progress.behind:
-        say(f"Model: late responses to {progress.behind} rounds are not learned yet; tensorucb sync does it now.")
+        say(f"Model: late responses to {progress.behind} rounds are learned when more have come and a round closes.")
     elif numbers.closed:
         say("Model: up to date; the next ask knows all responses of closed rounds.")
     _print_warnings(numbers)
@@ -116,11 +116,10 @@ def _one(storage: str, name: str, json: bool) -> None:
 def _settings_text(settings: Mapping[str, Any]) -> str:
     """What a campaign does unless it is told something else, in one sentence or two; empty if there is nothing."""
     from tensorucb.moments import duration_text
+    from tensorucb.question import ARGUMENTS
 
     def said(name: str, value: Any) -> str:
-        if name in ("exclude", "candidates", "must_include"):
-            return count(len(value), "user")
-        return duration_text(value) if name in ("cooldown", "window") and value else shown(value)
+        return count(len(value), "user") if ARGUMENTS[name].kind == "users" else shown(value)
 
     window, defaults = settings["window"], settings.get("ask", {})
     terms = ", ".join(f"{name} = {said(name, value)}" for name, value in defaults.items())

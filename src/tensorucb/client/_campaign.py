@@ -120,15 +120,18 @@ class RemoteCampaign:
         candidates: Any = None,
         must_include: Any = None,
         cooldown: Duration | None = None,
+        costs: Any = None,
         budget: float | None = None,
+        groups: Any = None,
         quotas: Mapping[Any, int] | int | None = None,
         holdout: float | None = None,
         shadow: Any = None,
+        users: Any = None,
         window: Duration | None = None,
         deadline: float | Duration | datetime | None = None,
         credit: str | None = None,
         objective: str | None = None,
-        users: Any = None,
+        epsilon: float | None = None,
         request_id: str | None = None,
     ) -> Ask:
         """Open a round, as :meth:`Campaign.ask <tensorucb.campaign.Campaign.ask>` does.
@@ -141,12 +144,37 @@ class RemoteCampaign:
             raise refusal("request_id", "1 to 200 visible ASCII characters without spaces", request_id)
         return self._ask(self._post(_body(given), "rounds", key=request_id or uuid.uuid4().hex))
 
-    def preview(self, product: Any = None, k: int | None = None, **arguments: Any) -> Preview:
+    def preview(
+        self,
+        product: Any = None,
+        k: int | None = None,
+        *,
+        strategies: Sequence[int | str] | str | None = None,
+        per_user: bool | None = None,
+        exclude: Any = None,
+        candidates: Any = None,
+        must_include: Any = None,
+        cooldown: Duration | None = None,
+        costs: Any = None,
+        budget: float | None = None,
+        groups: Any = None,
+        quotas: Mapping[Any, int] | int | None = None,
+        holdout: float | None = None,
+        shadow: Any = None,
+        users: Any = None,
+        window: Duration | None = None,
+        deadline: float | Duration | datetime | None = None,
+        credit: str | None = None,
+        objective: str | None = None,
+        epsilon: float | None = None,
+        request_id: str | None = None,
+    ) -> Preview:
         """Say what :meth:`ask` with the same arguments would choose now, and why; opens nothing.
 
         With ``users``, these are judged beside the campaign's own choice.
         """
-        return record(Preview, self._post(_body({"product": product, "k": k, **arguments}), "preview"))
+        given = {name: value for name, value in locals().items() if name not in ("self", "request_id")}
+        return record(Preview, self._post(_body(given), "preview"))
 
     def explain(self, round_id: str | int, user: int | str | None = None) -> Explanation | RoundExplanation:
         """Say why a user was or was not chosen in a round; without a user, explain all seeds."""

@@ -11,9 +11,9 @@ from fastapi import APIRouter, Query, Request, Response
 
 from tensorucb.campaign import Ask, Campaign, Explanation, Preview, RoundExplanation, TellLogReport, TellReport
 from tensorucb.checks import shown
-from tensorucb.errors import UnknownIdError
+from tensorucb.errors import UnknownIdError, call
 from tensorucb.files import FORMULA
-from tensorucb.service._bodies import AskBody, PreviewBody, arguments
+from tensorucb.service._bodies import QuestionBody
 from tensorucb.service._documents import Opened, masked_ask, masked_preview, masked_seeds, masked_user
 from tensorucb.service._problems import leads_to, missing, responses
 from tensorucb.service._shared import (
@@ -50,7 +50,7 @@ def round_of(campaign: Campaign, round: str) -> Ask:
     try:
         return campaign.round(round)
     except UnknownIdError:
-        raise missing(f"campaign {shown(campaign.name)} has no such round; GET …/rounds lists them.") from None
+        raise missing(f"campaign {shown(campaign.name)} has no such round; ", call("rounds"), " lists them.") from None
 
 
 def column_names(columns: list[str]) -> dict[str, str] | None:
@@ -59,12 +59,12 @@ def column_names(columns: list[str]) -> dict[str, str] | None:
 
 
 @previews.post("/preview", response_model=Preview)
-async def preview(at: ForOperator, body: PreviewBody) -> Preview:
+async def preview(at: ForOperator, body: QuestionBody) -> Preview:
     """Say who would be chosen and why, or what to expect of a list of users; nothing is opened.
 
     Asking straight after gives the same users. A hold-out is drawn only when the round is opened.
     """
-    return await at.choose(lambda campaign: masked_preview(campaign.preview(**arguments(body, campaign)), at.mask))
+    return await at.choose(lambda campaign: masked_preview(campaign.preview(**body.arguments()), at.mask))
 
 
 @router.post(
@@ -73,14 +73,14 @@ async def preview(at: ForOperator, body: PreviewBody) -> Preview:
     response_model=Opened,
     responses={201: leads_to("rounds", "one", "explanation", "seeds", "tell", "close", "cancel", round="id")},
 )
-async def ask(at: ForOperator, body: AskBody, key: Key = None) -> Opened:
+async def ask(at: ForOperator, body: QuestionBody, key: Key = None) -> Opened:
     """Open a round: choose users for a product, or take the list that somebody accepted.
 
     The Idempotency-Key is the round's `request_id`: the same question with the same key finds the same round.
     """
 
     def call(campaign: Campaign) -> Opened:
-        opened = campaign.ask(**arguments(body, campaign), request_id=key)
+        opened = campaign.ask(**body.arguments(), request_id=key)
         reasons = cast("RoundExplanation", opened.explain())
         return Opened(**vars(masked_ask(opened, at.mask)), explanation=masked_seeds(reasons, at.mask))
 
