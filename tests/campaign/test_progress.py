@@ -162,7 +162,7 @@ def test_the_lift_is_that_of_lift_or_says_what_it_lacks():
     assert (progress.lift, progress.lift_missing) == (None, str(missing.value))
 
 
-def test_progress_reads_once_and_learns_nothing(tmp_path):
+def test_progress_reads_once_and_learns_nothing(tmp_path, monkeypatch):
     campaign = small_campaign(f"sqlite:///{tmp_path / 'c.db'}", policy=TensorUCB())
     for _ in range(3):
         ask = campaign.ask("tea", 3)
@@ -170,13 +170,17 @@ def test_progress_reads_once_and_learns_nothing(tmp_path):
         campaign.close(ask.id)
     campaign.disconnect()
     with load_campaign("spring", storage=f"sqlite:///{tmp_path / 'c.db'}") as again:
+        learned, bind = [], TensorUCB.bind
+        monkeypatch.setattr(TensorUCB, "bind", lambda *arguments: learned.append(None) or bind(*arguments))
         sessions, read = [], again.store.read
         again.store.read = lambda: sessions.append(None) or read()
         progress = again.progress()
         assert len(sessions) == 1
         assert progress.closed.rounds == 3
-        assert again._handle.model._serving.network is None
+        assert not learned
         assert progress.behind == again.status().behind
+        again.ask("tea", 3)
+        assert learned  # whoever learns binds first
 
 
 def test_forgotten_users_are_gone_from_the_counts(tmp_path):
