@@ -318,8 +318,8 @@ CASES["oracle.SeedOracle.select"] = lambda w: Case(
 
 def _learner(**given: Any) -> Any:
     made = TensorRegression(**given)
-    arrays = [np.ones((2, d)) for d in made.settings.dims]
-    groups = [np.zeros(2, dtype=np.int64) for _ in made.settings.intercepts] or None
+    arrays = [np.ones((2, d)) for d in made.dims]
+    groups = [np.zeros(2, dtype=np.int64) for _ in made.intercepts] or None
     made.update(arrays, [0.0, 1.0], groups)
     return made.predict(arrays, groups), made.bonus(arrays, groups)
 
@@ -329,7 +329,7 @@ simple(
     _learner,
     lambda w: {
         **{"dims": (2, 3), "rank": 2, "likelihood": "gaussian", "noise_variance": 0.1, "prior_variance": 1.0},
-        **{"forgetting": 1.0, "init": "random", "intercepts": ()},
+        **{"forgetting": 1.0, "init": "random", "intercepts": (), "order": "ranks"},
         **{"intercept_variance": 0.3, "tolerance": 1e-8, "max_sweeps": 20, "rng": 0},
     },
     signature=TensorRegression,
@@ -363,15 +363,11 @@ SIZES: dict[str, dict[str, Any]] = {
     "DILinUCBOriginal": {"candidates": 5, "max_targets": 50},
     "IMFB": {"dim": 3},
     "LogisticUCB": {"max_rows": 1000},
-    "OnlineTensorUCB": {"rank": 2},
     "PaperTensorUCB": {"rank": 2},
     "TensorUCB": {"rank": 2, "max_rows": 1000},
 }
 POLICIES: dict[str, dict[str, Any]] = {
-    **{
-        name: {**getattr(policies, name)().settings(), **SIZES.get(name, {})}
-        for name in (*class_files(), "OnlineTensorUCB")
-    },
+    **{name: {**getattr(policies, name)().settings(), **SIZES.get(name, {})} for name in class_files()},
     "ForgetOnDrift": {"policy": policies.LinUCB(), "run_length": 2000.0, "warm_up": 3, "memory": 10},
 }
 
@@ -455,11 +451,6 @@ def _policy_cases(name: str, arguments: dict[str, Any]) -> None:
 for _name, _arguments in POLICIES.items():
     _policy_cases(_name, _arguments)
 
-simple(
-    "policies.TensorUCB.paper",
-    policies.TensorUCB.paper,
-    lambda w: {"rank": 2, "exploration": 0.1, "noise_variance": 0.1, "init": "ones"},
-)
 CASES["policies.TensorUCB.prediction"] = lambda w: Case(
     lambda product: _taught_policy(w, "TensorUCB", {"rank": 2}).prediction(product).expected(),
     {"product": w.product},
