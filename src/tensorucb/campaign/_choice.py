@@ -179,7 +179,7 @@ def _while_it_pays(
         return found
     kept = {name: getattr(found, name)[:count] for name in ("seeds", "rows", "strategies", "gains")}
     value, cost = float(kept["gains"].sum()), float(costs[kept["strategies"], kept["rows"]].sum())
-    return replace(found, **kept, spread=value, lower=min(found.lower, value), cost=cost)
+    return replace(found, **kept, spread=value, lower=min(found.lower, value), cost=cost, guarantee="")
 
 
 @dataclass(frozen=True)
@@ -192,6 +192,7 @@ class Choice:
     by, exploration included: one for each edge, or (strategies, edges); None if it did not choose. ``predictions`` is
     what the policy believes with each strategy. ``places`` holds for each user of the network the place of the strategy
     that they get or would get: in a round with one strategy for all that one, otherwise the best for them.
+    ``certificate`` is what the oracle proves of its choice; empty if it did not choose, or if part of that was dropped.
     """
 
     rows: I64
@@ -202,6 +203,7 @@ class Choice:
     predictions: Sequence[Prediction]
     places: I64
     per_user: bool = False
+    certificate: str = ""
 
 
 def choose_users(
@@ -233,7 +235,8 @@ def choose_users(
         places = np.full(graph.n_nodes, strategies[0] if rows.size else 0, dtype=np.int64)
     own = oracle.selection is None or not np.array_equal(oracle.selection.rows, rows)
     rule, optimistic = ("own", None) if own else (request.objective, oracle.scores)
-    return Choice(rows, strategies, policy.name, rule, optimistic, scores.predictions, places, request.per_user)
+    proven = "" if own or oracle.selection is None else oracle.selection.guarantee
+    return Choice(rows, strategies, policy.name, rule, optimistic, scores.predictions, places, request.per_user, proven)
 
 
 def _as_listed(scores: Scores, network: Network, rules: Constraints, request: Question, users: Contacts) -> Choice:

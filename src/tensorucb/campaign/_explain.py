@@ -115,7 +115,10 @@ class Explanation:
 
 @dataclass(frozen=True)
 class RoundExplanation:
-    """Every seed explained, and how many users were left out for what reason.
+    """Every seed explained, how many users were left out for what reason, and what is proven of the choice.
+
+    ``certificate`` is how near the choice is to the best one by the probabilities that it was made by, which include
+    exploration; empty if the policy or a person chose, or if contacting fewer users brought more responses.
 
     Examples
     --------
@@ -128,10 +131,12 @@ class RoundExplanation:
 
     seeds: tuple[Explanation, ...]
     left_out: Mapping[str, int]
+    certificate: str = ""
 
     def __str__(self) -> str:
         reasons = ", ".join(f"{name} {count}" for name, count in self.left_out.items() if count)
-        return "\n".join([*(seed.text for seed in self.seeds), f"Left out beforehand: {reasons or 'nobody'}."])
+        lines = [*(seed.text for seed in self.seeds), f"Left out beforehand: {reasons or 'nobody'}."]
+        return "\n".join([*lines, f"Certificate: {self.certificate}"] if self.certificate else lines)
 
 
 @dataclass(frozen=True)
@@ -241,6 +246,7 @@ def collect_evidence(network: Network, rules: Constraints, choice: Choice, outlo
         "threshold": threshold,
         "value": value,
         "next_key": network.next_key,
+        "certificate": choice.certificate,
         "unit": unit,
     }
     return Evidence(settings, arrays)
@@ -423,4 +429,4 @@ def explain(view: View, round_id: str | int, user: int | str | None) -> Explanat
 def explain_seeds(network: Network, record: RoundRecord, evidence: Evidence) -> RoundExplanation:
     """The explanation of all seeds of a round, also of one that was not opened."""
     seeds = tuple(_explain_user(network, record, evidence, key) for key in record.payload["seeds"])
-    return RoundExplanation(seeds, dict(record.payload["excluded"]))
+    return RoundExplanation(seeds, dict(record.payload["excluded"]), evidence.settings["certificate"])

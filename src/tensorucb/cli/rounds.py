@@ -178,6 +178,8 @@ def _print(result: Ask, explanation: Any) -> None:
         say(f"Expected reach {result.reach}.")
     if result.cost is not None:
         say(f"Contacting them costs {result.cost:g}.")
+    if explanation.certificate:
+        say(f"Certificate: {explanation.certificate}")
 
 
 def tell(

@@ -115,6 +115,7 @@ class RoundExplanationDocument(BaseModel):
 
     seeds: list[ExplanationDocument]
     left_out: dict[str, int]
+    certificate: str
 
 
 class Opened(RoundDocument):
@@ -200,6 +201,7 @@ def explanation_document(found: Explanation | RoundExplanation, mask: Mask) -> d
         return {
             "seeds": [explanation_document(seed, mask) for seed in found.seeds],
             "left_out": dict(found.left_out),
+            "certificate": found.certificate,
         }
     shown = replace(
         found,
