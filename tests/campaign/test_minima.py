@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from campaign.worlds import small_campaign, small_graph
+from tensorucb import Constraints, select_seeds
 from tensorucb.errors import InputError, StateError
 from tensorucb.policies import HighDegree, TensorUCB
 
@@ -129,18 +130,13 @@ def test_a_choice_is_found_exactly_if_there_is_one(seed, strategies):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_the_bound_without_minima_is_never_below_the_best(seed):
-    """The certificate's bound against the best of all sets, with and without the minima, counted by hand."""
+    """What the certificate says, against the best of all sets with and without the minima, counted by hand."""
     rng = np.random.default_rng(seed)
     n, k = 9, 3
     graph = small_graph(n, 20, seed=seed)
     groups = rng.choice(["a", "b"], n, p=[0.7, 0.3])
     groups[:2] = ["a", "b"]
-    campaign = small_campaign(graph=graph, groups=groups)
-    product = campaign._handle.model.policy  # only its scores are read
-    explanation = campaign.preview("tea", k, minima={"b": 1, "a": 1}).explanation
-    with campaign._handle.read() as view:
-        campaign._handle.model.sync(view)
-    p = np.asarray(product.score(np.array([1.0, 0.0])))
+    p = rng.random(graph.n_edges)
 
     def worth(rows):
         silent = np.ones(n)
@@ -151,11 +147,15 @@ def test_the_bound_without_minima_is_never_below_the_best(seed):
 
     values = {rows: worth(rows) for rows in combinations(range(n), k)}
     keeps = {rows: value for rows, value in values.items() if {"a", "b"} <= set(groups[list(rows)].tolist())}
-    chosen = tuple(sorted(graph.rows([seed.user for seed in explanation.seeds]).tolist()))
-    most, upper = proven(explanation)
-    assert upper >= max(values.values()) * (1 - 1e-3)  # it is printed with four digits
-    assert most >= max(values.values()) - keeps[chosen] - 1e-2
-    assert keeps[chosen] >= 0.5 * max(keeps.values())
+    pick = select_seeds(graph, p, k, objective="direct", constraints=Constraints(groups=groups, minima=1))
+    value = keeps[tuple(sorted(pick.rows.tolist()))]
+    most, upper = proven(pick.guarantee)
+    assert value == pytest.approx(pick.spread)
+    assert value >= 0.5 * max(keeps.values())
+    # They are printed with three and four digits.
+    assert upper >= max(values.values()) * (1 - 1e-3)
+    assert most >= (max(values.values()) - value) * (1 - 1e-2)
+    assert most == pytest.approx(pick.upper - value, rel=1e-2, abs=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -66,10 +66,6 @@ class World:
         )
 
     @cached_property
-    def partitions(self) -> engines.PartitionedGraph:
-        return engines.write_partitions(self.graph, "partitions")  # tests run in a directory of their own
-
-    @cached_property
     def campaign(self) -> Campaign:
         made = new_campaign(self, MemoryStore())
         made.tell(made.ask([0.2, 0.3, 0.5], 2).id, [])
@@ -108,19 +104,6 @@ def simple(name: str, call: Callable[..., Any], valid: Callable[[World], dict[st
 
 
 simple("engines.LocalEngine", engines.LocalEngine, lambda w: {"threads": 1})
-
-
-@case("engines.PartitionedGraph.select_direct")
-def _(w: World) -> Case:
-    numbers = np.zeros(12)
-    valid = {"k": 2, "sources": numbers, "targets": numbers, "values": None, "redundancy": 0.5}
-    return Case(w.partitions.select_direct, {**valid, "constraints": None})
-
-
-@case("engines.PartitionedGraph.learning_sums")
-def _(w: World) -> Case:
-    valid = {"users": w.users, "contacted": [0, 1], "responses": ([0], [int(w.graph.targets[0])])}
-    return Case(w.partitions.learning_sums, valid)
 
 
 # -- graph --

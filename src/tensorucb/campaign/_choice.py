@@ -15,7 +15,7 @@ from tensorucb.campaign._constraints import Constraints, check_choice, check_lis
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._reach import Covered, direct_gains
 from tensorucb.choices import Objective
-from tensorucb.errors import InputError, StateError
+from tensorucb.errors import InputError, StateError, argument
 from tensorucb.graph import Graph
 from tensorucb.oracle import Constraints as SeedConstraints
 from tensorucb.oracle import PairSelection, Sampling, Selection, select_pairs
@@ -257,8 +257,9 @@ def _as_listed(scores: Scores, network: Network, rules: Constraints, request: Qu
     if named is not None:
         if not request.per_user and len(set(named)) > 1:
             raise InputError(
-                "users gives out several strategies, but all users of this round get the same one. "
-                "Set per_user to let each have their own."
+                "gives out several strategies, but all users of this round get the same one.",
+                argument="users",
+                advice=("Set ", argument("per_user"), " to let each have their own."),
             )
         places[:] = places if request.per_user else named[0]
         places[rows] = named
@@ -277,11 +278,12 @@ def _best_for_list(graph: Graph, means: F64, redundancy: float, rules: Constrain
 def _count(rules: Constraints, request: Question) -> int:
     available = rules.allowed.size
     if request.k is None and rules.budget is None:
-        raise InputError("k may be left out only with a budget; got neither.")
+        raise InputError("may be left out only with a budget; got neither.", argument="k")
     k = available if request.k is None else request.k
     if rules.budget is None and k > available:
         raise InputError(
-            f"k = {k:,} users are wanted but only {available:,} may be chosen ({rules.left_out()}). Ask for fewer."
+            f"= {k:,} users are wanted but only {available:,} may be chosen ({rules.left_out()}). Ask for fewer.",
+            argument="k",
         )
     k = min(k, available)
     if k == 0:

@@ -109,9 +109,9 @@ def ask(
 
 
 def _emit(ask: Ask, **more: Any) -> None:
-    from tensorucb.campaign._documents import ask_document, fields
+    from tensorucb.campaign._documents import to_json
 
-    emit_json({**ask_document(ask), **fields(more)})
+    emit_json({**to_json(ask), **to_json(more)})
 
 
 def _numbers(text: str) -> list[float]:
@@ -165,7 +165,7 @@ def _column(campaign: Campaign, file: Path | None, meaning: str) -> Any:
 def _print(result: Ask, explanation: Any) -> None:
     rows = []
     for seed in explanation.seeds:
-        best = ", ".join(f"{shown(user)} {p:.2f}" for user, p in seed.followers[:3])
+        best = ", ".join(f"{shown(each.user)} {each.probability:.2f}" for each in seed.followers[:3])
         place = f"{seed.rank} held out" if seed.status == "held_out" else f"{seed.rank}"
         gets = () if result.strategies is None else (shown(seed.strategy),)
         rows.append((place, shown(seed.user), *gets, f"{seed.gain:.2f}", f"{seed.score:.2f}", best))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any, Self
@@ -32,8 +33,9 @@ class Client:
 
     Notes
     -----
-    A request is sent again, for about 20 s, if the connection is lost or the service says that it is busy. Each
-    writing call carries a key that stays the same then, so the service does it once. Errors are the library's own,
+    A request is sent again, for about 20 s, if the connection is lost or the service says that it is busy. Nothing is
+    done twice: a new round or campaign is found by a key that stays the same, responses that came before are counted as
+    duplicates, and what has ended stays so. Errors are the library's own,
     with the service's words; :class:`~tensorucb.errors.ServiceError` is about the service itself. One client may be
     used by several threads.
 
@@ -115,7 +117,7 @@ class Client:
             }
             return {"files": parts, "data": {"settings": json.dumps(settings)}}
 
-        made = self._connection.send("POST", "campaigns", body=body).json()
+        made = self._connection.send("POST", "campaigns", body=body, key=uuid.uuid4().hex).json()
         return RemoteCampaign(self._connection, name, report=tuple(made["report"]))
 
     def delete_campaign(self, name: str) -> None:
