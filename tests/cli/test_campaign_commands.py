@@ -145,6 +145,15 @@ def test_groups_that_are_numbers_take_quotas(folder):
     assert "no node has" in run("ask", "spring", "--product", "tea", "-k", 2, "--quota", "9=1", code=1).stderr
 
 
+def test_creating_again_with_the_same_request_finds_the_same_campaign(folder):
+    first = make("--request-id", "monday", "--epsilon", "0.2", "--snapshot-every", "3")
+    assert make("--request-id", "monday")["name"] == first["name"]
+    with load_campaign("spring") as campaign:
+        assert (campaign.settings["epsilon"], campaign.settings["snapshot_every"]) == (0.2, 3)
+    other = ("create", "spring", "--edges", "edges.csv", "--policy", "HighDegree", "--request-id", "tuesday")
+    assert "already" in run(*other, code=1).stderr
+
+
 def test_minima_lists_and_columns_of_one_round(folder):
     make()
     line = ("ask", "spring", "--product", "tea")

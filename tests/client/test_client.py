@@ -199,6 +199,8 @@ def test_all_settings_and_arguments_come_through(client, storage):
     made = client.create_campaign(
         "whole", edges=edges, policy="LinUCB", policy_settings={"exploration": 0.5}, id_type="str", **settings
     )
+    client.create_campaign("twice", edges=edges, policy="HighDegree", request_id="monday").ask(k=1)
+    assert len(client.create_campaign("twice", edges=edges, policy="HighDegree", request_id="monday").rounds()) == 1
     with load_campaign("whole", storage=storage) as own:
         assert settings.items() <= own.settings.items()
         assert own.settings["policy"]["arguments"]["exploration"] == 0.5
