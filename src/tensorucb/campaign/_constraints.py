@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._request import Request
 from tensorucb.checks import shown
 from tensorucb.errors import InputError, StateError, argument, call
+from tensorucb.question import Question
 
 OPT_OUT, COOLDOWN, CANDIDATES = 1, 2, 3
 
@@ -63,7 +63,7 @@ class Constraints:
         return ", ".join(said) or "nobody is left out"
 
 
-def constrain(network: Network, ledger: Ledger, request: Request, now: float) -> Constraints:
+def constrain(network: Network, ledger: Ledger, request: Question, now: float) -> Constraints:
     """The constraints of a request at this moment."""
     reasons = np.zeros(network.graph.n_nodes, dtype=np.int8)
     if request.candidates is not None:
@@ -81,7 +81,7 @@ def constrain(network: Network, ledger: Ledger, request: Request, now: float) ->
         raise InputError(
             f"names {user}, who {why[int(reasons[barred[0]])]}. Drop them from one list.", argument="must_include"
         )
-    surcharges = np.array([request.context.cost]) if request.strategies is None else request.strategies.costs
+    surcharges = np.array([request.product.cost]) if request.strategies is None else request.strategies.costs
     prices = request.costs
     if prices is None and surcharges.any():
         prices = np.zeros(network.graph.n_nodes)
@@ -95,13 +95,12 @@ def constrain(network: Network, ledger: Ledger, request: Request, now: float) ->
 
 def _rested(network: Network, ledger: Ledger, since: float) -> I64:
     """Rows of users contacted after that moment, in rounds that were not cancelled."""
-    keys = [
-        key
+    contacted = [
+        record.contacted
         for record in ledger.rounds.values()
-        if record.status != "cancelled" and record.payload["kind"] != "history" and record.opened > since
-        for key in record.payload["contacted"]
+        if record.status != "cancelled" and record.kind != "history" and record.opened > since
     ]
-    return network.rows(np.unique(np.array(keys, dtype=np.int64)))
+    return network.rows(np.unique(np.concatenate([network.keys[:0], *contacted])))
 
 
 def check_list(network: Network, rules: Constraints, rows: I64, strategies: I64) -> None:

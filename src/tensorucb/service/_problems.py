@@ -176,7 +176,7 @@ def install(app: FastAPI) -> None:
             _log.warning("%s", error)
         detail = [
             part
-            for part in without(request.app.state.desk.store.masked_url, error, "the store")
+            for part in without(request.app.state.campaigns.store.masked_url, error, "the store")
             if isinstance(part, str) or part.kind != "driver"
         ]
         headers = {"Retry-After": "1"} if status == 503 else None
