@@ -12,6 +12,7 @@ from tensorucb.campaign._handle import ERASING, find_campaign
 from tensorucb.campaign._model import SERVED, SNAPSHOTS
 from tensorucb.checks import (
     check_path,
+    check_slug,
     check_text,
     shown,
 )
@@ -122,7 +123,7 @@ def copy_campaign(
     ['rehearsal', 'spring']
     """
     check_text("name", name)
-    if name == check_text("new_name", new_name) and to is None:
+    if name == check_slug("new_name", new_name) and to is None:
         raise InputError(f"a copy in the same store needs another name than {shown(name)}.")
     with opened(storage, make=False) as source, source.read() as old:
         record = find_campaign(old, source, name)

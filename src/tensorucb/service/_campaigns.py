@@ -192,9 +192,12 @@ async def lift(at: ForReader) -> Lift:
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
-async def live(at: ForReader) -> StreamingResponse:
+async def live(at: ForReader, request: Request) -> Response:
     """Follow a campaign: an event `changed` now and whenever its log has grown, with the last event's number."""
-    return StreamingResponse(_changes(at, await at.read(tag_of)), media_type="text/event-stream")
+    tag = await at.read(tag_of)
+    if request.state.bodiless:
+        return Response(media_type="text/event-stream")
+    return StreamingResponse(_changes(at, tag), media_type="text/event-stream")
 
 
 async def _changes(at: At, tag: str) -> AsyncIterator[str]:
