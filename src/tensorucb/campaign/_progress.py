@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -239,13 +239,16 @@ def status(handle: Handle) -> CampaignStatus:
 def progress(handle: Handle) -> CampaignProgress:
     """How the campaign is going, from one read session and without learning anything."""
     with handle.read() as view:
+        if handle.reported is not None and handle.reported[0] == view.ledger.seq:
+            before: CampaignProgress = handle.reported[1]
+            return replace(before, behind=handle.model.lag(view))
         tally, rounds = _counted(handle, view)
         lift, missing = None, None
         try:
             lift = lift_of(view, int(handle.record.settings["seed"]))
         except StateError as error:
             missing = str(error)
-        return CampaignProgress(
+        report = CampaignProgress(
             name=handle.record.name,
             rounds=rounds,
             closed=_totals(rounds, "closed"),
@@ -261,6 +264,8 @@ def progress(handle: Handle) -> CampaignProgress:
             strategies=ranked(tally.strategies),
             users=tally.users(_MOST_CONTACTED),
         )
+        handle.reported = view.ledger.seq, report
+        return report
 
 
 def _counted(handle: Handle, view: View) -> tuple[Tally, tuple[RoundProgress, ...]]:

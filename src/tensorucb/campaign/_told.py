@@ -13,7 +13,7 @@ from tensorucb.arrays import F64, I64
 from tensorucb.campaign._network import Network
 from tensorucb.checks import check_choice
 from tensorucb.graph import Graph
-from tensorucb.store._protocol import RoundRecord
+from tensorucb.store._protocol import EdgeResponses, NodeEvents, RoundRecord
 
 if TYPE_CHECKING:
     from tensorucb.store._session import Session
@@ -33,9 +33,14 @@ class Told:
         self._n_edges = n_edges
 
     @classmethod
-    def read(cls, session: Session, campaign: int, number: int, network: Network) -> Told:
-        """Read it from the store; responses of users who are gone are left out."""
-        told, acted = session.edge_responses(campaign, number), session.node_events(campaign, number)
+    def read(cls, session: Session, campaign: int, first: int, last: int, network: Network) -> dict[int, Told]:
+        """What rounds ``first`` to ``last`` were told, from the store."""
+        rounds = session.told(campaign, first, last)
+        return {number: cls.of(told, acted, network) for number, (told, acted) in rounds.items()}
+
+    @classmethod
+    def of(cls, told: EdgeResponses, acted: NodeEvents, network: Network) -> Told:
+        """The same of stored rows; responses of users who are gone are left out."""
         edges, outcomes, times = np.empty(0, dtype=np.int64), told.outcomes, acted.times
         if told.sources.size:
             known = np.isin(told.sources, network.keys) & np.isin(told.targets, network.keys)
