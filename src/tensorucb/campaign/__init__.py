@@ -19,6 +19,7 @@ from tensorucb.campaign._stored import CampaignInfo, copy_campaign, delete_campa
 from tensorucb.campaign._tally import GroupProgress, RoundProgress
 from tensorucb.campaign._tell import Contradiction, TellReport
 from tensorucb.campaign._tell_log import TellLogReport
+from tensorucb.campaign._webhook import Webhook
 
 __all__ = [
     "Ask",
@@ -44,6 +45,7 @@ __all__ = [
     "TellReport",
     "Totals",
     "UnlearnableRoundWarning",
+    "Webhook",
     "copy_campaign",
     "create_campaign",
     "delete_campaign",

@@ -11,6 +11,7 @@ from tensorucb.campaign._handle import ERASING, Handle, View
 from tensorucb.campaign._lift import Lift, lift_of
 from tensorucb.campaign._reach import expectation, html_table
 from tensorucb.campaign._tally import GroupProgress, RoundProgress, Tally, ranked
+from tensorucb.campaign._webhook import Webhook, webhook_of
 from tensorucb.errors import StateError
 
 _LEVEL = 0.9
@@ -182,6 +183,8 @@ class CampaignStatus:
         Closed rounds that could not be learned: their ids, and why. The model goes on without them.
     erasing
         How many times somebody was forgotten whose traces are not out of the store's files yet.
+    webhook
+        Who is told of rounds that close, and how far that is; None if nobody is.
 
     Examples
     --------
@@ -204,6 +207,7 @@ class CampaignStatus:
     behind: int
     quarantined: Mapping[str, str]
     erasing: int
+    webhook: Webhook | None
 
     def __repr__(self) -> str:
         counted = ("users", "edges", "products", "strategies", "rounds")
@@ -233,6 +237,7 @@ def status(handle: Handle) -> CampaignStatus:
             behind=handle.model.lag(view),
             quarantined=ledger.quarantined(),
             erasing=len(view.session.blobs(view.number, ERASING)),
+            webhook=webhook_of(view),
         )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tensorucb.campaign._handle import ERASING, find_campaign
 from tensorucb.campaign._model import SERVED, SNAPSHOTS
+from tensorucb.campaign._webhook import WEBHOOK
 from tensorucb.checks import (
     check_path,
     check_slug,
@@ -111,7 +112,7 @@ def copy_campaign(
 ) -> None:
     """Copy a campaign with its whole log under a new name, into the same store or another one.
 
-    Snapshots of the model are not copied: the copy makes its own.
+    Snapshots of the model are not copied: the copy makes its own. Nor is a webhook: a copy tells nobody.
 
     Examples
     --------
@@ -128,7 +129,7 @@ def copy_campaign(
     with opened(storage, make=False) as source, source.read() as old:
         record = find_campaign(old, source, name)
         users, rounds, events = old.users(record.campaign), old.rounds(record.campaign), old.events(record.campaign)
-        names = [n for n in old.blobs(record.campaign) if not n.startswith((SNAPSHOTS, SERVED, ERASING))]
+        names = [n for n in old.blobs(record.campaign) if not n.startswith((SNAPSHOTS, SERVED, ERASING, WEBHOOK))]
         blobs = {name: old.blob(record.campaign, name) for name in names}
         told = {r.number: old.edge_responses(record.campaign, r.number) for r in rounds}
         acted = {r.number: old.node_events(record.campaign, r.number) for r in rounds}

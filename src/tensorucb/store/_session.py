@@ -222,6 +222,13 @@ class Session(ServiceRows):
         """Names of the campaigns with open rounds whose deadline has passed, oldest first."""
         return [name for (name,) in self._rows(_DUE, {"now": now})]
 
+    def campaigns_with(self, blob: str) -> list[str]:
+        """Names of the campaigns that have a blob of this name, oldest first."""
+        holding = sa.select(tables.blob.c.campaign).where(tables.blob.c.name == blob)
+        table = tables.campaign.c
+        query = sa.select(table.name).where(table.campaign.in_(holding)).order_by(table.campaign)
+        return [name for (name,) in self._rows(query)]
+
     def put_round(self, campaign: int, record: RoundRecord) -> None:
         """Insert a round, or replace the one of the same number."""
         check_texts([record.id, record.request_id, record.status], "a round's id or request id")
