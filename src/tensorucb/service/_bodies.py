@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -123,16 +122,10 @@ class QuestionBody(Body):
         return given
 
 
-def _addressable(name: str) -> str:
-    if name in (".", ".."):
-        raise ValueError("a campaign cannot be called . or .., since no web address can hold that; choose another name")
-    return name
-
-
 class NewCampaign(Body):
     """The settings of a new campaign."""
 
-    name: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_addressable)]
+    name: str = Field(max_length=100, description="1 to 100 letters, digits, '-', '_' or '.'", examples=["spring"])
     policy: str = "TensorUCB"
     policy_settings: dict[str, Any] = Field(default_factory=dict, description="Arguments of the policy.")
     window: Span | None = None
