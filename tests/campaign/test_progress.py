@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from scipy.stats import binomtest
@@ -235,15 +233,6 @@ def test_a_notebook_shows_tables_whatever_ids_hold():
         assert "<b>" not in shown
         assert "&lt;b&gt;tea" in shown
     assert f"<td>1</td><td>{hostile.replace('<', '&lt;').replace('>', '&gt;')}</td><td>mail</td>" in ask._repr_html_()
-
-
-def test_a_progress_is_json_through_the_fields_of_a_command():
-    from tensorucb.campaign._documents import fields
-
-    campaign, _ = played()
-    document = json.loads(json.dumps(fields(campaign.progress()), allow_nan=False))
-    assert document["rounds"][0]["expected"]["level"] == 0.9
-    assert document["lift"]["rounds"] == campaign.lift().rounds
 
 
 def test_whole_numbers_are_ids_too():

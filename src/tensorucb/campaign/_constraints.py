@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._request import Request
 from tensorucb.checks import shown
-from tensorucb.errors import InputError, StateError
+from tensorucb.errors import InputError, StateError, argument, call
+from tensorucb.question import Question
 
 OPT_OUT, COOLDOWN, CANDIDATES = 1, 2, 3
+
+_GIVE_THEM = "Give them to ", call("create_campaign"), "."
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Constraints:
         return ", ".join(said) or "nobody is left out"
 
 
-def constrain(network: Network, ledger: Ledger, request: Request, now: float) -> Constraints:
+def constrain(network: Network, ledger: Ledger, request: Question, now: float) -> Constraints:
     """The constraints of a request at this moment."""
     reasons = np.zeros(network.graph.n_nodes, dtype=np.int8)
     if request.candidates is not None:
@@ -76,38 +78,39 @@ def constrain(network: Network, ledger: Ledger, request: Request, now: float) ->
     barred = forced[reasons[forced] != 0]
     if barred.size:
         user = shown(network.graph.ids[barred[0]].item())
-        raise InputError(f"must_include names {user}, who {why[int(reasons[barred[0]])]}. Drop them from one list.")
-    surcharges = np.array([request.context.cost]) if request.strategies is None else request.strategies.costs
+        raise InputError(
+            f"names {user}, who {why[int(reasons[barred[0]])]}. Drop them from one list.", argument="must_include"
+        )
+    surcharges = np.array([request.product.cost]) if request.strategies is None else request.strategies.costs
     prices = request.costs
     if prices is None and surcharges.any():
         prices = np.zeros(network.graph.n_nodes)
     if request.budget is not None and prices is None:
-        raise InputError("a budget needs costs: give them to create_campaign, or to ask.")
+        raise InputError("needs costs of users, and the campaign has none.", argument="budget", advice=_GIVE_THEM)
     if request.quotas is not None and request.groups is None:
-        raise InputError("quotas need groups: give them to create_campaign, or to ask.")
+        raise InputError("need groups of users, and the campaign has none.", argument="quotas", advice=_GIVE_THEM)
     groups = None if request.quotas is None else request.groups
     return Constraints(reasons, forced, prices, surcharges, request.budget, groups, request.quotas)
 
 
 def _rested(network: Network, ledger: Ledger, since: float) -> I64:
     """Rows of users contacted after that moment, in rounds that were not cancelled."""
-    keys = [
-        key
+    contacted = [
+        record.contacted
         for record in ledger.rounds.values()
-        if record.status != "cancelled" and record.payload["kind"] != "history" and record.opened > since
-        for key in record.payload["contacted"]
+        if record.status != "cancelled" and record.kind != "history" and record.opened > since
     ]
-    return network.rows(np.unique(np.array(keys, dtype=np.int64)))
+    return network.rows(np.unique(np.concatenate([network.keys[:0], *contacted])))
 
 
 def check_list(network: Network, rules: Constraints, rows: I64, strategies: I64) -> None:
     """Refuse a list that a person made if it breaks a constraint of the same question."""
     if np.unique(rows).size < rows.size:
-        raise InputError("users names somebody twice; name each once.")
+        raise InputError("names somebody twice; name each once.", argument="users")
     try:
         check_choice("the list in users", network, rules, rows, strategies, rows.size, "Change the list or the rules.")
     except StateError as error:
-        raise InputError(str(error)) from None
+        raise InputError(*error.parts()) from None
 
 
 def check_choice(
@@ -125,7 +128,7 @@ def check_choice(
     missing = np.setdiff1d(rules.must_include, rows)
     if missing.size:
         user = network.graph.ids[missing[0]].item()
-        raise StateError(f"{name} left out {user!r}, but must_include names them. {advice}")
+        raise StateError(f"{name} left out {user!r}, but ", argument("must_include"), " names them.", advice=advice)
     if rules.budget is not None:
         spent = rules.spent(rows, strategies) or 0.0
         if spent > rules.budget * (1 + 1e-12):

@@ -1,19 +1,18 @@
-"""Requests that may be sent again: each writing call carries a key, so that the service does it once."""
+"""Requests that may be sent again: a new round or campaign is found by its key, all other calls may come twice."""
 
 from __future__ import annotations
 
 import random
 import re
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from tensorucb import errors
-from tensorucb.checks import check_number, check_text, shown
+from tensorucb.checks import check_number, check_text, refusal, shown
 from tensorucb.client._bodies import Upload
-from tensorucb.errors import InputError, MissingExtraError, ServiceError, TensorUCBError
+from tensorucb.errors import Mention, MissingExtraError, ServiceError, TensorUCBError, Words
 
 if TYPE_CHECKING:
     import httpx
@@ -31,7 +30,7 @@ class Connection:
         httpx = _httpx()
         check_text("url", url, longest=2000)
         if not re.match("https?://[^/]", url):
-            raise InputError(f"url must be an address such as http://127.0.0.1:8000; got {shown(url)}.")
+            raise refusal("url", "an address such as http://127.0.0.1:8000", url)
         headers = {} if token is None else {"Authorization": f"Bearer {check_text('token', token)}"}
         try:
             self._http = httpx.Client(
@@ -40,7 +39,7 @@ class Connection:
                 timeout=check_number("timeout", timeout, strict=True),
             )
         except (httpx.InvalidURL, ValueError) as error:
-            raise InputError(f"url must be an address such as http://127.0.0.1:8000; got {shown(url)}.") from error
+            raise refusal("url", "an address such as http://127.0.0.1:8000", url) from error
         self.url = url
 
     def get(self, path: str, **params: Any) -> Any:
@@ -69,9 +68,9 @@ class Connection:
         body: Callable[[ExitStack], Mapping[str, Any]] | None = None,
         key: str | None = None,
     ) -> httpx.Response:
-        """The answer to a request; ``body`` makes a body of files again for each attempt."""
+        """The answer to a request with this ``key`` as its id; ``body`` makes a body of files for each attempt."""
         httpx = _httpx()
-        headers = {} if method == "GET" else {"Idempotency-Key": key or uuid.uuid4().hex}
+        headers = {} if key is None else {"Idempotency-Key": key}
         given = {name: value for name, value in (params or {}).items() if value is not None}
         for attempt in range(_ATTEMPTS):
             wait = random.uniform(0.5, 1.0) * _FIRST_WAIT * 2.0**attempt
@@ -89,7 +88,7 @@ class Connection:
                     time.sleep(wait)
                     continue
             if answer.status_code not in _BUSY or last:
-                return _checked(answer)
+                return _checked(answer, gone=method == "DELETE" and attempt > 0)
             time.sleep(_asked_wait(answer, wait))
         raise AssertionError("the last attempt returns or raises")
 
@@ -116,19 +115,30 @@ def _asked_wait(answer: httpx.Response, wait: float) -> float:
     return min(float(asked), _LONGEST_WAIT) if asked.isdecimal() else wait
 
 
-def _checked(answer: httpx.Response) -> httpx.Response:
-    """The answer, if it is a good one; otherwise the error that it tells of."""
-    if answer.is_success:
+def _checked(answer: httpx.Response, gone: bool) -> httpx.Response:
+    """The answer, if it is a good one; otherwise the error that it tells of.
+
+    What is deleted may be ``gone`` already, by an attempt whose answer was lost.
+    """
+    if answer.is_success or (gone and answer.status_code == 404):
         return answer
     try:
         problem = answer.json()
         text, kind = str(problem["detail"]), str(problem["type"]).rpartition("/")[2].rpartition(":")[2]
-        text = str(problem.get("python", text))
+        parts = [_part(part) for part in problem.get("parts", [text])]
     except (ValueError, KeyError, TypeError):
         raise ServiceError(
             f"{answer.url.host} answered {answer.status_code} without a reason. Is that address a tensorucb service?"
         ) from None
     found = getattr(errors, kind, None) if answer.status_code in _OURS else None
     if isinstance(found, type) and issubclass(found, TensorUCBError):
-        raise found(text)
-    raise ServiceError(text, status=answer.status_code, request_id=problem.get("request_id"))
+        raise found(*parts)
+    raise ServiceError(Words().said(parts), status=answer.status_code, request_id=problem.get("request_id"))
+
+
+def _part(part: Any) -> str | Mention:
+    """A part of a message, from the JSON of the service; of a kind that this release does not know, its name."""
+    if not isinstance(part, dict):
+        return str(part)
+    kind, name = str(part.get("kind")), str(part["name"])
+    return Mention(kind, name, part.get("value")) if kind in ("argument", "call", "constant") else name

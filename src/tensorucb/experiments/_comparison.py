@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tensorucb.checks import check_path, check_report, check_sequence, shown
+from tensorucb.checks import check_count, check_path, check_report, check_sequence, shown
 from tensorucb.errors import InputError
 from tensorucb.experiments._contestants import always, contestants, ours_untouched, references, strategy_contestants
 from tensorucb.experiments._environment import Environment
@@ -82,7 +82,7 @@ class Comparison:
 
         Without validation rounds every policy stays as it is.
         """
-        if not self.validation_rounds:
+        if check_count("validation_rounds", self.validation_rounds, 0) == 0:
             return Tuning(self.policies, {})
         return tune(
             self.environment if self.networks else split_products(self.environment)[0],

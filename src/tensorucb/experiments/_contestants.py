@@ -35,7 +35,7 @@ def contestants() -> dict[str, Policy]:
     Examples
     --------
     >>> list(contestants())[:3]
-    ['TensorUCB', 'TensorUCB (paper)', 'LogisticUCB']
+    ['TensorUCB', 'TensorUCB (paper)', 'TensorUCB (paper, logistic)']
     """
     return {label: make_policy(label) for label in REGISTRY}
 

@@ -85,7 +85,7 @@ def _named(label: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise type(error)(f"policy {shown(label)}: {error}") from error
+        raise type(error)(f"policy {shown(label)}: ", *error.parts()) from error
 
 
 def product_sequence(environment: Environment, rounds: int, *, run: int, seed: int) -> I64:
