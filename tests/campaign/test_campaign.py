@@ -271,7 +271,7 @@ def test_policies_of_another_package_are_passed_again():
     campaign = small_campaign(store, policy=Mine())
     ask = campaign.ask("tea", 2)
     campaign.close(ask.id)
-    with pytest.raises(StateError, match="Pass it again"):
+    with pytest.raises(StateError, match="Load it in Python"):
         load_campaign("spring", storage=store)
     with pytest.raises(InputError, match="created with policy"):
         load_campaign("spring", storage=store, policy=HighDegree())

@@ -177,7 +177,7 @@ def test_an_error_repeats_the_words_of_the_library(browser, url):
         page.get_by_label("Product", exact=True).fill("coffee")
         page.get_by_role("button", name="Propose users").click()
         expect(page.get_by_role("alert")).to_contain_text("'coffee' is not in the campaign's catalogue")
-        expect(page.get_by_role("alert")).to_contain_text("Add it with “Add products” under Manage.")
+        expect(page.get_by_role("alert")).to_contain_text("Add it with “Add products” under Manage")
         page.get_by_label("Product", exact=True).fill("tea")
         page.get_by_text("Limits: budget").click()
         page.get_by_label("Leave out users contacted within").fill("soon")

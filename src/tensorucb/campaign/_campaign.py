@@ -175,6 +175,7 @@ class Campaign:
         budget: float | None = None,
         groups: ArrayLike | None = None,
         quotas: Mapping[Any, int] | int | None = None,
+        minima: Mapping[Any, int] | int | None = None,
         holdout: float | None = None,
         shadow: ArrayLike | Mapping[Any, int | str] | None = None,
         users: ArrayLike | Mapping[Any, int | str] | None = None,
@@ -209,8 +210,9 @@ class Campaign:
         costs, budget
             What each user costs (in the order of ``graph.ids``; default the campaign's) and the most to spend; a
             strategy of the catalogue adds its own cost.
-        groups, quotas
-            A label for each user (default the campaign's) and the most users of each: a mapping or one number.
+        groups, quotas, minima
+            A label for each user (default the campaign's), and the most and the fewest users of each, those held out
+            included: a mapping or one number. The certificate of :meth:`explain` says what minima cost at most.
         holdout
             Share of the chosen users, drawn at random, who are not contacted, so that :meth:`lift` can compare.
         shadow
@@ -251,6 +253,7 @@ class Campaign:
         budget: float | None = None,
         groups: ArrayLike | None = None,
         quotas: Mapping[Any, int] | int | None = None,
+        minima: Mapping[Any, int] | int | None = None,
         holdout: float | None = None,
         shadow: ArrayLike | Mapping[Any, int | str] | None = None,
         users: ArrayLike | Mapping[Any, int | str] | None = None,

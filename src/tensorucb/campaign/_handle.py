@@ -29,7 +29,7 @@ from tensorucb.campaign._reach import TrackRecord
 from tensorucb.campaign._round import Round
 from tensorucb.campaign._told import Told
 from tensorucb.checks import check_callable, check_text, shown
-from tensorucb.errors import FileFormatError, StateError, StoreError, UnknownIdError
+from tensorucb.errors import FileFormatError, StateError, StoreError, UnknownIdError, call
 from tensorucb.policies import Policy
 from tensorucb.store._protocol import CampaignRecord, Status
 from tensorucb.work import Engine, check_engine
@@ -106,8 +106,8 @@ class View:
             record = None if row is None else Round.from_row(row)
         if record is None:
             raise UnknownIdError(
-                f"campaign {shown(self._handle.record.name)} has no round {shown(round_id)}. "
-                "Use the id that ask returned, or its number; rounds() lists them."
+                f"campaign {shown(self._handle.record.name)} has no round {shown(round_id)}.",
+                advice=("Use the id that ", call("ask"), " gave, or its number; ", call("rounds"), " lists them."),
             )
         return record
 

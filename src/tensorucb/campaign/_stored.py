@@ -14,6 +14,7 @@ from tensorucb.campaign._model import SNAPSHOTS
 from tensorucb.checks import (
     check_path,
     check_text,
+    refusal,
     shown,
 )
 from tensorucb.errors import InputError, StoreError
@@ -62,9 +63,7 @@ def opened(
         yield storage
         return
     else:
-        raise InputError(
-            f"{name} must be a storage URL, the path of a SQLite file or an open store; got {shown(storage)}."
-        )
+        raise refusal(name, "a storage URL, the path of a SQLite file or an open store", storage)
     try:
         yield store
     except BaseException:

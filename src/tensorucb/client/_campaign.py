@@ -55,6 +55,15 @@ def pages(connection: Connection, path: str, **params: Any) -> Iterator[Any]:
             return
 
 
+def request_key(request_id: str | None) -> str:
+    """The key of a call that may be sent again; a new one without a ``request_id``."""
+    if request_id is None:
+        return uuid.uuid4().hex
+    if not re.fullmatch("[!-~]{1,200}", check_text("request_id", request_id)):
+        raise refusal("request_id", "1 to 200 visible ASCII characters without spaces", request_id)
+    return request_id
+
+
 class RemoteCampaign:
     """A campaign on a service. Get one from :meth:`Client.campaign` or :meth:`Client.create_campaign`.
 
@@ -124,6 +133,7 @@ class RemoteCampaign:
         budget: float | None = None,
         groups: Any = None,
         quotas: Mapping[Any, int] | int | None = None,
+        minima: Mapping[Any, int] | int | None = None,
         holdout: float | None = None,
         shadow: Any = None,
         users: Any = None,
@@ -140,9 +150,7 @@ class RemoteCampaign:
         client.
         """
         given = {name: value for name, value in locals().items() if name not in ("self", "request_id")}
-        if request_id is not None and not re.fullmatch("[!-~]{1,200}", check_text("request_id", request_id)):
-            raise refusal("request_id", "1 to 200 visible ASCII characters without spaces", request_id)
-        return self._ask(self._post(_body(given), "rounds", key=request_id or uuid.uuid4().hex))
+        return self._ask(self._post(_body(given), "rounds", key=request_key(request_id)))
 
     def preview(
         self,
@@ -159,6 +167,7 @@ class RemoteCampaign:
         budget: float | None = None,
         groups: Any = None,
         quotas: Mapping[Any, int] | int | None = None,
+        minima: Mapping[Any, int] | int | None = None,
         holdout: float | None = None,
         shadow: Any = None,
         users: Any = None,

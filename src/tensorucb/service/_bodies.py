@@ -78,7 +78,7 @@ class Contact(Body):
 Users = Annotated[list[Id], Field(max_length=1_000_000, fail_fast=True)]
 Contacts = Users | Annotated[list[Contact], Field(max_length=1_000_000, fail_fast=True)]
 Costs = Annotated[list[Number], Field(max_length=1_000_000, fail_fast=True)]
-Quotas = Annotated[dict[str, Count] | Count | None, BeforeValidator(_check_number_of_groups)]
+ByGroup = Annotated[dict[str, Count] | Count | None, BeforeValidator(_check_number_of_groups)]
 Row = Annotated[list[Number], Field(min_length=1, max_length=10_000, fail_fast=True)]
 
 
@@ -102,7 +102,8 @@ class QuestionBody(Body):
     costs: Costs | None = Field(None, description=help_of("costs"))
     budget: Number | None = Field(None, description=help_of("budget"))
     groups: Users | None = Field(None, description=help_of("groups"))
-    quotas: Quotas | None = Field(None, description=help_of("quotas"))
+    quotas: ByGroup | None = Field(None, description=help_of("quotas"))
+    minima: ByGroup | None = Field(None, description=help_of("minima"))
     holdout: Number | None = Field(None, description=help_of("holdout"))
     shadow: Contacts | None = Field(None, description=help_of("shadow"))
     users: Contacts | None = Field(None, description=help_of("users"))

@@ -17,7 +17,7 @@ from starlette.convertors import Convertor, register_url_convertor
 
 from tensorucb.campaign import Campaign
 from tensorucb.campaign._catalogue import by_text
-from tensorucb.errors import InputError
+from tensorucb.errors import InputError, argument, call
 from tensorucb.service._auth import Mask, demand, mask_for
 from tensorucb.service._open import OpenCampaigns
 from tensorucb.service._problems import Refusal, missing
@@ -26,7 +26,7 @@ from tensorucb.service._tokens import Principal, Role
 T = TypeVar("T")
 
 SLASH = "\udc2f"  # stands for a slash within a name while routes are looked for; no text from outside holds it
-_NOBODY = "the campaign has no such user; GET …/users lists them."
+_NOBODY = "the campaign has no such user; ", call("users"), " lists them."
 CAMPAIGN = "/campaigns/{name:campaign}"  # a name may hold slashes, which come as %2F
 Name = Annotated[str, Path(description="The campaign's name.", max_length=10_000, examples=["spring"])]
 Round = Annotated[str, Path(description="The round: its id or its number.", max_length=200, examples=["1"])]
@@ -177,7 +177,7 @@ def _opened(after: str) -> str:
 
 
 def _strange() -> NoReturn:
-    raise Refusal(422, "after is not from a page of this list; begin again without it.")
+    raise Refusal(422, argument("after"), " is not from a page of this list; begin again without it.")
 
 
 def product_named(campaign: Campaign, text: str | None) -> int | str | None:
@@ -201,7 +201,7 @@ def user_named(campaign: Campaign, text: str, at: At) -> int | str:
     if names is not None:
         rows = np.flatnonzero(names == text.encode("utf-8", "replace"))
         if not rows.size:
-            raise missing(_NOBODY)
+            raise missing(*_NOBODY)
         user: int | str = ids[rows[0]].item()
         return user
     whole = ids.dtype.kind != "U" and re.fullmatch("0|-?[1-9][0-9]{0,17}", text)
@@ -209,5 +209,5 @@ def user_named(campaign: Campaign, text: str, at: At) -> int | str:
     try:
         campaign.graph.rows([known])
     except InputError:
-        raise missing(_NOBODY) from None
+        raise missing(*_NOBODY) from None
     return known
