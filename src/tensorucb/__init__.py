@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from tensorucb.campaign import load_campaign as load_campaign
     from tensorucb.graph import Graph as Graph
     from tensorucb.learner import TensorRegression as TensorRegression
+    from tensorucb.oracle import Constraints as Constraints
     from tensorucb.oracle import PairSelection as PairSelection
+    from tensorucb.oracle import Sampling as Sampling
     from tensorucb.oracle import SeedOracle as SeedOracle
     from tensorucb.oracle import Selection as Selection
     from tensorucb.oracle import select_pairs as select_pairs
@@ -33,7 +35,8 @@ _NAMES = {
     **dict.fromkeys(("list_campaigns", "load_campaign"), ".campaign"),
     "Graph": ".graph",
     "TensorRegression": ".learner",
-    **dict.fromkeys(("PairSelection", "SeedOracle", "Selection", "select_pairs", "select_seeds"), ".oracle"),
+    **dict.fromkeys(("Constraints", "PairSelection", "Sampling", "SeedOracle", "Selection"), ".oracle"),
+    **dict.fromkeys(("select_pairs", "select_seeds"), ".oracle"),
     "TensorUCB": ".policies",
 }
 

@@ -157,7 +157,7 @@ def test_explanations_name_rank_gain_followers_and_both_numbers():
     assert whole.left_out == {"opt_out": 1, "cooldown": 0, "outside_candidates": 5}
     assert "Left out beforehand: opt_out 1" in str(whole)
     for seed in whole.seeds:
-        assert seed.followers[0][1] == max(probability for _, probability in seed.followers)
+        assert seed.followers[0].probability == max(each.probability for each in seed.followers)
         assert 0 < seed.gain <= seed.score
     assert ask.explain("person-003").status == "opt_out"
     assert ask.explain("person-027").status == "outside_candidates"

@@ -144,7 +144,7 @@ def test_lists_that_are_refused(wrong, said):
 
 def test_previews_that_are_refused():
     campaign = small_campaign()
-    with pytest.raises(InputError, match="colour"):
+    with pytest.raises(TypeError, match="colour"):
         campaign.preview("tea", 3, colour="red")
     with pytest.raises(InputError, match="shadow"):
         campaign.preview("tea", 3, shadow=["person-001"])

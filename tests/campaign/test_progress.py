@@ -238,10 +238,10 @@ def test_a_notebook_shows_tables_whatever_ids_hold():
 
 
 def test_a_progress_is_json_through_the_fields_of_a_command():
-    from tensorucb.campaign._documents import fields
+    from tensorucb.campaign._documents import to_json
 
     campaign, _ = played()
-    document = json.loads(json.dumps(fields(campaign.progress()), allow_nan=False))
+    document = json.loads(json.dumps(to_json(campaign.progress()), allow_nan=False))
     assert document["rounds"][0]["expected"]["level"] == 0.9
     assert document["lift"]["rounds"] == campaign.lift().rounds
 

@@ -9,6 +9,7 @@ import pytest
 
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
 from tensorucb.campaign import UnlearnableRoundWarning, copy_campaign, create_campaign, load_campaign
+from tensorucb.campaign._catalogue import Context
 from tensorucb.campaign._model import SNAPSHOTS
 from tensorucb.campaign._network import seal, unseal
 from tensorucb.errors import InputError, StateError
@@ -28,8 +29,8 @@ def spoiled(store, size, policy):
     campaign.close(asks[3].id)
     with campaign._handle.write() as view:
         record = view.round(asks[2].id)
-        payload = {**record.payload, "product": {"id": None, "vectors": [[size, 0.0]]}}
-        view.finish(replace(record, payload=payload), "closed", 1000.0)
+        context = Context(None, None, (np.array([size, 0.0]),))
+        view.finish(replace(record, context=context), "closed", 1000.0)
     return campaign, asks[2]
 
 
@@ -44,7 +45,7 @@ def test_a_campaign_that_holds_such_a_round_recovers_when_opened(tmp_path, polic
     with load_campaign("spring", storage=url, clock=Clock()) as again:
         with pytest.warns(UnlearnableRoundWarning, match=bad.id):
             ask = again.ask("tea", 2)
-        assert again.status().quarantined == {bad.id: again._handle.ledger.rounds[3].payload["quarantined"]}
+        assert again.status().quarantined == {bad.id: again._handle.ledger.rounds[3].quarantined}
         assert "must be numbers in" in again.status().quarantined[bad.id]
         with again.store.read() as session:
             (event,) = [event for event in session.events(1) if event.kind == "quarantined"]

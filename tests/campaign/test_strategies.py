@@ -9,12 +9,12 @@ import pytest
 from campaign.reference import credit, learned
 from campaign.workers import CONTEXT, play_round_with_strategies, play_with_strategies
 from campaign.worlds import Clock, answers, out_pairs, small_campaign
+from reference.oracle import select_pairs
 from tensorucb import policies
 from tensorucb.campaign import UnlearnableRoundWarning, copy_campaign, load_campaign
 from tensorucb.campaign._explain import Evidence
 from tensorucb.errors import InputError, ShapeError, StateError, UnknownIdError
 from tensorucb.graph import Graph
-from tensorucb.oracle import select_pairs
 from tensorucb.policies import HighDegree, LinUCB, LogisticUCB, TensorUCB
 
 STRATEGIES = {"email": [1.0, 0.0, 0.0], "visit": [0.0, 1.0, 0.0], "call": [0.0, 0.0, 1.0]}
@@ -549,15 +549,15 @@ def test_explanations_compare_the_offers():
     assert [seed.strategy for seed in explained.seeds] == list(ask.strategies)
     assert sum(seed.gain for seed in explained.seeds) == pytest.approx(ask.reach.mean)
     for seed in explained.seeds:
-        values = {name: value for name, value, _ in seed.offers}
+        values = {offer.strategy: offer.expected for offer in seed.offers}
         assert values[seed.strategy] == pytest.approx(seed.score)
         assert f"Gets '{seed.strategy}' (cost {COSTS.get(seed.strategy, 0):g}): {seed.score:.2f} expected" in seed.text
-        assert [cost for _, _, cost in seed.offers] == [0.0, 2.0, 0.5]
+        assert [offer.cost for offer in seed.offers] == [0.0, 2.0, 0.5]
     other = next(user for user in campaign.graph.ids.tolist() if user not in ask.seeds)
     found = ask.explain(other)
-    best = max(found.offers, key=lambda offer: offer[1])
-    assert found.strategy == best[0]
-    assert f"The best offer for this user is '{best[0]}'" in found.text
+    best = max(found.offers, key=lambda offer: offer.expected)
+    assert found.strategy == best.strategy
+    assert f"The best offer for this user is '{best.strategy}'" in found.text
     same = campaign.ask("tea", 5, strategies="all")
     assert "as everybody does in this round" in same.explain(same.seeds[0]).text
     assert same.explain(other).strategy == same.strategies[0]

@@ -68,7 +68,7 @@ def test_a_campaign_from_a_file(folder):
     held = settings()
     assert (held["window"], held["seed"], held["policy"]["type"]) == (604_800.0, 3, "LinUCB")
     assert held["policy"]["arguments"]["exploration"] == 0.5
-    assert held["ask"] == {"k": 2, "cooldown": 43_200.0, "exclude": ["bob"]}
+    assert held["ask"] == {"k": 2, "cooldown": "12h", "exclude": ["bob"]}
     terms = "Responses count for 7d. Defaults of ask: k = 2, cooldown = 12h, exclude = 1 user."
     assert terms in run("status", "spring").stdout
     assert run_json("status", "spring")["ask"] == held["ask"]

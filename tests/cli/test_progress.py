@@ -112,7 +112,7 @@ def test_lift_says_it_in_words_and_speaks_of_commands(folder):
 
 
 def test_expire_closes_what_is_due_and_says_which(folder):
-    open_id = run_json("status", "spring")["rounds"][-1]["round"]
+    open_id = run_json("status", "spring")["rounds"][-1]["id"]
     said = run("expire", "spring").stdout
     assert f"Closed, since their deadline has passed: {open_id}." in said
     assert "Still open" not in said

@@ -80,8 +80,22 @@ def test_an_answer_that_is_lost_does_not_open_a_second_round(storage, monkeypatc
         campaign = client.campaign("spring")
         ask = campaign.ask(k=1)
         report = campaign.tell(ask.id, [{"source": "ann", "target": "bob", "outcome": 1}])
-        assert (report.accepted, report.duplicates) == (1, 0)  # the first answer again
+        assert (report.accepted, report.duplicates) == (0, 1)  # the attempt whose answer was lost has stored it
         assert [found.id for found in campaign.rounds()] == [ask.id]
+        assert campaign.progress().rounds[0].responders == 1
+
+
+def test_a_creation_and_a_deletion_whose_answers_are_lost_are_done(storage, monkeypatch, tmp_path):
+    monkeypatch.setattr(_http, "_FIRST_WAIT", 0.01)
+    (tmp_path / "edges.csv").write_text("source,target\nann,bob\n")
+    with serving(storage) as url, lossy_wire(url, lambda number: number in (0, 3)) as wire, Client(wire) as client:
+        made = client.create_campaign("new", edges=tmp_path / "edges.csv")
+        assert made.report
+        assert made.status().users == 2
+        client.delete_campaign("new")
+        assert [info.name for info in client.campaigns()] == ["spring"]
+        with pytest.raises(UnknownIdError):
+            client.delete_campaign("new")
 
 
 def test_a_service_that_is_busy_is_asked_again_when_it_says(storage):

@@ -66,10 +66,6 @@ class World:
         )
 
     @cached_property
-    def partitions(self) -> engines.PartitionedGraph:
-        return engines.write_partitions(self.graph, "partitions")  # tests run in a directory of their own
-
-    @cached_property
     def campaign(self) -> Campaign:
         made = new_campaign(self, MemoryStore())
         made.tell(made.ask([0.2, 0.3, 0.5], 2).id, [])
@@ -108,19 +104,6 @@ def simple(name: str, call: Callable[..., Any], valid: Callable[[World], dict[st
 
 
 simple("engines.LocalEngine", engines.LocalEngine, lambda w: {"threads": 1})
-
-
-@case("engines.PartitionedGraph.select_direct")
-def _(w: World) -> Case:
-    numbers = np.zeros(12)
-    valid = {"k": 2, "sources": numbers, "targets": numbers, "values": None, "redundancy": 0.5}
-    return Case(w.partitions.select_direct, {**valid, "candidates": None, "exclude": None, "must_include": None})
-
-
-@case("engines.PartitionedGraph.learning_sums")
-def _(w: World) -> Case:
-    valid = {"users": w.users, "contacted": [0, 1], "responses": ([0], [int(w.graph.targets[0])])}
-    return Case(w.partitions.learning_sums, valid)
 
 
 # -- graph --
@@ -269,40 +252,42 @@ for _name in ("reach", "spread"):
 
 # -- oracle --
 
-simple(
-    "oracle.select_seeds",
-    oracle.select_seeds,
-    lambda w: {
-        **{"graph": w.graph, "probabilities": w.p, "k": 2, "epsilon": 0.3, "delta": None, "objective": "cascade"},
-        **{"algorithm": "opim", "candidates": list(range(12)), "exclude": [11], "must_include": [0], "values": None},
-        **{"costs": None, "budget": None, "groups": None, "quotas": None, "quality": 10.0, "max_memory": 1e8},
-        **{"redundancy": 0.5, "threads": 1, "rng": 0},
-    },
-    infinite=True,
-)
-for _name, _more in (
-    ("budget", {"costs": np.ones(12), "budget": 3.0}),
-    ("quotas", {"groups": ["x"] * 6 + ["y"] * 6, "quotas": {"x": 1, "y": 1}}),
-    ("direct", {"values": np.ones(12), "objective": "direct"}),
-):
+_SAMPLING = {"algorithm": "opim", "epsilon": 0.3, "delta": None, "quality": 10.0, "max_memory": 1e8}
+_USERS = {"candidates": list(range(12)), "exclude": [11], "must_include": [0]}
+_GROUPS = {"groups": ["x"] * 6 + ["y"] * 6, "quotas": {"x": 1, "y": 1}, "minima": {"y": 1}}
+_MONEY = {"costs": np.ones(12), "budget": 3.0}
+
+for _objective in ("cascade", "direct"):
     simple(
-        f"oracle.select_seeds with {_name}",
+        f"oracle.select_seeds with {_objective}",
         oracle.select_seeds,
-        lambda w, more=_more: {"graph": w.graph, "probabilities": w.p, "k": 2, "rng": 0, **more},
-        signature=False,
+        lambda w, objective=_objective: {
+            **{"graph": w.graph, "probabilities": w.p, "k": 2, "objective": objective, "values": np.ones(12)},
+            **{"constraints": oracle.Constraints(**_USERS), "sampling": oracle.Sampling(**_SAMPLING)},
+            **{"redundancy": 0.5, "threads": 1, "rng": 0},
+        },
         infinite=True,
     )
-for _objective in ("cascade", "direct"):
     simple(
         f"oracle.select_pairs with {_objective}",
         oracle.select_pairs,
         lambda w, objective=_objective: {
-            **{"graph": w.graph, "probabilities": np.stack([w.p, w.p / 2]), "k": 2, "costs": np.ones((2, 12))},
-            **{"budget": 3.0, "objective": objective, "spread": None, "candidates": list(range(12)), "exclude": [11]},
-            **{"must_include": [0], "groups": ["x"] * 6 + ["y"] * 6, "quotas": {"x": 1, "y": 1}, "values": None},
-            **{"epsilon": 0.3, "delta": None, "algorithm": "opim", "quality": 10.0, "max_memory": 1e8},
-            **{"redundancy": 0.5, "threads": 1, "rng": 0, "count_seeds": True},
+            **{"graph": w.graph, "probabilities": np.stack([w.p, w.p / 2]), "k": 2, "objective": objective},
+            **{"constraints": oracle.Constraints(**_USERS), "sampling": oracle.Sampling(**_SAMPLING)},
+            **{"values": None, "redundancy": 0.5, "spread": None, "count_seeds": True, "threads": 1, "rng": 0},
         },
+        infinite=True,
+    )
+CASES["oracle.Sampling"] = lambda w: Case(
+    lambda **given: oracle.select_seeds(w.graph, w.p, 2, sampling=oracle.Sampling(**given), rng=0),
+    dict(_SAMPLING),
+    signature=oracle.Sampling,
+    infinite=True,
+)
+for _name, _more in (("users", _USERS), ("money", _MONEY), ("groups", _GROUPS), ("everything", _MONEY | _GROUPS)):
+    CASES[f"oracle.Constraints of {_name}"] = lambda w, more=_more: Case(
+        lambda **given: oracle.select_seeds(w.graph, w.p, 2, constraints=oracle.Constraints(**given), rng=0),
+        dict(more),
         infinite=True,
     )
 
@@ -316,14 +301,14 @@ simple(
     "oracle.SeedOracle",
     _oracle,
     lambda w: {
-        **{"graph": w.graph, "objective": "cascade", "epsilon": 0.3, "algorithm": "opim", "delta": None},
-        **{"quality": 10.0, "max_memory": 1e8, "redundancy": 0.5, "candidates": None, "threads": 1, "rng": 0},
+        **{"graph": w.graph, "objective": "cascade", "sampling": oracle.Sampling(**_SAMPLING)},
+        **{"redundancy": 0.5, "candidates": None, "threads": 1, "rng": 0},
     },
     signature=oracle.SeedOracle,
     infinite=True,
 )
 CASES["oracle.SeedOracle.select"] = lambda w: Case(
-    oracle.SeedOracle(w.graph, rng=0, quality=10.0).select,
+    oracle.SeedOracle(w.graph, rng=0, sampling=oracle.Sampling(quality=10.0)).select,
     {"probabilities": w.p, "k": 2, "candidates": list(range(12)), "must_include": [0], "redundancy": None},
     infinite=True,
 )

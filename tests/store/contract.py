@@ -11,7 +11,7 @@ import pytest
 
 from store.content import ROUND, content, edge_rows, edges, fill, node_rows, nodes
 from tensorucb.errors import InputError, ShapeError, StateError, UnknownIdError
-from tensorucb.store._protocol import AnswerRecord, TokenRecord
+from tensorucb.store._protocol import TokenRecord
 
 
 class StoreContract:
@@ -435,24 +435,6 @@ class StoreContract:
             assert [name for name in session.due_campaigns(9.0) if name in mine] == []
             assert [name for name in session.due_campaigns(10.0) if name in mine] == ["early"]
             assert [name for name in session.due_campaigns(99.0) if name in mine] == ["late", "early"]
-
-    def test_answers_are_kept_once_and_go_with_their_campaign_and_with_a_user(self, store):
-        with store.write() as session:
-            first, second = fill(session), fill(session, "autumn")
-            for number, key in ((0, "none"), (first, "a"), (second, "b")):
-                session.put_answer(AnswerRecord(number, key, "hash", 201, '{"user": "Zoë ✓"}', 5.0))
-        with pytest.raises(InputError, match="already holds"), store.write() as session:
-            session.put_answer(AnswerRecord(0, "a", "other", 200, "", 6.0))
-        with store.write() as session:
-            assert session.answer("a") == AnswerRecord(first, "a", "hash", 201, '{"user": "Zoë ✓"}', 5.0)
-            session.erase_user(first, 2)
-            assert session.answer("a") is None
-            assert session.answer("b") is not None
-            session.delete_campaign(second)
-            assert session.answer("b") is None
-            assert session.prune_answers(5.0) == 0
-            assert session.prune_answers(5.5) == 1
-            assert session.answer("none") is None
 
     def test_purge_keeps_what_is_there(self, store):
         with store.write() as session:

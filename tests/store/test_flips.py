@@ -15,7 +15,7 @@ from tensorucb.errors import FileFormatError, StoreError
 from tensorucb.store import _tables as tables
 from tensorucb.store import open_store
 from tensorucb.store._checksum import edge_hashes, node_hashes, total, user_hashes
-from tensorucb.store._protocol import AnswerRecord, TokenRecord
+from tensorucb.store._protocol import TokenRecord
 from tensorucb.store._session import Session
 from tensorucb.store._sql import bring_up_to_date
 from tensorucb.store._values import damage_named
@@ -102,7 +102,7 @@ def test_a_flipped_bit_changes_nothing_that_a_campaign_shows(tmp_path):
         assert _flip(tmp_path / "c.db", lambda: _all(url), 1000) > 150
 
 
-TABLES = {table.name: table for table in (*tables.OWNED, tables.campaign) if table not in (tables.blob, tables.answer)}
+TABLES = {table.name: table for table in (*tables.OWNED, tables.campaign) if table is not tables.blob}
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
@@ -178,18 +178,14 @@ def test_the_same_rows_have_the_same_checksum_whatever_their_order():
         "DELETE FROM tensorucb_secret",
         "UPDATE tensorucb_logout SET login = 'other'",
         "DELETE FROM tensorucb_logout",
-        "UPDATE tensorucb_answer SET body = '{}'",
-        "UPDATE tensorucb_answer SET request = 'other'",
-        "UPDATE tensorucb_answer SET status = 200",
     ],
 )
 def test_a_changed_or_lost_row_of_the_service_is_found(tmp_path, change):
     with open_store(f"sqlite:///{tmp_path}/c.db") as store:
         with store.write() as session:
             session.put_token(TokenRecord("ann", "read", "0f", 1.0))
-            session.put_answer(AnswerRecord(0, "key", "hash", 201, '{"a": 1}', 1.0))
             session.end_login("login", 9.0, 1.0)
         with store._engine.begin() as connection:
             connection.exec_driver_sql(change)
         with store.read() as session, pytest.raises(FileFormatError, match="damaged"):
-            print(session.tokens(), session.secret(), session.ended_logins(), session.answer("key"))
+            print(session.tokens(), session.secret(), session.ended_logins())

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tensorucb.arrays import F64, I64
-from tensorucb.campaign._ledger import Ledger
-from tensorucb.campaign._network import Network, seal, unseal
+from tensorucb.campaign._network import seal, unseal
 from tensorucb.checks import check_array, check_id, check_mapping, check_sequence, plain, shown
 from tensorucb.errors import InputError, ShapeError, UnknownIdError
+from tensorucb.graph import Graph
 from tensorucb.graph._ids import id_array
 from tensorucb.policies import Product
 from tensorucb.policies._inputs import as_modes
+
+if TYPE_CHECKING:
+    from tensorucb.campaign._ledger import Ledger
 
 PLURAL = {"product": "products", "strategy": "strategies"}
 """What a catalogue holds, by kind: the name of its blob, and the end of the method that adds to it."""
@@ -125,10 +128,11 @@ class Context:
     vectors: tuple[F64, ...]
     cost: float = 0.0
 
-    def to_payload(self) -> dict[str, Any]:
-        """As a round keeps it."""
-        kept = {"id": self.product, "vectors": [vector.tolist() for vector in self.vectors]}
-        return kept if self.strategy is None else {**kept, "strategy": self.strategy}
+    def sizes(self, strategies: Catalogue | None) -> list[int]:
+        """Lengths of the vectors: of the product, the strategy if there is one, and the rest."""
+        first, *rest = [int(vector.size) for vector in self.vectors]
+        offered = None if strategies is None else strategies.features
+        return [first, *rest] if offered is None else [first, int(offered.shape[1]), *rest]
 
 
 def read_context(given: Any, products: Catalogue, strategies: Catalogue) -> Context:
@@ -210,18 +214,23 @@ def read_strategies(given: Any, catalogue: Catalogue) -> Catalogue | None:
     return catalogue.some(ids)
 
 
-def read_contacts(name: str, given: Any, offered: Catalogue | None) -> tuple[Any, tuple[int, ...] | None]:
-    """Ids of users that the caller names, and the places of the strategies that they get, if the caller says which.
+@dataclass(frozen=True)
+class Contacts:
+    """Rows of users whom a caller lists, and the places of the strategies that they get, if the caller says which."""
 
-    ``name`` is the argument: ``shadow``, which others contacted, or ``users``, who are to be contacted.
-    """
+    rows: I64
+    places: tuple[int, ...] | None
+
+
+def read_contacts(name: str, given: Any, offered: Catalogue | None, graph: Graph) -> Contacts:
+    """Read a list of users: ``shadow``, whom others contacted, or ``users``, who are to be contacted."""
     if not isinstance(given, Mapping):
-        if name == "shadow" and given is not None and offered is not None and len(offered.ids) > 1:
+        if name == "shadow" and offered is not None and len(offered.ids) > 1:
             raise InputError(
                 "shadow must say who got which strategy, a mapping such as {'ann': 'email'}, since there are "
                 f"{len(offered.ids)} strategies. If all users got the same one, name that one alone."
             )
-        return given, None
+        return Contacts(graph.rows(given), None)
     if offered is None:
         raise InputError(f"{name} says who got which strategy; name these strategies in strategies= as well.")
     named = check_mapping(name, given, "a mapping of users to strategies")
@@ -231,7 +240,7 @@ def read_contacts(name: str, given: Any, offered: Catalogue | None) -> tuple[Any
                 f"{name} gives {shown(user)} the strategy {shown(strategy)}, which is not among strategies=. "
                 "Name it there as well."
             )
-    return list(named), tuple(offered.index(strategy) for strategy in named.values())
+    return Contacts(graph.rows(list(named)), tuple(offered.index(strategy) for strategy in named.values()))
 
 
 def contexts(vectors: Sequence[F64], features: F64 | None) -> list[Product]:
@@ -239,31 +248,6 @@ def contexts(vectors: Sequence[F64], features: F64 | None) -> list[Product]:
     first, *rest = vectors
     modes = [[first, *rest]] if features is None else [[first, row, *rest] for row in features]
     return [parts[0] if len(parts) == 1 else parts for parts in modes]
-
-
-def contexts_of(payload: Mapping[str, Any]) -> list[Product]:
-    """The context of each strategy of a round in the log, which holds all features itself."""
-    vectors = [np.array(vector, dtype=np.float64) for vector in payload["product"]["vectors"]]
-    offered = payload.get("strategies")
-    return contexts(vectors, None if offered is None else np.array(offered["vectors"], dtype=np.float64))
-
-
-def strategies_of(network: Network, payload: Mapping[str, Any]) -> I64:
-    """For each user the place of the strategy they were contacted with; 0 for all others."""
-    places = np.zeros(network.graph.n_nodes, dtype=np.int64)
-    offered = payload.get("strategies")
-    if offered is not None:
-        keys = np.array(payload["contacted"], dtype=np.int64)
-        places[network.rows(keys)] = np.array(offered["contacted"], dtype=np.int64)[np.isin(keys, network.keys)]
-    return places
-
-
-def strategy_names(payload: Mapping[str, Any], users: str) -> dict[int, int | str] | None:
-    """Ids of the strategies of a round's ``seeds`` or ``contacted``, by the users' keys; None if it had none by id."""
-    offered, given = payload.get("strategies"), payload["product"].get("strategy")
-    if offered is not None:
-        return {key: offered["ids"][place] for key, place in zip(payload[users], offered[users], strict=True)}
-    return None if given is None else dict.fromkeys(payload[users], given)
 
 
 def check_fits(ledger: Ledger, kind: str, size: int) -> None:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._request import Request
 from tensorucb.checks import shown
 from tensorucb.errors import InputError, StateError
+from tensorucb.question import Question
 
 OPT_OUT, COOLDOWN, CANDIDATES = 1, 2, 3
 
@@ -61,7 +61,7 @@ class Constraints:
         return ", ".join(said) or "nobody is left out"
 
 
-def constrain(network: Network, ledger: Ledger, request: Request, now: float) -> Constraints:
+def constrain(network: Network, ledger: Ledger, request: Question, now: float) -> Constraints:
     """The constraints of a request at this moment."""
     reasons = np.zeros(network.graph.n_nodes, dtype=np.int8)
     if request.candidates is not None:
@@ -77,7 +77,7 @@ def constrain(network: Network, ledger: Ledger, request: Request, now: float) ->
     if barred.size:
         user = shown(network.graph.ids[barred[0]].item())
         raise InputError(f"must_include names {user}, who {why[int(reasons[barred[0]])]}. Drop them from one list.")
-    surcharges = np.array([request.context.cost]) if request.strategies is None else request.strategies.costs
+    surcharges = np.array([request.product.cost]) if request.strategies is None else request.strategies.costs
     prices = request.costs
     if prices is None and surcharges.any():
         prices = np.zeros(network.graph.n_nodes)
@@ -91,13 +91,12 @@ def constrain(network: Network, ledger: Ledger, request: Request, now: float) ->
 
 def _rested(network: Network, ledger: Ledger, since: float) -> I64:
     """Rows of users contacted after that moment, in rounds that were not cancelled."""
-    keys = [
-        key
+    contacted = [
+        record.contacted
         for record in ledger.rounds.values()
-        if record.status != "cancelled" and record.payload["kind"] != "history" and record.opened > since
-        for key in record.payload["contacted"]
+        if record.status != "cancelled" and record.kind != "history" and record.opened > since
     ]
-    return network.rows(np.unique(np.array(keys, dtype=np.int64)))
+    return network.rows(np.unique(np.concatenate([network.keys[:0], *contacted])))
 
 
 def check_list(network: Network, rules: Constraints, rows: I64, strategies: I64) -> None:

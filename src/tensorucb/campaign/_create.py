@@ -12,24 +12,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tensorucb.campaign._ask import read_defaults
 from tensorucb.campaign._campaign import Campaign
 from tensorucb.campaign._catalogue import PLURAL, Catalogue
+from tensorucb.campaign._constraints import constrain
 from tensorucb.campaign._data import CampaignData, default_profile, read_campaign_data
-from tensorucb.campaign._fold import build_policy, policy_spec
 from tensorucb.campaign._grow import numbers_of_table, put_features
 from tensorucb.campaign._history import put_used_log
+from tensorucb.campaign._ledger import Ledger
+from tensorucb.campaign._model import build_policy, policy_spec
 from tensorucb.campaign._network import Network, make_network, network_to_blob
+from tensorucb.campaign._question import Reader, check_defaults, read_plain
 from tensorucb.campaign._stored import STORAGE, campaign_exists, opened
 from tensorucb.campaign._tables import in_order, is_table
-from tensorucb.campaign._told import check_credit
 from tensorucb.checks import (
     check_callable,
-    check_choice,
     check_count,
     check_flag,
     check_mapping,
-    check_share,
     check_text,
     shown,
 )
@@ -37,13 +36,16 @@ from tensorucb.errors import InputError, UnknownIdError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.memory import check_memory, storing
-from tensorucb.moments import Duration, check_moment, duration
+from tensorucb.moments import Duration, check_moment
 from tensorucb.policies import Policy, TensorUCB
 from tensorucb.policies._inputs import feature_columns
 from tensorucb.work import Engine, check_engine
 
 if TYPE_CHECKING:
     from tensorucb.store import SQLStore as Store
+
+
+_CREATED_BY = "created-by"  # the blob with the id of the request that created a campaign
 
 
 def create_campaign(
@@ -69,6 +71,7 @@ def create_campaign(
     snapshot_every: int = 10,
     clock: Callable[[], float] = time.time,
     engine: Engine | None = None,
+    request_id: str | None = None,
 ) -> Campaign:
     """Create a campaign in a store.
 
@@ -112,8 +115,8 @@ def create_campaign(
     epsilon
         Accuracy of the cascade objective's oracle.
     ask
-        Defaults of :meth:`Campaign.ask`, used for arguments left out there: ``{"k": 10, "cooldown": "7d"}``. Any of its
-        arguments but ``product``, ``shadow``, ``costs``, ``groups`` and ``request_id``; a deadline as a span.
+        Defaults of :meth:`Campaign.ask`, used for arguments left out there: ``{"k": 10, "cooldown": "7d"}``. All but
+        ``product``, ``shadow``, ``users``, ``costs``, ``groups`` and ``request_id``; a deadline as a span.
     seed
         Seed of everything random.
     snapshot_every
@@ -123,6 +126,9 @@ def create_campaign(
     engine
         Where this process samples cascades: None for this machine, or a cluster
         (:class:`tensorucb.engines.RayEngine`). The answers are the same, so the campaign does not remember it.
+    request_id
+        Creating again with the same name and the same ``request_id`` loads the campaign that the first call created,
+        so that a caller who lost the answer may call again. Without it a name that exists is an error.
 
     Examples
     --------
@@ -137,15 +143,17 @@ def create_campaign(
         return load_campaign(name, storage=storage, policy=policy, clock=clock, engine=engine)
     check_engine(engine)
     check_callable("clock", clock, "a function that gives unix seconds")
+    if request_id is not None:
+        check_text("request_id", request_id)
     own = TensorUCB() if policy is None else policy
     settings: dict[str, Any] = {
         "format": 1,
         "seed": check_count("seed", seed, 0, 2**63 - 1),
         "policy": policy_spec(own),
-        "objective": check_choice("objective", objective, ("cascade", "direct")),
-        "credit": check_credit(credit),
-        "window": None if window is None else duration("window", window),
-        "epsilon": check_share("epsilon", epsilon, zero=False, one=False),
+        "objective": read_plain("objective", objective),
+        "credit": read_plain("credit", credit),
+        "window": None if window is None else read_plain("window", window),
+        "epsilon": read_plain("epsilon", epsilon),
         "snapshot_every": check_count("snapshot_every", snapshot_every, 1),
     }
     given = {"graph": graph, "users": users, "products": products}
@@ -160,16 +168,27 @@ def create_campaign(
     now = check_moment("the clock's time", clock())
     network, catalogues = _checked(name, settings, own, parts)
     if ask is not None:
-        settings["ask"] = read_defaults(ask, settings, network, catalogues, now)
+        settings["ask"] = _defaults(ask, Reader(settings, network, catalogues, now))
     # Only now, so that a campaign that is refused leaves no new file behind.
     with opened(storage, make=True, keep=True) as store:
         try:
-            _write(store, name, settings, parts, network, catalogues, now)
+            _write(store, name, settings, parts, network, catalogues, now, request_id)
         except InputError:
-            # Somebody else may have created it since we looked.
-            if not (load_if_exists and campaign_exists(name, store)):
+            # Somebody else may have created it since we looked, or the same request before.
+            if not (load_if_exists and campaign_exists(name, store)) and not _created_by(store, name, request_id):
                 raise
         return Campaign(store, name, policy=policy, clock=clock, engine=engine)
+
+
+def _defaults(ask: Mapping[str, Any], reader: Reader) -> dict[str, Any]:
+    """Defaults of `Campaign.ask` as the store keeps them, checked by reading a question that uses them all."""
+    named = check_defaults(ask)
+    try:
+        question = reader.read({"product": [1.0], **named})
+        constrain(reader.network, Ledger(0), question, reader.now)
+        return reader.stored(question, named)
+    except InputError as error:
+        raise type(error)(f"ask: {error}") from error
 
 
 class IgnoredContextWarning(UserWarning):
@@ -243,6 +262,7 @@ def _write(
     network: Network,
     catalogues: tuple[Catalogue, Catalogue],
     now: float,
+    request_id: str | None,
 ) -> None:
     with store.write() as session:
         number = session.insert_campaign(name, settings, now).campaign
@@ -255,6 +275,16 @@ def _write(
             put_used_log(session, number, parts.used_log)
         counts = {"users": network.graph.n_nodes, "edges": network.graph.n_edges}
         session.append_event(number, "created", None, counts, now)
+        if request_id is not None:
+            session.put_blob(number, _CREATED_BY, request_id.encode())
+
+
+def _created_by(store: Store, name: str, request_id: str | None) -> bool:
+    """Whether this request has created the campaign of that name."""
+    with store.read() as session:
+        record = session.campaign(name)
+        maker = None if record is None else session.blob(record.campaign, _CREATED_BY)
+    return request_id is not None and maker == request_id.encode()
 
 
 def _catalogue(kind: str, entries: Mapping[int | str, Any], costs: Mapping[int | str, float] | None) -> Catalogue:

@@ -6,22 +6,32 @@ import copy
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tensorucb.campaign._catalogue import PLURAL, Catalogue
-from tensorucb.campaign._fold import Fold, build_policy
-from tensorucb.campaign._ledger import Ledger
-from tensorucb.campaign._model import IN_CLOSE, SERVED, SNAPSHOTS, Model, Snapshot, prunable, served_name
-from tensorucb.campaign._network import Network, network_from_blob, network_to_blob, seal
+from tensorucb.campaign._ledger import LEARNED, RELEARNED, Ledger, Pair
+from tensorucb.campaign._model import (
+    SNAPSHOTS,
+    Caller,
+    Model,
+    build_policy,
+    count_of,
+    prunable,
+    snapshot_name,
+    wanted,
+)
+from tensorucb.campaign._network import Network, network_from_blob, network_to_blob
 from tensorucb.campaign._reach import TrackRecord
+from tensorucb.campaign._round import Round
 from tensorucb.campaign._told import Told
 from tensorucb.checks import check_callable, check_text, shown
 from tensorucb.errors import FileFormatError, StateError, StoreError, UnknownIdError
 from tensorucb.policies import Policy
-from tensorucb.store._protocol import CampaignRecord, RoundRecord, Status
+from tensorucb.store._protocol import CampaignRecord, Status
 from tensorucb.work import Engine, check_engine
 
 if TYPE_CHECKING:
@@ -53,15 +63,14 @@ class View:
     deadline had passed.
     """
 
-    def __init__(self, handle: Handle, session: Session) -> None:
+    def __init__(self, handle: Handle, session: Session, ledger: Ledger) -> None:
         self._handle = handle
         self.session = session
         self.number = handle.record.campaign
-        self.ledger = handle.ledger
-        self.ledger.refresh(session)
+        self.ledger = ledger
         self.expired: list[str] = []
 
-    @property
+    @cached_property
     def network(self) -> Network:
         """The network and all that is known of its users; read only if it has changed."""
         network, revision = self._handle.network, self.ledger.revision
@@ -88,12 +97,13 @@ class View:
         """The catalogues of products and of strategies."""
         return self.catalogue("product"), self.catalogue("strategy")
 
-    def round(self, round_id: str | int) -> RoundRecord:
+    def round(self, round_id: str | int) -> Round:
         """The round of that id or number."""
         if type(round_id) is int or (isinstance(round_id, str) and re.fullmatch("[0-9]{1,18}", round_id)):
             record = self.ledger.rounds.get(int(round_id))
         else:
-            record = self.session.round(self.number, check_text("round_id", round_id))
+            row = self.session.round(self.number, check_text("round_id", round_id))
+            record = None if row is None else Round.from_row(row)
         if record is None:
             raise UnknownIdError(
                 f"campaign {shown(self._handle.record.name)} has no round {shown(round_id)}. "
@@ -101,49 +111,79 @@ class View:
             )
         return record
 
-    def rounds(self) -> list[RoundRecord]:
+    def rounds(self) -> list[Round]:
         """All rounds by number."""
         return [record for _, record in sorted(self.ledger.rounds.items())]
 
-    def told(self, number: int) -> Told:
-        """What a round was told, by edge number; not read again if this process told it last."""
+    def told(self, number: int, revision: int | None = None) -> Told:
+        """What a round was told, by edge number, up to a revision of it or until now.
+
+        It is not read again if this process told it last.
+        """
+        if revision is not None and revision != self.ledger.rounds[number].revision:
+            return Told.read(self.session, self.number, number, self.network, upto=revision)
         last = self._handle.last_told
         if last is not None and last[:2] == (number, self.ledger.told_tag(number)):
             return last[2]
         return Told.read(self.session, self.number, number, self.network)
 
+    def leave_out(self, record: Round, reason: str) -> None:
+        """A round cannot be learned: models of this process go on without it."""
+        self.ledger = self.ledger.without(record, reason)
+        self._handle.ledger = self._handle.ledger.without(record, reason)
+
     def append(self, kind: str, round_number: int | None, payload: Mapping[str, Any], now: float) -> int:
         """Append an event to the log; returns its number. From here on, methods need a write transaction."""
         return self.session.append_event(self.number, kind, round_number, payload, now)
+
+    def put_round(self, record: Round) -> None:
+        """Store a round, or another state of it."""
+        self.session.put_round(self.number, record.to_row())
 
     def close_due(self, now: float) -> None:
         """Close the rounds whose deadline has passed."""
         self.expired = [self.finish(record, "expired", now).id for record in self.ledger.due(now)]
         if self.expired:
-            self.ledger.refresh(self.session)
+            self.ledger = self.ledger.followed(self.session)
 
-    def finish(self, record: RoundRecord, kind: str, now: float) -> RoundRecord:
+    def finish(self, record: Round, kind: str, now: float) -> Round:
         """End a round; ``kind`` is ``closed``, ``expired`` or ``cancelled``."""
         seq = self.append(kind, record.number, {"id": record.id}, now)
         status: Status = "cancelled" if kind == "cancelled" else "closed"
         moment = record.deadline if kind == "expired" else now
         ended = replace(record, status=status, closed=moment, revision=seq)
-        self.session.put_round(self.number, ended)
+        self.put_round(ended)
         return ended
 
     def put_network(self, network: Network) -> None:
         """Replace the network; the model is learned again on the new one."""
         old = self.session.blobs(self.number, "world-")
         self.session.put_blob(self.number, f"world-{network.revision:08d}", network_to_blob(network))
-        self.session.delete_blobs(self.number, [*old, *self.session.blobs(self.number, SNAPSHOTS), SERVED])
+        self.session.delete_blobs(self.number, [*old, *self.session.blobs(self.number, SNAPSHOTS)])
+
+
+class Progress(NamedTuple):
+    """What a model has learned that the log may not say yet.
+
+    ``before`` are the rounds as the model saw them, ``pairs`` is what it knows. ``snapshot`` is a copy of it, if one is
+    due, and ``damaged`` names copies that cannot be read.
+    """
+
+    before: Ledger
+    pairs: list[Pair]
+    snapshot: bytes | None
+    damaged: frozenset[str]
 
 
 class Handle:
     """What a process holds of one campaign between calls. Everything in it can be read or learned again from the log.
 
-    All work on a campaign goes through a `View`, which `read` and `change` give for the length of one session. ``lock``
-    keeps other threads of this process out, also for several sessions. ``ledger``, ``network``, ``catalogues`` and
-    ``last_told`` are what was read last; a `View` brings them up to date.
+    All work on a campaign goes through a `View`, which `read` and `change` give for the length of one session. Threads
+    share all of it. ``ledger``, ``network``, ``catalogues``, ``last_told`` and ``counted`` are what was read last: each
+    is one reference to something that never changes, and a `View` knows whether it is up to date, so that nobody has to
+    wait. Only ``model`` changes as it learns: whoever learns or chooses with it holds ``lock``. A thread that holds it
+    may begin a write transaction, never the other way round. A long past is learned again in a model apart, which then
+    takes the place of ``model``.
     """
 
     def __init__(
@@ -160,6 +200,7 @@ class Handle:
             self.record = find_campaign(session, store, name)
         self._policy = policy
         self.lock = threading.RLock()
+        self._relearning = threading.Lock()
         self.ledger = Ledger(self.record.campaign)
         self.network: Network | None = None
         self.catalogues: dict[str, tuple[int, Catalogue]] = {}
@@ -167,15 +208,32 @@ class Handle:
         self.track = TrackRecord()
         self.counted: Any = None  # what `progress` has counted of rounds that have ended
         self.model = self.fresh_model()
+        self._here = threading.local()
         # If somebody reads the store, status() says what is left to do, and the next one who opens it tries again.
         with suppress(StoreError):
             self.purge(_PATIENCE)
 
     @contextmanager
     def read(self) -> Iterator[View]:
-        """The campaign as it is now."""
-        with self.lock, self.store.read() as session:
-            yield View(self, session)
+        """The campaign as it is now; within the block, all that this thread reads is of the same moment."""
+        view: View | None = getattr(self._here, "view", None)
+        if view is not None:
+            yield view
+            return
+        before = self.ledger  # taken first, so that the session shows at least what it has
+        with self.store.read() as session:
+            self._here.view = view = View(self, session, self._follow(session, before))
+            try:
+                yield view
+            finally:
+                self._here.view = None
+
+    def _follow(self, session: Session, before: Ledger) -> Ledger:
+        """The rounds as a session shows them, when it has changed nothing yet; the next call goes on from there."""
+        ledger = before.followed(session)
+        if ledger.seq > self.ledger.seq:
+            self.ledger = ledger
+        return ledger
 
     @contextmanager
     def write(self, now: float | None = None) -> Iterator[View]:
@@ -183,47 +241,46 @@ class Handle:
 
         A change that is refused takes this back too: whoever comes next closes them.
         """
-        with self.lock:
-            view: View | None = None
-            try:
-                with self.store.write() as session:
-                    view = View(self, session)
-                    if now is not None:
-                        view.close_due(now)
-                    yield view
-            except BaseException:
-                if view is not None and view.expired:
-                    self.ledger.reload()
-                raise
-            if view.expired:
-                _log.info("campaign %r: %d rounds closed by their deadline", self.record.name, len(view.expired))
+        before = self.ledger
+        with self.store.write() as session:
+            view = View(self, session, self._follow(session, before))
+            if now is not None:
+                view.close_due(now)
+            yield view
+        if view.expired:
+            _log.info("campaign %r: %d rounds closed by their deadline", self.record.name, len(view.expired))
 
     @contextmanager
     def change(self, now: float) -> Iterator[View]:
         """A write transaction that closes due rounds, and does not read the network while others wait."""
-        with self.lock:
-            with self.read() as view:
-                _ = view.network
-            with self.write(now) as view:
-                yield view
+        with self.read() as view:
+            _ = view.network
+        with self.write(now) as view:
+            yield view
 
-    def close(self, round_id: str | int) -> tuple[Network, RoundRecord]:
+    @contextmanager
+    def learned(self) -> Iterator[View]:
+        """The campaign as it is now, with the model that the next ask chooses by; who else needs the model waits."""
+        with self.lock, self.read() as view:
+            self.model.follow(view, wanted(view, "ask"))
+            yield view
+
+    def close(self, round_id: str | int) -> tuple[Network, Round]:
         """Close a round and learn it; closing again changes nothing."""
-        with self.lock:
-            now = self.clock()
-            with self.change(now) as view:
-                network, record = view.network, view.round(round_id)
-                if record.status == "cancelled":
-                    raise StateError(f"round {round_id} was cancelled; there is nothing to close.")
-                was_open = record.status == "open"
-                if was_open:
-                    record = view.finish(record, "closed", now)
+        now = self.clock()
+        with self.change(now) as view:
+            network, record = view.network, view.round(round_id)
+            if record.status == "cancelled":
+                raise StateError(f"round {round_id} was cancelled; there is nothing to close.")
+            was_open = record.status == "open"
             if was_open:
-                _log.info("campaign %r: round %d closed", self.record.name, record.number)
-            self.learn(IN_CLOSE)
-            return network, record
+                record = view.finish(record, "closed", now)
+        if was_open:
+            _log.info("campaign %r: round %d closed", self.record.name, record.number)
+        self.learn("close")
+        return network, record
 
-    def cancel(self, round_id: str | int) -> tuple[Network, RoundRecord]:
+    def cancel(self, round_id: str | int) -> tuple[Network, Round]:
         """Cancel a round that is open or could not be learned; cancelling again changes nothing."""
         now = self.clock()
         with self.change(now) as view:
@@ -249,63 +306,94 @@ class Handle:
 
     def fresh_model(self, *, apart: bool = False) -> Model:
         """A model that has learned nothing, with the caller's policy object if there is one; ``apart`` with a copy."""
-        settings = self.record.settings
-        spec = settings["policy"]
+        spec = self.record.settings["policy"]
+        given = self._policy
+        if apart and not spec["own"]:
+            given = copy.deepcopy(given)
+        return Model(build_policy(spec, given), int(self.record.settings["seed"]))
 
-        def another() -> Policy:
-            return build_policy(spec, None) if spec["own"] else copy.deepcopy(self._policy)  # type: ignore[return-value]
+    def learn(self, caller: Caller) -> int:
+        """Bring the model up to date with the log, and say so there; returns how many rounds it learned."""
+        with self._relearning:
+            with self.read() as view:
+                pairs = wanted(view, caller)
+                if self.model.network is None or self.model.leads_to(view.network, pairs):
+                    with self.lock:
+                        model = self.model
+                        model.follow(view, pairs)
+                        progress = self.progress(view)
+                else:
+                    model = self.fresh_model(apart=True)
+                    model.follow(view, pairs)
+                    with self.lock:
+                        self.model = model
+                        progress = self.progress(view)
+            if model.replayed:
+                _log.info("campaign %r: %d rounds learned", self.record.name, model.replayed)
+            self.keep(progress)
+            return model.replayed
 
-        policy = another() if apart else build_policy(spec, self._policy)
-        return Model(policy, another, spec, settings["seed"], settings["snapshot_every"])
+    def progress(self, view: View) -> Progress:
+        """What the model has learned by now; the caller holds the lock."""
+        model, every = self.model, int(self.record.settings["snapshot_every"])
+        names = view.session.blobs(view.number, SNAPSHOTS)
+        newest = max((count_of(name) for name in names if name not in model.damaged), default=0)
+        snapshot = None
+        if len(model.pairs) // every > newest // every or (model.slow and len(model.pairs) != newest):
+            snapshot = model.to_blob(view)
+        damaged = frozenset(model.damaged)
+        model.damaged.clear()
+        return Progress(view.ledger, model.pairs, snapshot, damaged)
 
-    def fresh_fold(self) -> Fold:
-        """A fold that has learned nothing, with a policy of its own, for looking at the past."""
-        return Fold(self.fresh_model(apart=True).policy, int(self.record.settings["seed"]))
-
-    def learn(self, budget: int | None = None) -> None:
-        """Bring the model up to date with the log, at most ``budget`` of work at a time, and store due snapshots."""
-        with self.read() as view:
-            due = self.model.sync(view, budget=budget)
-        if self.model.replayed:
-            _log.info("campaign %r: %d rounds learned", self.record.name, self.model.replayed)
-        self.keep(due)
-
-    def keep(self, due: Sequence[Snapshot]) -> None:
-        """Store snapshots, and what was found out about rounds that cannot be learned."""
-        model, number = self.model, self.record.campaign
-        if not due and not model.damaged and not self.ledger.unlearned:
+    def keep(self, progress: Progress) -> None:
+        """Write down what a model has learned, and which rounds could not be learned."""
+        before, pairs, snapshot, damaged = progress
+        if pairs == before.learned and snapshot is None and not damaged and not before.unlearned:
             return
-        now = self.clock()
+        now, number = self.clock(), self.record.campaign
         with self.write() as view:
             session = view.session
             # Every other process has to leave out the rounds that could not be learned here.
-            for at, reason in sorted(self.ledger.unlearned.items()):
-                record = self.ledger.rounds[at]
+            for at, reason in sorted(before.unlearned.items()):
+                record = before.rounds[at]
+                if not view.ledger.holds(record):
+                    continue  # it has changed since, and is tried again
                 seq = view.append("quarantined", at, {"id": record.id, "reason": reason}, now)
-                marked = {**record.payload, "quarantined": reason}
-                session.put_round(number, replace(record, revision=seq, payload=marked))
-            session.delete_blobs(number, model.damaged)
-            if model.serves(view.network):
-                for name, data in due:
-                    session.put_blob(number, name, data)
-                if model.served in dict(due):
-                    session.put_blob(number, SERVED, seal(SERVED, {"name": model.served}, {}))
-            names, served = session.blobs(number, SNAPSHOTS), served_name(session, number)
-            session.delete_blobs(number, prunable(names, model.hashes(view), served))
-        model.damaged.clear()
+                view.put_round(replace(record, revision=seq, quarantined=reason))
+            session.delete_blobs(number, damaged)
+            event = self._log_learned(view, before, pairs, now)
+            if event is None or view.ledger.revision != before.revision:
+                return
+            if snapshot is not None:
+                session.put_blob(number, snapshot_name(event, len(pairs)), snapshot)
+            session.delete_blobs(number, prunable(session.blobs(number, SNAPSHOTS)))
+
+    def _log_learned(self, view: View, before: Ledger, pairs: list[Pair], now: float) -> int | None:
+        """The event that says that the model knows these rounds; None if another process was quicker."""
+        old = before.learned
+        if pairs == old:
+            return before.learned_at
+        if pairs[: len(old)] == old:
+            if view.ledger.learned_at != before.learned_at:
+                return None
+            return view.append(LEARNED, None, {"rounds": pairs[len(old) :]}, now)
+        same = next((i for i, (a, b) in enumerate(zip(old, pairs, strict=False)) if a != b), min(len(old), len(pairs)))
+        # Copies of what is not known any more are of no use.
+        stale = [name for name in view.session.blobs(view.number, SNAPSHOTS) if count_of(name) > same]
+        view.session.delete_blobs(view.number, stale)
+        return view.append(RELEARNED, None, {"rounds": pairs}, now)
 
     def model_hash(self) -> str:
-        """SHA-256 of everything the policy has learned from the log as it is now."""
-        with self.read() as view:
-            self.model.sync(view)
+        """SHA-256 of everything that the model knows: what the log says, and new rounds."""
+        with self.learned():
             return self.model.state_hash()
 
     def replay_hash(self) -> str:
-        """The same, learned again from the whole log without snapshots, by a policy of its own."""
+        """The same, learned again from the log without snapshots, by a policy of its own."""
         model = self.fresh_model(apart=True)
-        with self.read() as view:
+        with self.lock, self.read() as view:
             self.last_told = None  # nothing that this process remembers takes part
-            model.sync(view, snapshots=False)
+            model.follow(view, wanted(view, "ask"), snapshots=False)
         return model.state_hash()
 
     def purge(self, timeout: float | None = None) -> None:

@@ -215,7 +215,7 @@ def in_order(what: str, table: Any, ids: NDArray[Any], features: TableFeatures |
     if len(named) > 1:
         raise InputError(f"the table of {what}s has a column {what!r} and a column 'id'. Leave one of them out.")
     if named:
-        return frame.drop(named)[_order(what, frame[named[0]], ids)]
+        return frame.drop(named)[order_of(what, frame[named[0]], ids)]
     if frame.height != len(ids):
         raise ShapeError(
             f"the table of {what}s has {frame.height:,} rows for {len(ids):,} {what}s, and no column {what!r} or 'id' "
@@ -224,7 +224,7 @@ def in_order(what: str, table: Any, ids: NDArray[Any], features: TableFeatures |
     return frame
 
 
-def _order(what: str, column: pl.Series, ids: NDArray[Any]) -> I64:
+def order_of(what: str, column: pl.Series, ids: NDArray[Any]) -> I64:
     """For each of ``ids`` the row of a column that names it."""
     places = places_of(ids, column)
     counts = np.bincount(places[places >= 0], minlength=len(ids))

@@ -14,19 +14,21 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import polars as pl
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign import create_campaign
+from tensorucb.choices import Algorithm
 from tensorucb.diffusion import LiveEdgePool, simulate_cascades
 from tensorucb.graph import Graph
-from tensorucb.oracle import SeedOracle
+from tensorucb.oracle import Sampling, SeedOracle
 from tensorucb.policies import LinUCB, TensorUCB
 
 _TOPICS, _FEATURES = 10, 10
+_ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 _WORLDS = 2_000
 _ROWS = 2_000  # that a library scores and learns
 _LIBRARIES = {
@@ -191,11 +193,13 @@ def selections(name: str, graph: Graph, kind: str, counts: tuple[int, ...], tim_
     """CPU seconds of a selection beside our own TIM+, with both spreads on the same worlds; all at ε = 0.1."""
     p = probabilities(graph, kind)
     small = power_law(100, 500, 0)
-    for algorithm in ("opim", "tim"):  # kernels are loaded on first use
-        SeedOracle(small, algorithm=algorithm, threads=1, rng=0)(probabilities(small, kind), 2)
+    for algorithm in _ALGORITHMS:  # kernels are loaded on first use
+        SeedOracle(small, sampling=Sampling(algorithm=algorithm), threads=1, rng=0)(probabilities(small, kind), 2)
     pool = LiveEdgePool(graph, p, _WORLDS if graph.n_edges < 10**6 else _WORLDS // 20, 3)
     for k in counts:
-        ours, tim = (SeedOracle(graph, algorithm=algorithm, threads=1, rng=0) for algorithm in ("opim", "tim"))
+        ours, tim = (
+            SeedOracle(graph, sampling=Sampling(algorithm=algorithm), threads=1, rng=0) for algorithm in _ALGORITHMS
+        )
         ours(p, k)  # scratch memory is made once
         spread, spent = _selected(ours, p, k, pool, 3)
         wanted, theirs = _selected(tim, p, k, pool, tim_runs)

@@ -146,9 +146,9 @@ def emit_json(value: Any) -> None:
 
 def emit_record(record: Any, **more: Any) -> None:
     """A record of the library as JSON, with further fields."""
-    from tensorucb.campaign._documents import fields
+    from tensorucb.campaign._documents import to_json
 
-    emit_json({**fields(record), **fields(more)})
+    emit_json({**to_json(record), **to_json(more)})
 
 
 # -- tables --

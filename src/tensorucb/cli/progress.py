@@ -71,10 +71,8 @@ def _explain(storage: str, name: str, explain: str, user: str | None, json: bool
 
 def _one(storage: str, name: str, json: bool) -> None:
     with campaign_at(storage, name, "status") as campaign:
-        from tensorucb.campaign._documents import ask_document
-
         numbers, progress, settings = campaign.status(), campaign.progress(), campaign.settings
-        rounds = [ask_document(entry) for entry in campaign.rounds()] if json else []
+        rounds = campaign.rounds() if json else ()
     if json:
         window, ask = settings["window"], settings.get("ask", {})
         emit_record(numbers, window=window, ask=ask, rounds=rounds, progress=progress)
@@ -109,7 +107,7 @@ def _one(storage: str, name: str, json: bool) -> None:
             f"{100 * found.promised:.0f} % are promised."
         )
     if progress.behind:
-        say(f"Model: late responses are being learned; the next ask will miss the newest of {progress.behind} rounds.")
+        say(f"Model: late responses to {progress.behind} rounds are learned when more have come and a round closes.")
     elif numbers.closed:
         say("Model: up to date; the next ask knows all responses of closed rounds.")
     _print_warnings(numbers)
@@ -118,11 +116,10 @@ def _one(storage: str, name: str, json: bool) -> None:
 def _settings_text(settings: Mapping[str, Any]) -> str:
     """What a campaign does unless it is told something else, in one sentence or two; empty if there is nothing."""
     from tensorucb.moments import duration_text
+    from tensorucb.question import ARGUMENTS
 
     def said(name: str, value: Any) -> str:
-        if name in ("exclude", "candidates", "must_include"):
-            return count(len(value), "user")
-        return duration_text(value) if name in ("cooldown", "window") and value else shown(value)
+        return count(len(value), "user") if ARGUMENTS[name].kind == "users" else shown(value)
 
     window, defaults = settings["window"], settings.get("ask", {})
     terms = ", ".join(f"{name} = {said(name, value)}" for name, value in defaults.items())
@@ -151,7 +148,7 @@ def _print_rounds(progress: CampaignProgress) -> None:
 
 
 def _row(entry: RoundProgress) -> tuple[object, ...]:
-    from tensorucb.campaign._reach import expectation
+    from tensorucb.campaign._round import expectation
 
     mark = " "
     if entry.expected is not None and entry.within is False:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any, Self
@@ -14,6 +15,8 @@ from tensorucb.client._campaign import RemoteCampaign, pages, place
 from tensorucb.client._http import Connection
 from tensorucb.client._records import Session, record
 from tensorucb.moments import Duration
+
+_TABLES = ("edges", "actions", "products", "users", "strategies")
 
 
 class Client:
@@ -30,8 +33,9 @@ class Client:
 
     Notes
     -----
-    A request is sent again, for about 20 s, if the connection is lost or the service says that it is busy. Each
-    writing call carries a key that stays the same then, so the service does it once. Errors are the library's own,
+    A request is sent again, for about 20 s, if the connection is lost or the service says that it is busy. Nothing is
+    done twice: a new round or campaign is found by a key that stays the same, responses that came before are counted as
+    duplicates, and what has ended stays so. Errors are the library's own,
     with the service's words; :class:`~tensorucb.errors.ServiceError` is about the service itself. One client may be
     used by several threads.
 
@@ -67,13 +71,18 @@ class Client:
         products: Any = None,
         users: Any = None,
         strategies: Any = None,
-        policy: str | None = None,
-        window: Duration | None = None,
-        objective: str | None = None,
-        ask: Mapping[str, Any] | None = None,
         columns: Mapping[str, Mapping[str, str]] | None = None,
         kinds: Mapping[str, Mapping[str, str]] | None = None,
+        id_type: str | None = None,
+        policy: str | None = None,
+        policy_settings: Mapping[str, Any] | None = None,
+        objective: str | None = None,
+        credit: str | None = None,
+        window: Duration | None = None,
+        epsilon: float | None = None,
+        ask: Mapping[str, Any] | None = None,
         seed: int | None = None,
+        snapshot_every: int | None = None,
     ) -> RemoteCampaign:
         """Create a campaign from tables; needs the role ``admin``.
 
@@ -84,29 +93,22 @@ class Client:
         edges, actions, products, users, strategies
             Paths of .csv, .ndjson or .parquet files, or polars, pandas or Arrow frames, with the columns that
             :func:`~tensorucb.campaign.read_campaign_data` wants; all but ``edges`` may be left out.
-        policy
-            The name of a policy of this package.
-        window, objective, ask, seed
-            As in :func:`~tensorucb.campaign.create_campaign`.
-        columns, kinds
+        columns, kinds, id_type
             As in :func:`~tensorucb.campaign.read_campaign_data`.
+        policy, policy_settings
+            The name of a policy of this package, and its arguments.
+        objective, credit, window, epsilon, ask, seed, snapshot_every
+            As in :func:`~tensorucb.campaign.create_campaign`.
 
         Returns
         -------
         RemoteCampaign
             Its ``report`` says, a line each, what was used and what was left out.
         """
-        tables = {"edges": edges, "actions": actions, "products": products, "users": users, "strategies": strategies}
-        uploads = {table: as_upload(table, given) for table, given in tables.items() if given is not None}
-        options: dict[str, Any] = {
-            "policy": policy,
-            "window": window,
-            "objective": objective,
-            "ask": ask,
-            "columns": columns,
-        }
-        options |= {"name": check_text("name", name), "kinds": kinds, "seed": seed}
-        settings = {key: as_json(key, value) for key, value in options.items() if value is not None}
+        check_text("name", name)
+        given = {name: value for name, value in locals().items() if name != "self" and value is not None}
+        uploads = {table: as_upload(table, given.pop(table)) for table in _TABLES if table in given}
+        settings = {key: as_json(key, value) for key, value in given.items()}
 
         def body(files: ExitStack) -> dict[str, Any]:
             parts = {
@@ -115,7 +117,7 @@ class Client:
             }
             return {"files": parts, "data": {"settings": json.dumps(settings)}}
 
-        made = self._connection.send("POST", "campaigns", body=body).json()
+        made = self._connection.send("POST", "campaigns", body=body, key=uuid.uuid4().hex).json()
         return RemoteCampaign(self._connection, name, report=tuple(made["report"]))
 
     def delete_campaign(self, name: str) -> None:

@@ -1,11 +1,10 @@
-"""Requests that may be sent again: each writing call carries a key, so that the service does it once."""
+"""Requests that may be sent again: a new round or campaign is found by its key, all other calls may come twice."""
 
 from __future__ import annotations
 
 import random
 import re
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -69,9 +68,9 @@ class Connection:
         body: Callable[[ExitStack], Mapping[str, Any]] | None = None,
         key: str | None = None,
     ) -> httpx.Response:
-        """The answer to a request; ``body`` makes a body of files again for each attempt."""
+        """The answer to a request with this ``key`` as its id; ``body`` makes a body of files for each attempt."""
         httpx = _httpx()
-        headers = {} if method == "GET" else {"Idempotency-Key": key or uuid.uuid4().hex}
+        headers = {} if key is None else {"Idempotency-Key": key}
         given = {name: value for name, value in (params or {}).items() if value is not None}
         for attempt in range(_ATTEMPTS):
             wait = random.uniform(0.5, 1.0) * _FIRST_WAIT * 2.0**attempt
@@ -89,7 +88,7 @@ class Connection:
                     time.sleep(wait)
                     continue
             if answer.status_code not in _BUSY or last:
-                return _checked(answer)
+                return _checked(answer, gone=method == "DELETE" and attempt > 0)
             time.sleep(_asked_wait(answer, wait))
         raise AssertionError("the last attempt returns or raises")
 
@@ -116,9 +115,12 @@ def _asked_wait(answer: httpx.Response, wait: float) -> float:
     return min(float(asked), _LONGEST_WAIT) if asked.isdecimal() else wait
 
 
-def _checked(answer: httpx.Response) -> httpx.Response:
-    """The answer, if it is a good one; otherwise the error that it tells of."""
-    if answer.is_success:
+def _checked(answer: httpx.Response, gone: bool) -> httpx.Response:
+    """The answer, if it is a good one; otherwise the error that it tells of.
+
+    What is deleted may be ``gone`` already, by an attempt whose answer was lost.
+    """
+    if answer.is_success or (gone and answer.status_code == 404):
         return answer
     try:
         problem = answer.json()

@@ -16,7 +16,7 @@ import numpy as np
 from tensorucb import __version__
 from tensorucb.arrays import F64, I32, I64
 from tensorucb.graph import Graph
-from tensorucb.oracle.greedy._index import LocalIndex
+from tensorucb.oracle.greedy import LocalIndex
 from tensorucb.oracle.rr import Batch, Sampler
 from tensorucb.oracle.rr._kernels import count_members
 from tensorucb.oracle.rr._sampler import covered_units
@@ -104,12 +104,12 @@ class Shard:
         if self._view != view.number:
             self._index, self._view, self._taken = self._new_index(nodes), view.number, []
         if self._taken != taken[:-1]:
-            self._index.restart()
+            self._index.arrays()  # none is covered
             self._taken = []
             for candidate in taken[:-1]:
-                self._index.cover(candidate, np.zeros(nodes.size, dtype=np.int64))
+                self._index.take(candidate, np.zeros(nodes.size, dtype=np.int64))
         lost = np.zeros(nodes.size, dtype=np.int64)
-        self._index.cover(taken[-1], lost)
+        self._index.take(taken[-1], lost)
         self._taken = list(taken)
         changed = np.flatnonzero(lost)
         return changed.astype(np.int32), (-lost[changed]).astype(np.int32)

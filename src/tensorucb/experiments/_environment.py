@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache, reduce
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,6 +23,7 @@ from tensorucb.checks import (
     check_share,
     check_text,
 )
+from tensorucb.choices import Algorithm, Objective
 from tensorucb.diffusion import LiveEdgePool, direct_spread, observe
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.experiments._results import Measure
@@ -66,19 +67,19 @@ class WorldSettings:
     """
 
     k: int = 10
-    objective: Literal["direct", "cascade"] = "direct"
+    objective: Objective = "direct"
     feedback: Literal["one_hop", "cascade"] = "one_hop"
     epsilon: float = 0.1
-    algorithm: Literal["opim", "tim", "imm"] = "opim"
+    algorithm: Algorithm = "opim"
     worlds: int = 256
     seed: int = 0
 
     def __post_init__(self) -> None:
         check_count("k", self.k)
-        check_choice("objective", self.objective, ("direct", "cascade"))
+        check_choice("objective", self.objective, get_args(Objective))
         check_choice("feedback", self.feedback, ("one_hop", "cascade"))
         check_share("epsilon", self.epsilon, zero=False, one=False)
-        check_choice("algorithm", self.algorithm, ("opim", "tim", "imm"))
+        check_choice("algorithm", self.algorithm, get_args(Algorithm))
         check_count("worlds", self.worlds, 1, 10_000_000)
         check_count("seed", self.seed, 0, 2**63 - 1)
 
@@ -216,10 +217,13 @@ class Environment:
 
     def oracle(self, rng: np.random.Generator) -> SeedOracle:
         """The oracle that every policy is given."""
-        from tensorucb.oracle import SeedOracle
+        from tensorucb.oracle import Sampling, SeedOracle
 
-        rules: Any = {name: getattr(self.settings, name) for name in ("objective", "epsilon", "algorithm")}
-        return SeedOracle(self.graph, **rules, candidates=self.candidates, rng=rng)
+        settings = self.settings
+        sampling = Sampling(algorithm=settings.algorithm, epsilon=settings.epsilon)
+        return SeedOracle(
+            self.graph, objective=settings.objective, candidates=self.candidates, sampling=sampling, rng=rng
+        )
 
     def pair_oracle(self, probabilities: F64, k: int) -> tuple[I64, I64]:
         """Users and the strategy of each, for ``(S, n_edges)`` probabilities; every policy is given the same one."""
@@ -336,7 +340,7 @@ class Environment:
         on are kept, and the others are chosen again by TIM+, on far more samples; its walks stop at the seeds kept,
         which makes that cheap. A policy that knows the truth would otherwise beat S* whenever its samples are luckier.
         """
-        from tensorucb.oracle import SeedOracle
+        from tensorucb.oracle import Sampling, SeedOracle
 
         k = self.settings.k
         if self.strategies:
@@ -347,15 +351,15 @@ class Environment:
         oracle = SeedOracle(
             self.graph,
             objective=self.settings.objective,
-            epsilon=self.settings.epsilon,
             candidates=self.candidates,
+            sampling=Sampling(epsilon=self.settings.epsilon),
             rng=np.random.default_rng([self.settings.seed, _OPTIMUM, product]),
         )
         rows = oracle(p, k)
         if self.settings.objective == "cascade":
             agreed = reduce(np.intersect1d, [rows, *(oracle(p, k) for _ in range(_CHOICES - 1))])
             rng = np.random.default_rng([self.settings.seed, _OPTIMUM, product, 1])
-            careful = SeedOracle(self.graph, algorithm="tim", epsilon=_EPSILON, rng=rng)
+            careful = SeedOracle(self.graph, sampling=Sampling(algorithm="tim", epsilon=_EPSILON), rng=rng)
             rows = careful(p, k, must_include=agreed) if agreed.size < k else agreed
         return Optimum(rows, self.evaluate(product, rows))
 

@@ -52,12 +52,20 @@ def tensor_moments(
 
 
 @numba.njit(**KERNEL)
-def probabilities_of_odds(offsets: I64, targets: I32, start: int, stop: int, odds: F64, factor: F32, p: F64) -> None:
-    """Probability of every out-edge of sources start .. stop: o / (1 + o) with o = odds of the source × factor."""
+def probabilities_of_odds(
+    offsets: I64, targets: I32, start: int, stop: int, odds: F64, weights: F64, factor: F32, p: F64
+) -> None:
+    """Of every out-edge of sources start .. stop: Σ weight · o / (1 + o), o = odds of the source × factor.
+
+    ``odds`` is (sources, weights): a source may have several, one for each of a few rounds.
+    """
     for i in range(start, stop):
         for k in range(offsets[i], offsets[i + 1]):
-            o = odds[i] * factor[targets[k]]
-            p[k] = o / (1.0 + o)
+            total = 0.0
+            for a in range(weights.size):
+                o = odds[i, a] * factor[targets[k]]
+                total += weights[a] * (o / (1.0 + o))
+            p[k] = total
 
 
 # -- linear models and factors --

@@ -14,8 +14,8 @@ from starlette.types import ASGIApp
 
 from tensorucb import __version__
 from tensorucb.service import _auth, _campaigns, _catalogues, _figures, _operation, _page, _problems, _rounds
-from tensorucb.service._desk import Desk
 from tensorucb.service._guard import guarded
+from tensorucb.service._open import OpenCampaigns
 from tensorucb.service._settings import ServiceSettings
 from tensorucb.service._tokens import TokenBook
 from tensorucb.service._uploads import Uploads
@@ -64,14 +64,14 @@ def create_app(settings: ServiceSettings, engine: Engine | None = None) -> FastA
         generate_unique_id_function=_route_name,
     )
     app.state.settings = settings
-    app.state.desk = Desk(settings, engine)
-    app.state.book = TokenBook(app.state.desk.store, demanded=not settings.local)
+    app.state.campaigns = OpenCampaigns(settings, engine)
+    app.state.book = TokenBook(app.state.campaigns.store, demanded=not settings.local)
     app.state.metrics = _operation.Metrics()
     _problems.install(app)
     api = APIRouter(prefix=PREFIX)
     api.include_router(_auth.router)
-    for room in (_campaigns, _catalogues, _rounds, _figures):
-        api.include_router(room.router, dependencies=_auth.LOGINS)
+    for router in (_campaigns.router, _catalogues.router, _rounds.previews, _rounds.router, _figures.router):
+        api.include_router(router, dependencies=_auth.LOGINS)
     for router in (api, _operation.router, _page.router):
         app.include_router(router)
     return app
@@ -95,14 +95,14 @@ def _describe(schema: dict[str, Any]) -> None:
 
 @asynccontextmanager
 async def _life(app: FastAPI) -> AsyncIterator[None]:
-    desk: Desk = app.state.desk
-    closing = None if desk.settings.read_only else asyncio.create_task(desk.keep_closing())
+    campaigns: OpenCampaigns = app.state.campaigns
+    closing = None if campaigns.settings.read_only else asyncio.create_task(campaigns.keep_closing())
     app.state.uploads = Uploads()
     try:
         yield
     finally:
-        desk.stopping.set()
+        campaigns.stopping.set()
         app.state.uploads.close()
         if closing is not None:
             await closing
-        desk.close()
+        campaigns.close()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import shutil
 import tempfile
-import time
 import zipfile
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -25,62 +25,70 @@ from tensorucb.campaign import (
     Lift,
     create_campaign,
     delete_campaign,
-    load_campaign,
     read_campaign_data,
 )
-from tensorucb.campaign._documents import fields, policy_named
+from tensorucb.campaign._documents import policy_named, to_json
+from tensorucb.campaign._stored import campaign_exists
+from tensorucb.errors import InputError
+from tensorucb.question import ARGUMENTS
 from tensorucb.service._bodies import ForgetBody, NewCampaign, checked
-from tensorucb.service._desk import TICK, Desk
 from tensorucb.service._documents import CampaignDocument, CampaignLine, Created, progress_document
-from tensorucb.service._once import Call, Once, Together
+from tensorucb.service._open import TICK, OpenCampaigns, tag_of
 from tensorucb.service._problems import Refusal, leads_to, responses
 from tensorucb.service._shared import (
     CAMPAIGN,
+    WRITING,
     Admin,
     After,
-    AtDesk,
+    At,
     ForAdmin,
     ForOperator,
     ForReader,
+    Key,
     Limit,
+    Opened,
     Page,
     Reader,
     page,
 )
 from tensorucb.service._uploads import described, form_described, form_of, received_form
-from tensorucb.store._protocol import AnswerRecord
 
-router = APIRouter(tags=["campaigns"], responses=responses(404, 409, 413), route_class=Once)
+router = APIRouter(tags=["campaigns"], responses=responses(404, 409, 413), dependencies=WRITING)
 
 _TABLES = ("edges", "actions", "products", "users", "strategies")
 _FORM = form_described(_TABLES, ["edges", "settings"], settings={"type": "string"})
 _FORM["multipart/form-data"]["encoding"] = {"settings": {"contentType": "application/json"}}
-_MADE_BY = "created-by"  # the blob with the key and the hash of the call that created a campaign
+_OPTIONS = ("objective", "credit", "epsilon", "ask", "seed", "snapshot_every")
 _BEAT = 15.0  # seconds of silence after which those who watch hear that the service is still there
 
 
-def campaign_document(desk: Desk, campaign: Campaign) -> dict[str, Any]:
+def campaign_document(campaign: Campaign) -> dict[str, Any]:
     """A campaign in numbers, and its settings."""
-    groups = campaign.groups
-    return {
-        **fields(campaign.status()),
-        "created": desk.record(campaign.name).created,
-        "groups": None if groups is None else sorted(set(groups.tolist())),
-        "costs": campaign.costs is not None,
-        "settings": dict(campaign.settings),
-    }
+    with campaign._handle.read():
+        groups = campaign.groups
+        return {
+            **to_json(campaign.status()),
+            "created": campaign.created,
+            "groups": None if groups is None else sorted(set(groups.tolist())),
+            "costs": campaign.costs is not None,
+            "settings": dict(campaign.settings),
+        }
 
 
 @router.get("/campaigns", response_model=Page[CampaignLine])
-async def campaigns(desk: AtDesk, who: Reader, limit: Limit = 50, after: After = None) -> Any:
+async def campaigns(opened: Opened, who: Reader, limit: Limit = 50, after: After = None) -> Any:
     """All campaigns, oldest first."""
-    names, following = page(await desk.aside(desk.names), limit, after, lambda name: name)
-    lines = []
-    for name in names:
-        # Somebody may delete one meanwhile.
-        with contextlib.suppress(Refusal):
-            lines.append(await desk.run("read", name, lambda campaign: campaign_document(desk, campaign)))
-    return {"items": lines, "next": following}
+
+    def call() -> dict[str, Any]:
+        names, following = page(opened.names(), limit, after, lambda name: name)
+        lines = []
+        for name in names:
+            # Somebody may delete one meanwhile.
+            with contextlib.suppress(Refusal):
+                lines.append(opened.call(name, campaign_document))
+        return {"items": lines, "next": following}
+
+    return await opened.aside(call)
 
 
 @router.post(
@@ -90,55 +98,47 @@ async def campaigns(desk: AtDesk, who: Reader, limit: Limit = 50, after: After =
     openapi_extra=described(more=_FORM),
     responses={201: leads_to("campaigns", "one", "progress", "export", "delete", name="name")},
 )
-async def create(request: Request, desk: AtDesk, who: Admin) -> Any:
+async def create(request: Request, opened: Opened, who: Admin, key: Key = None) -> Any:
     """Create a campaign from files: edges (source, target), and optionally actions, products, users and strategies.
 
     The field `settings` is JSON: `{"name": "spring", "window": "7d"}`; beside these policy, policy_settings,
-    objective, credit, ask, columns, kinds and seed.
+    objective, credit, epsilon, ask, columns, kinds, id_type, seed and snapshot_every. The same form with the same
+    Idempotency-Key finds the campaign that it has created.
     """
     if form_of(request) != "multipart/form-data":
         raise Refusal(415, "a campaign is created by a form (multipart/form-data) with files and the field settings.")
     async with received_form(request, _TABLES, "edges") as (form, files):
-        settings, call = form.get("settings"), request.state.call
+        settings = form.get("settings")
         if not isinstance(settings, str):
             raise Refusal(422, 'the form needs a field settings with JSON such as {"name": "spring"}.')
         wanted = checked(NewCampaign, settings, "settings")
-        mark = None if call is None else f"{call.key} {await call.digest()}"
-        if call is not None:
-            call.created = wanted.name
-        return await desk.aside(lambda: _created(desk, files, wanted, mark), "count")
+        return await opened.aside(lambda: _created(opened, files, wanted, key))
 
 
-def _created(desk: Desk, files: dict[str, Any], wanted: NewCampaign, mark: str | None) -> dict[str, Any]:
+def _created(opened: OpenCampaigns, files: dict[str, Any], wanted: NewCampaign, key: str | None) -> dict[str, Any]:
     """The new campaign; or the one that the same call created before, if its answer was lost."""
     policy = policy_named(wanted.policy, wanted.policy_settings)
-    made = _made_before(desk, wanted.name, mark)
     data = read_campaign_data(
         **files, columns=wanted.columns, kinds=wanted.kinds, id_type=wanted.id_type, window=wanted.window
     )
-
-    def sign(session: Any) -> None:
-        if mark is not None:
-            session.put_blob(session.campaign(wanted.name).campaign, _MADE_BY, mark.encode())
-
-    if not made:
-        options: dict[str, Any] = {name: getattr(wanted, name) for name in ("objective", "credit", "ask", "seed")}
-        store: Any = Together(desk.store, sign)
-        create_campaign(wanted.name, data=data, policy=policy, storage=store, **options)
-    campaign = load_campaign(wanted.name, storage=desk.store)
-    return {**campaign_document(desk, campaign), "report": list(data.report)}
+    options: dict[str, Any] = {name: getattr(wanted, name) for name in _OPTIONS}
+    options["request_id"] = None if key is None else f"{key} {_digest(files, wanted)}"
+    try:
+        campaign = create_campaign(wanted.name, data=data, policy=policy, storage=opened.store, **options)
+    except InputError:
+        if not campaign_exists(wanted.name, opened.store):
+            raise
+        raise Refusal(409, "there is a campaign of this name already; choose another name.") from None
+    return {**campaign_document(campaign), "report": list(data.report)}
 
 
-def _made_before(desk: Desk, name: str, mark: str | None) -> bool:
-    """Whether the same call has created the campaign already; a campaign of another call is refused."""
-    with desk.store.read() as session:
-        known = session.campaign(name)
-        if known is None:
-            return False
-        made_by = session.blob(known.campaign, _MADE_BY)
-    if made_by is None or mark is None or made_by != mark.encode():
-        raise Refusal(409, "there is a campaign of this name already; choose another name.")
-    return True
+def _digest(files: dict[str, Path], wanted: NewCampaign) -> str:
+    """The content of a form: with another one, a key is another call's."""
+    digest = hashlib.sha256(wanted.model_dump_json().encode())
+    for table, path in sorted(files.items()):
+        with path.open("rb") as file:
+            digest.update(f"{table} {hashlib.file_digest(file, 'sha256').hexdigest()}".encode())
+    return digest.hexdigest()
 
 
 @router.get(CAMPAIGN, response_model=CampaignDocument)
@@ -146,27 +146,20 @@ async def one(at: ForReader) -> Any:
     """A campaign in numbers, and its settings."""
 
     def call(campaign: Campaign) -> dict[str, Any]:
-        found = campaign_document(at.desk, campaign)
+        found = campaign_document(campaign)
         asks = dict(found["settings"].get("ask") or {})
-        for key in {"exclude", "candidates", "must_include"} & asks.keys():
-            asks[key] = list(map(at.mask, asks[key]))
+        for key in asks:
+            if ARGUMENTS[key].kind == "users":
+                asks[key] = list(map(at.mask, asks[key]))
         return {**found, "settings": {**found["settings"], **({"ask": asks} if asks else {})}}
 
     return await at.read(call)
 
 
 @router.delete(CAMPAIGN, status_code=204, response_class=Response)
-async def delete(at: ForAdmin, request: Request) -> Response:
+async def delete(at: ForAdmin) -> Response:
     """Delete a campaign with its whole log. It cannot be undone."""
-    call: Call | None = request.state.call
-    digest = "" if call is None else await call.digest()
-
-    def keep(session: Any) -> None:
-        if call is not None:
-            session.put_answer(AnswerRecord(0, call.key, digest, 204, "", time.time()))
-
-    store: Any = Together(at.desk.store, keep)
-    await at.choose(lambda campaign: delete_campaign(at.name, storage=store))
+    await at.choose(lambda campaign: delete_campaign(campaign.name, storage=campaign.store))
     return Response(status_code=204)
 
 
@@ -181,18 +174,20 @@ async def progress(
 
     The answer has an ETag that changes with the log; sent back as If-None-Match, nothing is counted or sent again.
     """
-    tag = f'"{await at.desk.aside(lambda: at.desk.tag(at.name))}-{rounds}-{at.who.role}"'
-    if request.headers.get("if-none-match") == tag:
-        return Response(status_code=304, headers={"ETag": tag})
-    seen, found = await at.desk.progress(at.name)
-    response.headers["ETag"] = f'"{seen}-{rounds}-{at.who.role}"'
-    return progress_document(found, rounds, at.mask)
+
+    def call(campaign: Campaign) -> CampaignProgress | None:
+        tag = response.headers["ETag"] = f'"{tag_of(campaign)}-{rounds}-{at.who.role}"'
+        known = request.headers.get("if-none-match") == tag
+        return None if known else progress_document(campaign.progress(), rounds, at.mask)
+
+    found = await at.read(call)
+    return found or Response(status_code=304, headers={"ETag": response.headers["ETag"]})
 
 
 @router.get(f"{CAMPAIGN}/lift", response_model=Lift)
 async def lift(at: ForReader) -> Lift:
     """Compare followers of contacted and of held-out users; 409 as long as there is nothing to compare."""
-    return await at.count(lambda campaign: campaign.lift())
+    return await at.read(lambda campaign: campaign.lift())
 
 
 @router.get(
@@ -202,13 +197,12 @@ async def lift(at: ForReader) -> Lift:
 )
 async def live(at: ForReader) -> StreamingResponse:
     """Follow a campaign: an event `changed` now and whenever its log has grown, with the last event's number."""
-    first = await at.desk.aside(lambda: at.desk.tag(at.name))
-    return StreamingResponse(_changes(at.desk, at.name, first), media_type="text/event-stream")
+    return StreamingResponse(_changes(at, await at.read(tag_of)), media_type="text/event-stream")
 
 
-async def _changes(desk: Desk, name: str, first: str) -> AsyncIterator[str]:
-    tag, last, quiet = first, "", 0.0
-    while not desk.stopping.is_set():
+async def _changes(at: At, tag: str) -> AsyncIterator[str]:
+    stopping, last, quiet = at.campaigns.stopping, "", 0.0
+    while not stopping.is_set():
         if tag != last:
             yield f"event: changed\ndata: {json.dumps({'event': int(tag.rpartition('-')[2])})}\n\n"
             last, quiet = tag, 0.0
@@ -216,10 +210,10 @@ async def _changes(desk: Desk, name: str, first: str) -> AsyncIterator[str]:
             yield ": still here\n\n"
             quiet = 0.0
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(desk.stopping.wait(), TICK)
+            await asyncio.wait_for(stopping.wait(), TICK)
         quiet += TICK
         try:
-            tag = await desk.watched(name)
+            tag = await at.read(tag_of)
         except Refusal:
             yield "event: gone\ndata: {}\n\n"
             return
@@ -244,7 +238,7 @@ async def export(
         return archive
 
     try:
-        archive = await at.count(call)
+        archive = await at.read(call)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -15,11 +15,11 @@ from tensorucb.campaign._additions import products_from, users_from
 from tensorucb.service._bodies import CatalogueBody, UsersBody, checked
 from tensorucb.service._documents import Closed, Entry, Grown, GrownNetwork, UserDocument
 from tensorucb.service._learned import expected_of, offered
-from tensorucb.service._once import Once
 from tensorucb.service._problems import Refusal, responses
 from tensorucb.service._rounds import Columns, Unknown, column_names
 from tensorucb.service._shared import (
     CAMPAIGN,
+    WRITING,
     After,
     At,
     ForOperator,
@@ -42,7 +42,7 @@ from tensorucb.service._uploads import (
     received_rows,
 )
 
-router = APIRouter(prefix=CAMPAIGN, tags=["catalogues"], responses=responses(404, 409, 413), route_class=Once)
+router = APIRouter(prefix=CAMPAIGN, tags=["catalogues"], responses=responses(404, 409, 413), dependencies=WRITING)
 
 _STRONGEST = 10
 _FILES = tuple(form for form in FORMS if form != "application/json")
@@ -176,7 +176,7 @@ async def user(
             **_followers(campaign, row, product_named(campaign, product), at),
         }
 
-    return await at.count(call)
+    return await at.read(call, chooses=product is not None)
 
 
 def _followers(campaign: Campaign, row: int, product: int | str | None, at: At) -> dict[str, Any]:
@@ -185,8 +185,7 @@ def _followers(campaign: Campaign, row: int, product: int | str | None, at: At) 
         return {"expected": None, "strongest": []}
     graph, handle = campaign.graph, campaign._handle
     out = slice(int(graph.out_offsets[row]), int(graph.out_offsets[row + 1]))
-    with handle.read() as view:
-        handle.model.sync(view)
+    with handle.learned() as view:
         p = max((each[out] for each in expected_of(handle, view, product, offered(view))), key=np.sum)
     best = np.argsort(-p, kind="stable")[:_STRONGEST]
     followers = graph.ids[graph.targets[out][best]].tolist()

@@ -29,8 +29,8 @@ from tensorucb.plots._campaign_report import CALIBRATION, EXPECTED, FEWEST, LIFT
 from tensorucb.plots._together import goes_together, strategies_by_product
 from tensorucb.service._auth import Mask
 from tensorucb.service._bodies import Id
-from tensorucb.service._desk import Desk
 from tensorucb.service._learned import Learned, what_was_learned
+from tensorucb.service._open import tag_of
 from tensorucb.service._picture import layout, picture
 from tensorucb.service._problems import missing, responses
 from tensorucb.service._shared import CAMPAIGN, At, ForReader, product_named
@@ -137,20 +137,22 @@ class RegretDocument(BaseModel):
 @router.get("/figures", response_model=Figures)
 async def figures(at: ForReader) -> Any:
     """Names of the figures on how the campaign is going that can be drawn now."""
-    return {"items": _lines(await _progress_charts(at.desk, at.name))}
+    return {"items": _lines(await at.read(_progress_charts))}
 
 
 @router.get("/figures/{figure}")
 async def figure(at: ForReader, figure: str) -> dict[str, Any]:
     """One figure, as a Vega-Lite document that fits its container."""
-    if figure in (_USERS_FIGURE, _STRATEGIES_FIGURE):
-        charts = _learned_charts(await _learned(at), at.mask)
-    else:
-        charts = await _progress_charts(at.desk, at.name)
-    drawing = next((draw for key, _, _, draw in charts if key == figure), None)
-    if drawing is None:
-        raise missing("there is no such figure now; GET …/figures lists those that can be drawn.")
-    return await at.desk.aside(lambda: _document(drawing))
+
+    def call(campaign: Campaign) -> dict[str, Any]:
+        charts = _learned_charts(_learned(at, campaign), at.mask) if of_model else _progress_charts(campaign)
+        drawing = next((draw for key, _, _, draw in charts if key == figure), None)
+        if drawing is None:
+            raise missing("there is no such figure now; GET …/figures lists those that can be drawn.")
+        return _document(drawing)
+
+    of_model = figure in (_USERS_FIGURE, _STRATEGIES_FIGURE)
+    return await at.read(call, chooses=of_model)
 
 
 def _document(draw: Callable[[], Any]) -> dict[str, Any]:
@@ -169,11 +171,10 @@ def _lines(charts: list[Chart]) -> list[dict[str, str]]:
     return [{"figure": key, "title": title, "about": about} for key, title, about, _ in charts]
 
 
-async def _progress_charts(desk: Desk, name: str) -> list[Chart]:
+def _progress_charts(campaign: Campaign) -> list[Chart]:
     """The figures on how a campaign is going; only a sandbox, whose truth is known, has a regret."""
-    _, progress = await desk.progress(name)
-    known = await desk.aside(lambda: read_regret(desk, name))
-    return _charts(progress, [(entry["number"], entry["regret"]) for entry in known or []])
+    known = read_regret(campaign)
+    return _charts(campaign.progress(), [(entry["number"], entry["regret"]) for entry in known or []])
 
 
 def _charts(progress: CampaignProgress, regret: list[tuple[int, float]]) -> list[Chart]:
@@ -211,18 +212,18 @@ async def network(
     def call(campaign: Campaign) -> dict[str, Any]:
         # Users keep their places as long as the network stays the same.
         graph = campaign.graph
-        places = at.desk.kept("layout", at.name, graph, lambda: layout(graph))
+        places = at.campaigns.kept("layout", at.name, graph, lambda: layout(graph))
         about = product_named(campaign, product)
         found = picture(campaign, places, product=about, round_id=round, limit=limit)
         return {**found, "users": [at.mask(user) for user in found["users"]]}
 
-    return await at.count(call)
+    return await at.read(call, chooses=product is not None)
 
 
 @router.get("/learned", response_model=LearnedDocument)
 async def learned(at: ForReader) -> Any:
     """Which users, products and strategies go together, by what the model expects now."""
-    found, mask = await _learned(at), at.mask
+    found, mask = await at.read(lambda campaign: _learned(at, campaign), chooses=True), at.mask
     best = found.shares.argmax(axis=0).tolist() if found.products else []
     return {
         "rounds": found.rounds,
@@ -256,20 +257,15 @@ def _learned_charts(found: Learned, mask: Mask) -> list[Chart]:
     return charts
 
 
-async def _learned(at: At) -> Learned:
+def _learned(at: At, campaign: Campaign) -> Learned:
     """What was learned; worked out again only if the log has grown."""
-
-    def call(campaign: Campaign) -> Learned:
-        tag = at.desk.tag(at.name)
-        return at.desk.kept("learned", at.name, tag, lambda: what_was_learned(campaign))
-
-    return await at.count(call)
+    return at.campaigns.kept("learned", at.name, tag_of(campaign), lambda: what_was_learned(campaign))
 
 
 @router.get("/regret", response_model=RegretDocument)
 async def regret(at: ForReader) -> Any:
     """What each round lost against the best choice; known of the sandbox of `tensorucb demo --serve` alone."""
-    found = await at.desk.aside(lambda: read_regret(at.desk, at.name))
+    found = await at.read(read_regret)
     return {"known": found is not None, "rounds": found or []}
 
 
@@ -282,9 +278,8 @@ def write_regret(store: SQLStore, name: str, rounds: Sequence[RoundRegret]) -> N
             session.put_blob(record.campaign, _BLOB, content.encode())
 
 
-def read_regret(desk: Desk, name: str) -> list[dict[str, Any]] | None:
+def read_regret(campaign: Campaign) -> list[dict[str, Any]] | None:
     """The regret of a campaign's rounds as it was kept; None if the truth is not known."""
-    number = desk.record(name).campaign
-    with desk.store.read() as session:
-        kept = session.blob(number, _BLOB)
+    with campaign._handle.read() as view:
+        kept = view.session.blob(view.number, _BLOB)
     return None if kept is None else list(json.loads(kept))

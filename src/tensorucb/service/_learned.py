@@ -41,8 +41,7 @@ class Learned:
 def what_was_learned(campaign: Campaign) -> Learned:
     """What the model believes now; before the first closed round this is what the features alone suggest."""
     handle = campaign._handle
-    with handle.read() as view:
-        handle.model.sync(view)
+    with handle.learned() as view:
         products, strategies = _products(view), offered(view)
         graph = view.network.graph
         shares = np.zeros((max(1, len(strategies)), len(products)))
@@ -74,7 +73,7 @@ def _products(view: View) -> Sequence[Id | None]:
         return [None] if sizes in (None, [1]) else []
     counts = dict.fromkeys(ids, 0)
     for record in view.ledger.rounds.values():
-        product = record.payload["product"]["id"] if record.status != "cancelled" else None
+        product = record.product if record.status != "cancelled" else None
         if product in counts:
             counts[product] += 1
     return sorted(ids, key=lambda product: -counts[product])[:MOST_PRODUCTS]

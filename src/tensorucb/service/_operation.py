@@ -7,7 +7,6 @@ its kind and the places in the code are written.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
@@ -29,7 +28,7 @@ from pydantic import BaseModel
 from tensorucb.campaign import CampaignStatus
 from tensorucb.service._auth import LOGINS
 from tensorucb.service._problems import Refusal, responses
-from tensorucb.service._shared import AtDesk, Reader
+from tensorucb.service._shared import Opened, Reader
 
 # Otherwise each number has a second line with the moment of its first use.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -63,25 +62,25 @@ async def healthz() -> Health:
 
 
 @router.get("/readyz")
-async def readyz(desk: AtDesk) -> Health:
+async def readyz(campaigns: Opened) -> Health:
     """Whether the store can be read and the service is not about to stop."""
-    if desk.stopping.is_set():
+    if campaigns.stopping.is_set():
         raise Refusal(503, "the service is about to stop.", kind="StateError")
-    await desk.aside(desk.names)
+    await campaigns.aside(campaigns.names)
     return Health(status="ready")
 
 
 @router.get("/metrics", response_class=Response, dependencies=LOGINS)
-async def metrics(request: Request, desk: AtDesk, who: Reader) -> Response:
+async def metrics(request: Request, campaigns: Opened, who: Reader) -> Response:
     """Requests, durations and how the campaigns are going, in Prometheus's text format."""
 
-    async def status(name: str) -> CampaignStatus | None:
+    def status(name: str) -> CampaignStatus | None:
         try:
-            return await desk.run("read", name, lambda campaign: campaign.status())
+            return campaigns.call(name, lambda campaign: campaign.status())
         except Refusal:  # deleted just now
             return None
 
-    found = await asyncio.gather(*map(status, await desk.aside(desk.names)))
+    found = await campaigns.aside(lambda: list(map(status, campaigns.names())))
     text = request.app.state.metrics.text([status for status in found if status is not None])
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 

@@ -42,27 +42,26 @@ def picture(
     newest one is taken.
     """
     handle = campaign._handle
-    with handle.read() as view:
+    with handle.read() if product is None else handle.learned() as view:
         graph, rounds = view.network.graph, view.rounds()
         record = view.round(round_id) if round_id is not None else rounds[-1] if rounds else None
         marks = {name: np.empty(0, dtype=np.int64) for name in ("seeds", "held_out", "reached")}
         if record is not None:
-            marks["seeds"] = view.network.rows(record.payload["contacted"])
-            marks["held_out"] = view.network.rows(record.payload["holdout"])
+            marks["seeds"] = view.network.rows(record.contacted)
+            marks["held_out"] = view.network.rows(record.held_out)
             marks["reached"] = np.flatnonzero(responded(view.network, record, view.told(record.number)))
         shown = _shown(graph.out_degree + graph.in_degree, list(marks.values()), limit)
         place = np.full(graph.n_nodes, -1, dtype=np.int64)
         place[shown] = np.arange(shown.size)
         strengths: F64 | None = None
         if product is not None:
-            handle.model.sync(view)
             strengths = expected_of(handle, view, product, offered(view)).max(axis=0)
         edges = _edges(view, place, marks, strengths, limit if strengths is None else min(limit, _STRONGEST))
         return {
             "revision": view.network.revision,
             "users_in_all": graph.n_nodes,
             "round": None if record is None else record.number,
-            "product": product if product is not None or record is None else record.payload["product"]["id"],
+            "product": product if product is not None or record is None else record.product,
             "users": graph.ids[shown].tolist(),
             "x": positions[shown, 0].round(_DIGITS).tolist(),
             "y": positions[shown, 1].round(_DIGITS).tolist(),

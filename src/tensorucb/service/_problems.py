@@ -166,7 +166,7 @@ def install(app: FastAPI) -> None:
         # Where the store lies is nobody's business; what its driver said may name files and machines.
         if isinstance(error, StoreError):
             _log.warning("%s", error)
-        detail = _DRIVER.sub("", str(error)).replace(request.app.state.desk.store.masked_url, "the store")
+        detail = _DRIVER.sub("", str(error)).replace(request.app.state.campaigns.store.masked_url, "the store")
         return answer(request, status, detail, type(error).__name__, {"Retry-After": "1"} if status == 503 else None)
 
     @app.exception_handler(Refusal)

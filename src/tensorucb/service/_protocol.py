@@ -73,7 +73,7 @@ class BoundedProtocol(H11Protocol):
 
     def shutdown(self) -> None:
         """Finish the running request, then close."""
-        self._service.state.desk.stopping.set()  # those who watch a campaign let go
+        self._service.state.campaigns.stopping.set()  # those who watch a campaign let go
         super().shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -5,32 +5,35 @@ from __future__ import annotations
 import csv
 import io
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.routing import APIRoute
 
-from tensorucb.campaign import Ask, Campaign, TellLogReport, TellReport
+from tensorucb.campaign import Ask, Campaign, Explanation, Preview, RoundExplanation, TellLogReport, TellReport
 from tensorucb.checks import shown
 from tensorucb.errors import UnknownIdError
 from tensorucb.files import FORMULA
-from tensorucb.service._bodies import AskBody, PreviewBody, arguments
-from tensorucb.service._documents import (
-    ExplanationDocument,
-    Opened,
-    PreviewDocument,
-    RoundDocument,
-    RoundExplanationDocument,
-    explanation_document,
-    preview_document,
-    round_document,
-)
-from tensorucb.service._once import KEY, Once
+from tensorucb.service._bodies import QuestionBody
+from tensorucb.service._documents import Opened, masked_ask, masked_preview, masked_seeds, masked_user
 from tensorucb.service._problems import leads_to, missing, responses
-from tensorucb.service._shared import CAMPAIGN, After, ForOperator, ForReader, Limit, Page, Round, page, user_named
+from tensorucb.service._shared import (
+    CAMPAIGN,
+    WRITING,
+    After,
+    ForOperator,
+    ForReader,
+    Key,
+    Limit,
+    Page,
+    Round,
+    page,
+    user_named,
+)
 from tensorucb.service._uploads import FORMS, described, received_rows
 
-router = APIRouter(prefix=CAMPAIGN, tags=["rounds"], responses=responses(404, 409, 413), route_class=Once)
+router = APIRouter(prefix=CAMPAIGN, tags=["rounds"], responses=responses(404, 409, 413), dependencies=WRITING)
+previews = APIRouter(prefix=CAMPAIGN, tags=["rounds"], responses=responses(404, 409, 413))
+"""A preview only reads, so a service that is read-only answers it too."""
 
 Unknown = Annotated[
     Literal["refuse", "skip"],
@@ -55,40 +58,36 @@ def column_names(columns: list[str]) -> dict[str, str] | None:
     return dict(text.split(":", 1) for text in columns) or None
 
 
-async def preview(at: ForOperator, body: PreviewBody) -> Any:
+@previews.post("/preview", response_model=Preview)
+async def preview(at: ForOperator, body: QuestionBody) -> Preview:
     """Say who would be chosen and why, or what to expect of a list of users; nothing is opened.
 
     Asking straight after gives the same users. A hold-out is drawn only when the round is opened.
     """
-    return await at.choose(lambda campaign: preview_document(campaign.preview(**arguments(body, campaign)), at.mask))
-
-
-# It only reads: it needs no key, and a service that is read-only answers it too.
-router.add_api_route(
-    "/preview", preview, methods=["POST"], response_model=PreviewDocument, route_class_override=APIRoute
-)
+    return await at.choose(lambda campaign: masked_preview(campaign.preview(**body.arguments()), at.mask))
 
 
 @router.post(
     "/rounds",
     status_code=201,
     response_model=Opened,
-    responses={201: leads_to("rounds", "one", "explanation", "seeds", "tell", "close", "cancel", round="round")},
+    responses={201: leads_to("rounds", "one", "explanation", "seeds", "tell", "close", "cancel", round="id")},
 )
-async def ask(at: ForOperator, body: AskBody, request: Request) -> Any:
+async def ask(at: ForOperator, body: QuestionBody, key: Key = None) -> Opened:
     """Open a round: choose users for a product, or take the list that somebody accepted.
 
-    The Idempotency-Key is the round's `request_id` too.
+    The Idempotency-Key is the round's `request_id`: the same question with the same key finds the same round.
     """
 
-    def call(campaign: Campaign) -> dict[str, Any]:
-        opened = campaign.ask(**arguments(body, campaign), request_id=request.headers.get(KEY))
-        return {**round_document(opened, at.mask), "explanation": explanation_document(opened.explain(), at.mask)}
+    def call(campaign: Campaign) -> Opened:
+        opened = campaign.ask(**body.arguments(), request_id=key)
+        reasons = cast("RoundExplanation", opened.explain())
+        return Opened(**vars(masked_ask(opened, at.mask)), explanation=masked_seeds(reasons, at.mask))
 
     return await at.choose(call)
 
 
-@router.get("/rounds", response_model=Page[RoundDocument])
+@router.get("/rounds", response_model=Page[Ask])
 async def rounds(
     at: ForReader,
     limit: Limit = 50,
@@ -100,18 +99,18 @@ async def rounds(
     def call(campaign: Campaign) -> dict[str, Any]:
         known = [ask for ask in reversed(campaign.rounds()) if status in (None, ask.status)]
         found, following = page(known, limit, after, lambda ask: ask.id)
-        return {"items": [round_document(ask, at.mask) for ask in found], "next": following}
+        return {"items": [masked_ask(ask, at.mask) for ask in found], "next": following}
 
     return await at.read(call)
 
 
-@router.get("/rounds/{round}", response_model=RoundDocument)
+@router.get("/rounds/{round}", response_model=Ask)
 async def one(at: ForReader, round: Round) -> Any:
     """One round."""
-    return await at.read(lambda campaign: round_document(round_of(campaign, round), at.mask))
+    return await at.read(lambda campaign: masked_ask(round_of(campaign, round), at.mask))
 
 
-@router.get("/rounds/{round}/explanation", response_model=RoundExplanationDocument | ExplanationDocument)
+@router.get("/rounds/{round}/explanation", response_model=RoundExplanation | Explanation)
 async def explanation(
     at: ForReader,
     round: Round,
@@ -119,10 +118,12 @@ async def explanation(
 ) -> Any:
     """Say why each seed was chosen, or why one user was or was not."""
 
-    def call(campaign: Campaign) -> dict[str, Any]:
+    def call(campaign: Campaign) -> RoundExplanation | Explanation:
         known = round_of(campaign, round).id
-        asked = None if user is None else user_named(campaign, user, at)
-        return explanation_document(campaign.explain(known, asked), at.mask)
+        reasons = campaign.explain(known, None if user is None else user_named(campaign, user, at))
+        if isinstance(reasons, RoundExplanation):
+            return masked_seeds(reasons, at.mask)
+        return masked_user(reasons, at.mask)
 
     return await at.read(call)
 
@@ -189,13 +190,13 @@ async def tell_log(
     return report
 
 
-@router.post("/rounds/{round}/close", response_model=RoundDocument)
+@router.post("/rounds/{round}/close", response_model=Ask)
 async def close(at: ForOperator, round: Round) -> Any:
     """Close a round: silence becomes "no", and the model learns it. Closing again changes nothing."""
-    return await at.choose(lambda campaign: round_document(campaign.close(round_of(campaign, round).id), at.mask))
+    return await at.choose(lambda campaign: masked_ask(campaign.close(round_of(campaign, round).id), at.mask))
 
 
-@router.post("/rounds/{round}/cancel", response_model=RoundDocument)
+@router.post("/rounds/{round}/cancel", response_model=Ask)
 async def cancel(at: ForOperator, round: Round) -> Any:
     """Cancel an open round: nobody counts as contacted, nothing is learned. Cancelling again changes nothing."""
-    return await at.choose(lambda campaign: round_document(campaign.cancel(round_of(campaign, round).id), at.mask))
+    return await at.choose(lambda campaign: masked_ask(campaign.cancel(round_of(campaign, round).id), at.mask))

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Generic, NoReturn, TypeVar
 from urllib.parse import quote
 
 import numpy as np
-from fastapi import Depends, Path, Query, Request
+from fastapi import Depends, Header, Path, Query, Request
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 from starlette.convertors import Convertor, register_url_convertor
@@ -19,7 +19,7 @@ from tensorucb.campaign import Campaign
 from tensorucb.campaign._catalogue import by_text
 from tensorucb.errors import InputError
 from tensorucb.service._auth import Mask, demand, mask_for
-from tensorucb.service._desk import Desk
+from tensorucb.service._open import OpenCampaigns
 from tensorucb.service._problems import Refusal, missing
 from tensorucb.service._tokens import Principal, Role
 
@@ -52,9 +52,14 @@ class _CampaignName(Convertor[str]):
 register_url_convertor("campaign", _CampaignName())
 
 
-def _desk(request: Request) -> Desk:
-    desk: Desk = request.app.state.desk
-    return desk
+def _campaigns(request: Request) -> OpenCampaigns:
+    campaigns: OpenCampaigns = request.app.state.campaigns
+    return campaigns
+
+
+async def _writable(request: Request) -> None:
+    if request.method != "GET" and request.app.state.settings.read_only:
+        raise Refusal(403, "the service is read-only; nothing can be changed through it.", kind="StateError")
 
 
 async def _reader(request: Request) -> Principal:
@@ -65,16 +70,28 @@ async def _admin(request: Request) -> Principal:
     return demand(request, "admin")
 
 
-AtDesk = Annotated[Desk, Depends(_desk)]
+Opened = Annotated[OpenCampaigns, Depends(_campaigns)]
+WRITING = [Depends(_writable)]
+"""Dependencies of routes that write: with a service that is read-only they refuse."""
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="A text of your own. Sent again with the same request, it finds what the first one made.",
+        min_length=1,
+        max_length=200,
+        pattern="^[!-~]+$",
+    ),
+]
 Reader = Annotated[Principal, Depends(_reader)]
 Admin = Annotated[Principal, Depends(_admin)]
 
 
 class At:
-    """A campaign for one caller: calls on it run in the line of work they belong to; ``mask`` shows its users."""
+    """A campaign for one caller; ``mask`` shows its users."""
 
-    def __init__(self, desk: Desk, name: str, who: Principal, mask: Mask) -> None:
-        self.desk, self.name, self.who, self.mask = desk, name, who, mask
+    def __init__(self, campaigns: OpenCampaigns, name: str, who: Principal, mask: Mask) -> None:
+        self.campaigns, self.name, self.who, self.mask = campaigns, name, who, mask
 
     def pseudonyms(self, campaign: Campaign) -> NDArray[np.bytes_] | None:
         """What the users are called to those who may only read, by row; None for a caller who sees their ids.
@@ -86,25 +103,26 @@ class At:
         with campaign._handle.read() as view:
             tag = view.number, view.network.revision
             ids = view.network.graph.ids
-        return self.desk.kept(
+        return self.campaigns.kept(
             "pseudonyms", self.name, tag, lambda: np.array([self.mask(user) for user in ids.tolist()], dtype=np.bytes_)
         )
 
-    def choose(self, call: Callable[[Campaign], T]) -> Awaitable[T]:
-        """Run a call that chooses users or learns."""
-        return self.desk.run("choose", self.name, call)
+    def read(self, call: Callable[[Campaign], T], *, chooses: bool = False) -> Awaitable[T]:
+        """Run a call that only reads: all of it in one session."""
+
+        def reading(campaign: Campaign) -> T:
+            with campaign._handle.read():
+                return call(campaign)
+
+        return self.campaigns.aside(lambda: self.campaigns.call(self.name, reading), chooses=chooses)
 
     def tell(self, call: Callable[[Campaign], T]) -> Awaitable[T]:
         """Run a call that stores what came."""
-        return self.desk.run("tell", self.name, call)
+        return self.campaigns.aside(lambda: self.campaigns.call(self.name, call))
 
-    def read(self, call: Callable[[Campaign], T]) -> Awaitable[T]:
-        """Run a call that only reads, and quickly."""
-        return self.desk.run("read", self.name, call)
-
-    def count(self, call: Callable[[Campaign], T]) -> Awaitable[T]:
-        """Run a call that goes through the whole log."""
-        return self.desk.run("count", self.name, call)
+    def choose(self, call: Callable[[Campaign], T]) -> Awaitable[T]:
+        """Run a call that chooses users or learns."""
+        return self.campaigns.aside(lambda: self.campaigns.call(self.name, call), chooses=True)
 
 
 def _campaign_for(role: Role) -> Any:
@@ -112,7 +130,7 @@ def _campaign_for(role: Role) -> Any:
 
     async def at(name: Name, request: Request) -> At:
         who = demand(request, role)
-        return At(_desk(request), name, who, mask_for(request, who))
+        return At(_campaigns(request), name, who, mask_for(request, who))
 
     return Depends(at)
 

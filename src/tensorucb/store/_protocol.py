@@ -79,18 +79,3 @@ class TokenRecord:
     role: str
     hash: str
     created: float
-
-
-@dataclass(frozen=True)
-class AnswerRecord:
-    """What the service answered to a writing call with this idempotency key.
-
-    ``request`` is the hash of the call, ``campaign`` its campaign, or 0 for a call that belongs to none.
-    """
-
-    campaign: int
-    key: str
-    request: str
-    status: int
-    body: str
-    created: float

@@ -1,4 +1,4 @@
-"""What the service keeps in a store: tokens, a secret, ended logins, and answers to calls that may be repeated."""
+"""What the service keeps in a store: tokens, a secret, and ended logins."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import sqlalchemy as sa
 from tensorucb.errors import UnknownIdError
 from tensorucb.store import _tables as tables
 from tensorucb.store._checksum import row_hash
-from tensorucb.store._protocol import AnswerRecord, TokenRecord
+from tensorucb.store._protocol import TokenRecord
 from tensorucb.store._transaction import Transaction
-from tensorucb.store._values import check_texts, damage
+from tensorucb.store._values import check_texts
 
-_answer, _token, _logout = tables.answer.c, tables.token.c, tables.logout.c
-_ANSWER = sa.select(*_answer).where(_answer.key == sa.bindparam("key"))
+_token, _logout = tables.token.c, tables.logout.c
 _TOKENS = sa.select(*_token).order_by(_token.created, _token.name)
 
 
@@ -65,27 +64,3 @@ class ServiceRows(Transaction):
         if login not in known and ends > now:
             self._run(sa.insert(tables.logout).values(login=login, ends=float(ends)))
             self._groups.add(0, "logout", 0, [row_hash(login, float(ends))])
-
-    def answer(self, key: str) -> AnswerRecord | None:
-        """What was answered to the call with this key, if it is known."""
-        rows = self._rows(_ANSWER, {"key": key})
-        if not rows:
-            return None
-        *values, found = rows[0]
-        if row_hash(*values) != found:
-            raise damage("a kept answer of the service is not as it was written")
-        return AnswerRecord(*values)
-
-    def put_answer(self, record: AnswerRecord) -> None:
-        """Keep an answer; a key that exists is an :class:`~tensorucb.errors.InputError`."""
-        if record.campaign:
-            self._begin_change(record.campaign)
-        self._check(change=True)
-        check_texts([record.key, record.request, record.body], "an answer's key, request or body")
-        values = vars(record) | {"created": float(record.created)}
-        self._run(sa.insert(tables.answer).values(**values, hash=row_hash(*values.values())))
-
-    def prune_answers(self, before: float) -> int:
-        """Remove the answers that were given before a moment; returns how many went."""
-        self._check(change=True)
-        return self._run(sa.delete(tables.answer).where(_answer.created < before)).rowcount

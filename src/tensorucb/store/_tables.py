@@ -135,18 +135,6 @@ checksum = _table(
     sa.PrimaryKeyConstraint("campaign", "part", "number"),
     sqlite_with_rowid=False,
 )
-# What the service answered, for the caller who asks again with the same key; it may quote users, so it goes with them.
-answer = _table(
-    "answer",
-    _integer("campaign"),
-    _text("key"),
-    _text("request"),
-    _integer("status"),
-    _text("body"),
-    _real("created"),
-    _integer("hash"),
-    sa.PrimaryKeyConstraint("key"),
-)
 token = _table(
     "token",
     _text("name"),
@@ -159,5 +147,5 @@ secret = _table("secret", _text("name"), _text("value"), sa.PrimaryKeyConstraint
 # Logins that somebody has ended before their time.
 logout = _table("logout", _text("login"), _real("ends"), sa.PrimaryKeyConstraint("login"))
 
-OWNED = (checksum, blob, user, event, round_, edge_response, node_event, answer)
+OWNED = (checksum, blob, user, event, round_, edge_response, node_event)
 """The tables whose rows belong to a campaign."""

@@ -25,7 +25,7 @@ from tensorucb.oracle.rr._kernels import (
 from tensorucb.threads import map_chunks
 
 if TYPE_CHECKING:
-    from tensorucb.oracle.greedy._index import Index
+    from tensorucb.oracle.greedy._greedy import Index
 
 _NO_VALUES = np.empty(0, dtype=np.float64)
 _NO_EDGES = np.empty(0, dtype=np.int64)
@@ -258,11 +258,11 @@ class Collection:
         for members in batch.members:
             self._seen = count_members(members, self.counts, self._touched, self._seen)
 
-    def index(self, nodes: I64, marginal: I64) -> Index:
+    def index(self, nodes: I64, counts: I64) -> Index:
         """The sets of these candidates, which are numbered in the sampler's ``numbers`` and in so many sets each."""
-        from tensorucb.oracle.greedy._index import LocalIndex  # the greedy choice builds on this room
+        from tensorucb.oracle.greedy import LocalIndex  # the greedy choice builds on this room
 
-        return LocalIndex(self.members, self.lengths, self.sampler.numbers, marginal)
+        return LocalIndex(self.members, self.lengths, self.sampler.numbers, counts)
 
     def mean_cover(self, odds: F64, picks: int) -> float:
         """Stored sets that ``picks`` draws of one node each, with these odds, cover on average."""

@@ -38,15 +38,15 @@ export async function get(address, values = {}) {
   return answer(await request(address + query(values), { headers: { Accept: "application/json" }, signal: view.signal }));
 }
 
-export async function post(address, body, { values = {}, type = "application/json", key = newKey() } = {}) {
-  const headers = { Accept: "application/json", "Idempotency-Key": key };
+export async function post(address, body, { values = {}, type = "application/json", key } = {}) {
+  const headers = { Accept: "application/json", ...(key && { "Idempotency-Key": key }) };
   if (!(body instanceof FormData)) headers["Content-Type"] = type;
   const content = type === "application/json" && !(body instanceof Blob || body instanceof FormData) ? JSON.stringify(body ?? {}) : body;
   return answer(await request(address + query(values), { method: "POST", headers, body: content }));
 }
 
 export async function remove(address) {
-  return answer(await request(address, { method: "DELETE", headers: { "Idempotency-Key": newKey() } }));
+  return answer(await request(address, { method: "DELETE" }));
 }
 
 async function request(address, options) {

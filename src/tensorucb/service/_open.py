@@ -1,0 +1,135 @@
+"""The campaigns that this process has opened, each once for all threads, and what is done beside the requests.
+
+Calls run in threads, off the event loop. Those that choose or learn take turns on their campaign's model, so they have
+a few threads of their own, and never keep readers and tellers waiting. Everything that counts is in the store: another
+worker on the same database sees the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import anyio.to_thread
+
+from tensorucb.campaign import Campaign, load_campaign
+from tensorucb.errors import TensorUCBError, UnknownIdError
+from tensorucb.service._problems import Refusal, missing
+from tensorucb.service._settings import ServiceSettings
+from tensorucb.store import open_store
+from tensorucb.work import Engine
+
+T = TypeVar("T")
+
+_THREADS, _CHOOSING = 24, 4
+_OPEN = 128  # campaigns kept between calls
+TICK = 1.0  # seconds between looks at the deadlines of rounds, and at the log for those who watch it
+_log = logging.getLogger("tensorucb.service")
+
+
+class OpenCampaigns:
+    """The campaigns of a store by name, and the threads in which they are used."""
+
+    def __init__(self, settings: ServiceSettings, engine: Engine | None = None) -> None:
+        self.settings, self._engine = settings, engine
+        self.store = open_store(settings.storage, read_only=settings.read_only)
+        self.stopping = asyncio.Event()
+        self._threads = anyio.CapacityLimiter(_THREADS)
+        # The workers of a cluster hold the samples of one choice at a time.
+        self._choosing = anyio.CapacityLimiter(_CHOOSING if engine is None else 1)
+        self._opening = threading.Lock()
+        self._open: dict[str, Campaign] = {}
+        self._kept: dict[tuple[str, str], tuple[Any, Any]] = {}
+
+    async def aside(self, call: Callable[[], T], *, chooses: bool = False) -> T:
+        """Run a call in a thread; one that ``chooses`` or learns may have to wait for others who do."""
+        return await anyio.to_thread.run_sync(call, limiter=self._choosing if chooses else self._threads)
+
+    def call(self, name: str, work: Callable[[Campaign], T]) -> T:
+        """Call something with the campaign of that name, as it is now."""
+        campaign = self._campaign(name)
+        try:
+            return work(campaign)
+        except UnknownIdError:
+            # Somebody may have deleted it, and perhaps created another one of that name.
+            with self.store.read() as session:
+                record = session.campaign(name)
+            if record is not None and record.campaign == campaign._handle.record.campaign:
+                raise
+        with self._opening:
+            self._open.pop(name, None)
+        return work(self._campaign(name))
+
+    def _campaign(self, name: str) -> Campaign:
+        with self._opening:
+            campaign = self._open.pop(name, None)
+            if campaign is None:
+                try:
+                    campaign = load_campaign(name, storage=self.store, engine=self._engine)
+                except UnknownIdError:
+                    raise missing("there is no campaign of this name; GET /api/v1/campaigns lists them.") from None
+            self._open[name] = campaign
+            if len(self._open) > _OPEN:
+                self._open.pop(next(iter(self._open)))
+        return campaign
+
+    def kept(self, what: str, name: str, tag: Any, make: Callable[[], T]) -> T:
+        """What was made of a campaign for the same tag before; otherwise it is made now and kept."""
+        held = self._kept.get((what, name))
+        if held is None or (held[0] is not tag and held[0] != tag):
+            held = self._kept[what, name] = tag, make()
+            for gone in [key for key in list(self._kept) if key[1] not in self._open]:
+                self._kept.pop(gone, None)
+        found: T = held[1]
+        return found
+
+    def names(self) -> list[str]:
+        """The names of all campaigns."""
+        with self.store.read() as session:
+            return [record.name for record in session.campaigns()]
+
+    async def keep_closing(self) -> None:
+        """Close rounds whose deadline has passed, and learn them, until the service stops."""
+        while not self.stopping.is_set():
+            with _logged():
+                for name in await self.aside(self._due):
+                    with _logged():
+                        await self.aside(lambda name=name: self.call(name, _close_due), chooses=True)  # type: ignore[misc]
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.stopping.wait(), TICK)
+
+    def _due(self) -> list[str]:
+        """Names of the campaigns with rounds to close: no other one is opened for it."""
+        with self.store.read() as session:
+            return session.due_campaigns(time.time())
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self.store.close()
+
+
+def tag_of(campaign: Campaign) -> str:
+    """Changes with every event of a campaign's log."""
+    with campaign._handle.read() as view:
+        return f"{view.number}-{view.ledger.seq}"
+
+
+@contextlib.contextmanager
+def _logged() -> Iterator[None]:
+    """What goes wrong is logged, and tried again a moment later."""
+    try:
+        yield
+    except (TensorUCBError, Refusal) as error:
+        _log.warning("rounds that are due could not be closed: %s", error)
+    except Exception:
+        _log.exception("rounds that are due could not be closed")
+
+
+def _close_due(campaign: Campaign) -> None:
+    if campaign.expire(time.time()):
+        campaign.sync()

@@ -1,0 +1,145 @@
+"""One campaign object for all threads of a process: nothing is lost, and whoever reads or tells waits for nobody."""
+
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from campaign.worlds import out_pairs, small_campaign
+from tensorucb.campaign import delete_campaign
+from tensorucb.errors import TensorUCBError, UnknownIdError
+
+
+@pytest.fixture
+def hasty():
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.parametrize("storage", ["memory://", "file"])
+def test_many_threads_share_one_campaign(tmp_path, hasty, storage):
+    url = f"sqlite:///{tmp_path}/c.db" if storage == "file" else storage
+    campaign = small_campaign(url, clock=time.time)
+    asked, told, closed, wrong = [], [], [], []
+    stop = threading.Event()
+
+    def operate(thread):
+        for i in range(6):
+            ask = campaign.ask(("tea", "soap")[i % 2], 2, request_id=f"{thread}-{i}")
+            assert campaign.ask(("tea", "soap")[i % 2], 2, request_id=f"{thread}-{i}").id == ask.id
+            asked.append(ask)
+            if i % 2:
+                assert campaign.close(ask.id).status == "closed"
+                closed.append(ask.number)
+
+    def tell(thread):
+        # Several threads tell the same rounds the same edges: each is new to one of them, known to the others.
+        done = set()
+        while len(done) < 12 and not wrong:
+            for ask in list(asked):
+                if ask.number in done:
+                    continue
+                pairs = out_pairs(campaign, ask.contacted)
+                rows = [{"source": s, "target": t, "outcome": i % 2} for i, (s, t) in enumerate(pairs)]
+                for half in (rows[::2], rows[1::2]):
+                    report = campaign.tell(ask.id, half)
+                    assert report.accepted + report.duplicates == len(half)
+                    assert not report.contradictions
+                    told.append((ask.number, report.accepted))
+                done.add(ask.number)
+
+    def read(thread):
+        seen = {}
+        while not stop.is_set():
+            before = len(asked)
+            status, progress, rounds = campaign.status(), campaign.progress(), campaign.rounds()
+            assert status.rounds == status.open + status.closed <= len(progress.rounds) <= len(rounds)
+            assert before <= status.rounds
+            assert [entry.number for entry in rounds] == list(range(1, len(rounds) + 1))
+            for entry in progress.rounds:
+                was = seen.get(entry.number, ("open", 0))
+                assert not (was[0] == "closed" and entry.status == "open")
+                assert entry.responders >= was[1]
+                seen[entry.number] = entry.status, entry.responders
+            campaign.preview("tea", 2)
+
+    def guarded(work, thread):
+        try:
+            work(thread)
+        except BaseException as error:
+            wrong.append(error)
+            raise
+
+    with ThreadPoolExecutor(8) as pool:
+        readers = [pool.submit(guarded, read, i) for i in range(2)]
+        others = [pool.submit(guarded, work, i) for work in (operate, tell) for i in range(2)]
+        for future in others:
+            future.result(timeout=120)
+        stop.set()
+        for future in readers:
+            future.result(timeout=60)
+    status = campaign.status()
+    assert (status.rounds, status.closed) == (12, len(closed))
+    assert sorted(ask.number for ask in asked) == list(range(1, 13))
+    edges = {ask.number: len(out_pairs(campaign, ask.contacted)) for ask in asked}
+    accepted = {number: sum(count for at, count in told if at == number) for number in edges}
+    assert accepted == edges
+    assert campaign.model_hash() == campaign.replay_hash()
+
+
+def test_who_reads_or_tells_does_not_wait_for_a_choice():
+    begun, go_on, chooser = threading.Event(), threading.Event(), []
+
+    def clock():
+        # An ask looks at the clock while it holds the model.
+        if threading.get_ident() in chooser:
+            begun.set()
+            assert go_on.wait(60)
+        return time.time()
+
+    campaign = small_campaign(clock=clock)
+    first = campaign.ask("tea", 2)
+    source, target = out_pairs(campaign, first.contacted)[0]
+
+    def choose():
+        chooser.append(threading.get_ident())
+        return campaign.ask("tea", 2)
+
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(choose)
+        try:
+            assert begun.wait(60)
+            assert campaign.tell(first.id, [{"source": source, "target": target, "outcome": 1}]).accepted == 1
+            assert campaign.progress().rounds[0].responders == 1
+            assert (campaign.status().rounds, campaign.round(1).status) == (1, "open")
+            assert campaign.cancel(first.id).status == "cancelled"
+        finally:
+            go_on.set()
+        assert asking.result(60).number == 2
+
+
+def test_a_reader_sees_one_moment(tmp_path):
+    campaign = small_campaign(f"sqlite:///{tmp_path}/c.db", clock=time.time)
+    with campaign._handle.read() as view, ThreadPoolExecutor(1) as pool:
+        pool.submit(campaign.ask, "tea", 2).result(60)
+        pool.submit(campaign.add_users, ["new"], [[0.0] * 3], ["new"], ["person-001"]).result(60)
+        assert (campaign.status().rounds, campaign.status().users, view.network.graph.n_nodes) == (0, 30, 30)
+    assert (campaign.status().rounds, campaign.status().users) == (1, 31)
+
+
+def test_a_deleted_campaign_says_so(tmp_path):
+    url = f"sqlite:///{tmp_path}/c.db"
+    campaign = small_campaign(url, clock=time.time)
+    ask = campaign.ask("tea", 2)
+    delete_campaign("spring", storage=url)
+    for call in (campaign.status, campaign.rounds, lambda: campaign.ask("tea", 2), lambda: campaign.close(ask.id)):
+        with pytest.raises(UnknownIdError, match="deleted"):
+            call()
+    small_campaign(url, clock=time.time)
+    with pytest.raises(TensorUCBError, match="deleted"):
+        campaign.progress()
