@@ -96,7 +96,8 @@ class Forecast:
         low, high = np.exp(centre - factor * below) - _HALF, np.exp(min(centre + factor * above, 50.0)) - _HALF
         # Numbers of users are whole: these are the smallest and the largest in between.
         first, last = np.ceil(low - _ROUNDING), np.floor(high + _ROUNDING)
-        return float(np.clip(first, 0.0, audience)), float(np.clip(last, 0.0, audience))
+        # There is no minus before 0.
+        return float(np.clip(first, 0.0, audience)) + 0.0, float(np.clip(last, 0.0, audience)) + 0.0
 
     def _widths(self) -> tuple[float, float]:
         low, mean, high = (np.log(max(value, 0.0) + _HALF) for value in (self.low, self.mean, self.high))

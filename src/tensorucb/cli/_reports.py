@@ -9,17 +9,8 @@ from typing import Any
 import altair as alt
 
 from tensorucb import __version__, plots
-from tensorucb.experiments import (
-    ETA,
-    Bound,
-    Effort,
-    Environment,
-    Experiment,
-    PaperResults,
-    SeedReason,
-    Tuning,
-    network_statistics,
-)
+from tensorucb.experiments import ETA, Environment, Experiment, SeedReason, Tuning
+from tensorucb.experiments._paper import VARIED, Bound, Effort, PaperResults, network_statistics
 from tensorucb.plots import Block, Code, Figure, Report, Section, Table, Text
 
 Charts = Mapping[str, Any]
@@ -193,10 +184,12 @@ def draw(results: PaperResults) -> dict[str, Any]:
         charts["regret-late"] = plots.final_regret(results.regret, last=last, title=f"The last {last} rounds alone")
     for label, experiment in (results.rank or {}).items():
         curves = {int(name.removeprefix("R = ")): experiment.curve(name) for name in experiment.policies}
-        charts["rank-paper" if "paper" in label else "rank"] = plots.rank_curves(
+        varied = label.endswith(VARIED)
+        name = "rank-logistic" if "logistic" in label else "rank-paper"
+        charts[f"{name}-varied" if varied else name] = plots.rank_curves(
             curves,
-            title=f"{label} by rank",
-            subtitle="One product, every round; bars at the right are 90 % intervals over runs",
+            title=f"{label.removesuffix(VARIED)} by rank",
+            subtitle=f"{'A random' if varied else 'The same'} product each round; bars at the right are 90 % intervals",
         )
     if results.runtime is not None:
         times: dict[str, list[float]] = {}

@@ -60,15 +60,16 @@ class _State:
 
 
 class TensorUCB(UCBPolicy):
-    """Our default policy: a hierarchical logistic model of who responds to which user, in which context.
+    """Our default policy: a hierarchical logistic model of who responds to which user; it has no tensor rank.
+
+    Of the paper it keeps the context of several feature vectors (modes), the posterior, the upper confidence bound, the
+    oracle and Algorithm 1. The paper's CP tensor is `TensorUCB.paper` (`PaperTensorUCB`), as published or with a
+    logistic likelihood.
 
     ``logit p_tij(x) = θ·x_i + d_i·(1, x) + u_t + γ·(t_j, taste_j(x)) + b_j + log(1 + r(1 − q)(m_tj − 1))``: what the
     context x (product, strategy, …) and a source's features predict, and each source's own effect and response beyond
     that; what is particular to the round; the target's features, taste and own readiness; and what it changes that
     the target follows m contacted users. ``docs/model.md`` explains the model, and how it is learned, on one page.
-
-    It has no tensor rank: of the paper it keeps the context of several feature vectors, the posterior, the confidence
-    bound, the oracle and Algorithm 1. The paper's low-rank tensor is `TensorUCB.paper`.
 
     Seeds are chosen by the total response of a source to the context, so exploration is about sources: the deviation of
     a source's logit, times ``exploration``, is added to the logits of its out-edges. The oracle is told how far a
@@ -119,6 +120,7 @@ class TensorUCB(UCBPolicy):
     shares_parameters = True
     knows_redundancy: ClassVar[bool] = True
     weighs_history: ClassVar[bool] = True
+    paper = PaperTensorUCB
 
     def __init__(
         self,
@@ -134,13 +136,6 @@ class TensorUCB(UCBPolicy):
         self.exploration_kind = check_choice("exploration_kind", exploration_kind, EXPLORATION_KINDS)
         self.base_logit = None if base_logit is None else check_number("base_logit", base_logit, low=-30.0, high=30.0)
         self.max_rows = check_count("max_rows", max_rows, 1)
-
-    @classmethod
-    def paper(
-        cls, *, rank: int = 10, exploration: float = 0.1, noise_variance: float = 0.1, init: str = "ones"
-    ) -> PaperTensorUCB:
-        """The paper's Algorithm 1; `PaperTensorUCB` lists where it departs from the text."""
-        return PaperTensorUCB(rank, exploration, noise_variance=noise_variance, init=init)
 
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
         """Start again on this graph, with (n, d) user features or a `UserProfile`, and a seed."""
