@@ -22,7 +22,7 @@ from tensorucb.campaign._handle import Handle
 from tensorucb.campaign._history import HistoryReport, import_history
 from tensorucb.campaign._lift import Lift, lift
 from tensorucb.campaign._preview import Preview, preview
-from tensorucb.campaign._progress import CampaignProgress, CampaignStatus, progress, status
+from tensorucb.campaign._progress import CampaignProgress, CampaignStatus, keep_tally, progress, status
 from tensorucb.campaign._request import shown_defaults
 from tensorucb.campaign._tell import TellReport, tell
 from tensorucb.campaign._tell_log import TellLogReport, tell_log
@@ -323,7 +323,9 @@ class Campaign:
 
     def close(self, round_id: str | int) -> Ask:
         """Close a round: silence becomes "no", and the model learns it. Closing again changes nothing."""
-        return as_ask(self, *self._handle.close(round_id))
+        network, record = self._handle.close(round_id)
+        keep_tally(self._handle)
+        return as_ask(self, network, record)
 
     def cancel(self, round_id: str | int) -> Ask:
         """Cancel an open round: nobody counts as contacted, nothing is learned. Cancelling again changes nothing.
@@ -498,7 +500,9 @@ class Campaign:
         :meth:`ask` and :meth:`close` do so too, but learn a slice at a time when late responses have changed a long
         past; this call learns to the end.
         """
-        return self._handle.learn()
+        learned = self._handle.learn()
+        keep_tally(self._handle)
+        return learned
 
     def model_hash(self) -> str:
         """SHA-256 of everything the policy has learned from the log as it is now."""

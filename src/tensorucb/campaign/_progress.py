@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from tensorucb.campaign._handle import ERASING, Handle, View
+from tensorucb.campaign._handle import ERASING, TALLY, Handle, View
 from tensorucb.campaign._lift import Lift, lift_of
-from tensorucb.campaign._reach import expectation, html_table
+from tensorucb.campaign._network import Network, seal, unseal
+from tensorucb.campaign._reach import Reach, expectation, html_table
 from tensorucb.campaign._tally import GroupProgress, RoundProgress, Tally, ranked
 from tensorucb.campaign._webhook import Webhook, webhook_of
-from tensorucb.errors import StateError
+from tensorucb.errors import FileFormatError, StateError
+from tensorucb.store._protocol import RoundRecord
 
 _LEVEL = 0.9
 _MOST_CONTACTED = 20  # users that are listed
+_TALLY_EVERY = 50  # rounds between two tallies that are stored
 _HTML_ROUNDS = 20  # rounds that a notebook shows
 
 
@@ -276,12 +279,14 @@ def progress(handle: Handle) -> CampaignProgress:
 def _counted(handle: Handle, view: View) -> tuple[Tally, tuple[RoundProgress, ...]]:
     """All rounds, counted in their order; the ones up to the first that was open at the last call are counted once."""
     records = view.rounds()
-    marks = [(record.number, record.revision, view.ledger.told_tag(record.number)) for record in records]
-    ended = next((i for i, record in enumerate(records) if record.status == "open"), len(records))
+    # What was told late makes another revision of a round that has ended.
+    marks = [(record.number, record.revision) for record in records]
+    ended = _ended(records)
     tally, rounds = Tally(view.network), list[RoundProgress]()
-    if handle.counted is not None:
-        network, before, kept, found = handle.counted
-        if network is view.network and before == marks[: len(before)]:
+    before = handle.counted or _stored_tally(view)
+    if before is not None:
+        network, seen, kept, found = before
+        if network.revision == view.network.revision and seen == marks[: len(seen)]:
             tally, rounds = kept.copy(), list(found)
     for i in range(len(rounds), len(records) + 1):
         if i == ended:
@@ -289,6 +294,48 @@ def _counted(handle: Handle, view: View) -> tuple[Tally, tuple[RoundProgress, ..
         if i < len(records):
             rounds.append(tally.add(records[i], view.told(records[i].number)))
     return tally, tuple(rounds)
+
+
+def _ended(records: Sequence[RoundRecord]) -> int:
+    """How many rounds there are before the first that is open."""
+    return next((i for i, record in enumerate(records) if record.status == "open"), len(records))
+
+
+def keep_tally(handle: Handle) -> None:
+    """Store the counts of rounds that have ended, now and then, so that a new process need not count them again."""
+    with handle.read() as view:
+        if _ended(view.rounds()) < handle.tallied + _TALLY_EVERY:
+            return
+        stored = _stored_tally(view)
+        handle.tallied = 0 if stored is None else len(stored[1])
+        _counted(handle, view)
+    network, marks, tally, rounds = handle.counted
+    if len(marks) < handle.tallied + _TALLY_EVERY:
+        return
+    groups, arrays = tally.to_state()
+    settings = {"revision": network.revision, "marks": marks, "rounds": [asdict(entry) for entry in rounds], **groups}
+    with handle.write() as view:
+        if view.ledger.revision == network.revision:
+            view.session.put_blob(view.number, TALLY, seal(TALLY, settings, arrays, compressed=True))
+    handle.tallied = len(marks)
+
+
+def _stored_tally(view: View) -> tuple[Network, list[tuple[int, int]], Tally, tuple[RoundProgress, ...]] | None:
+    """The counts of `keep_tally`; None if there are none of this network, or they are damaged: then all is counted."""
+    if TALLY not in view.session.blobs(view.number):
+        return None
+    try:
+        settings, arrays = unseal(view.session.blob(view.number, TALLY) or b"", TALLY, "the tally of the campaign")
+    except FileFormatError:
+        return None
+    if settings["revision"] != view.network.revision:
+        return None
+    rounds = []
+    for entry in settings["rounds"]:
+        expected = None if entry["expected"] is None else Reach(**entry["expected"])
+        rounds.append(RoundProgress(**{**entry, "expected": expected}))
+    marks = [(number, revision) for number, revision in settings["marks"]]
+    return view.network, marks, Tally.from_state(view.network, settings, arrays), tuple(rounds)
 
 
 def calibration(held: Sequence[bool]) -> Calibration | None:

@@ -134,6 +134,27 @@ class Tally:
             theirs.update({name: sums.copy() for name, sums in mine.items()})
         return other
 
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The sums as plain settings and arrays; users who were never contacted or reached take no place."""
+        groups = {
+            name: [[entry, sums.tolist()] for entry, sums in held.items()]
+            for name, held in (("products", self.products), ("strategies", self.strategies))
+        }
+        used = np.flatnonzero(self._users.any(axis=1))
+        rows = {"contacted": np.flatnonzero(self.contacted), "reached": np.flatnonzero(self.reached), "used": used}
+        return groups, {**rows, "sums": self._users[used]}
+
+    @classmethod
+    def from_state(cls, network: Network, groups: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Tally:
+        """The sums of `to_state`, of the same revision of the network."""
+        tally = cls(network)
+        tally.contacted[arrays["contacted"]] = True
+        tally.reached[arrays["reached"]] = True
+        tally._users[arrays["used"]] = arrays["sums"]
+        tally.products.update({entry: np.array(sums) for entry, sums in groups["products"]})
+        tally.strategies.update({entry: np.array(sums) for entry, sums in groups["strategies"]})
+        return tally
+
     def add(self, record: RoundRecord, told: Told) -> RoundProgress:
         """Count a round in; returns what it looks like by itself."""
         payload, counts = record.payload, record.status != "cancelled"
