@@ -374,11 +374,11 @@ def _counted(handle: Handle, view: View) -> tuple[_Tally, tuple[RoundProgress, .
 
 def calibration(held: Sequence[bool]) -> Calibration | None:
     """The share of intervals that held, and its exact binomial interval."""
-    from scipy.special import betaincinv
-
     n, hits = len(held), sum(held)
     if n == 0:
         return None
+    from scipy.special import betaincinv
+
     tail = (1.0 - LEVEL) / 2.0
     low = 0.0 if hits == 0 else float(betaincinv(hits, n - hits + 1, tail))
     high = 1.0 if hits == n else float(betaincinv(hits + 1, n - hits, 1.0 - tail))

@@ -152,9 +152,11 @@ def _quotas(given: list[str] | None) -> dict[str, int] | int | None:
 
 def _column(campaign: Campaign, file: Path | None, meaning: str) -> Any:
     """What a file says of every user, in the order of the network."""
+    if file is None:
+        return None
     from tensorucb.campaign._additions import column_from
 
-    return None if file is None else column_from(campaign, file, meaning)
+    return column_from(campaign, file, meaning)
 
 
 def _print(result: Ask, explanation: Any) -> None:
