@@ -1,4 +1,4 @@
-"""A round of TensorUCB (score, learn) against OnlineTensorUCB, and its pass over the rows against NumPy.
+"""A round of TensorUCB (score, learn) against the logistic tensor, and its pass over the rows against NumPy.
 
 ``python -m benchmarks.bench_tensor_ucb --split`` shows where the time of a round goes, up to 1M / 10M.
 """
@@ -14,10 +14,9 @@ import numpy as np
 
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
-from tensorucb.learner.response._fit import rows_at
+from tensorucb.learner.response._fit import dose_of, rows_at
 from tensorucb.learner.response._log import design_of
 from tensorucb.oracle import SeedOracle
-from tensorucb.policies.online_tensor_ucb import OnlineTensorUCB
 from tensorucb.policies.tensor_ucb import TensorUCB
 
 SIZES = {"2,500 / 76,000": (2_500, 76_000), "29,000 / 372,000": (29_000, 372_000)}
@@ -54,6 +53,10 @@ def _sums(data, point, redundancy):
     value = float(np.sum(weight * (outcome * u - np.logaddexp(0.0, u))))
     parts = weight * p * (1.0 - p), weight * (outcome - p)
     return value, *(np.add.reduceat(part, data.ptr[:-1]) for part in parts)
+
+
+def _pass(data, point, redundancy):
+    return rows_at(data, point, dose_of(data, redundancy))
 
 
 def _last_fit(policy):
@@ -159,13 +162,13 @@ def run(quick: bool = False) -> list[dict[str, object]]:
         rounds = 20 if quick else 100
         policy = TensorUCB()
         scoring, learning, observed, largest = _play(policy, graph, users, rounds)
-        peer = _play(OnlineTensorUCB(rank=5), graph, users, 10)
+        peer = _play(TensorUCB.paper(5, likelihood="logistic"), graph, users, 10)
         last = _last_fit(policy)
         reference = _median(lambda x=last: _sums(*x), 5)
-        ours = _median(lambda x=last: rows_at(*x), 5)
-        gap = float(abs(rows_at(*last).slope - _sums(*last)[2]).max())
+        ours = _median(lambda x=last: _pass(*x), 5)
+        gap = float(abs(_pass(*last).slope - _sums(*last)[2]).max())
         rows.append(_row(f"pass over {last[0].cell.size:,} rows, {size}; gap {gap:.0e}", ours, reference))
-        what = f"score + learn against OnlineTensorUCB, mean of {rounds} rounds of {observed:,.0f} edges, {size}"
+        what = f"score + learn against the logistic tensor, mean of {rounds} rounds of {observed:,.0f} edges, {size}"
         rows.append(
             _row(
                 f"{what}: scoring {scoring:.1f}, learning {learning:.1f}, at most {largest:.0f}",

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tensorucb.oracle import Selection as Selection
     from tensorucb.oracle import select_pairs as select_pairs
     from tensorucb.oracle import select_seeds as select_seeds
-    from tensorucb.policies import OnlineTensorUCB as OnlineTensorUCB
     from tensorucb.policies import TensorUCB as TensorUCB
 
 __version__ = "0.1.0"
@@ -38,7 +37,7 @@ _NAMES = {
     "TensorRegression": ".learner",
     **dict.fromkeys(("Constraints", "PairSelection", "Sampling", "SeedOracle", "Selection"), ".oracle"),
     **dict.fromkeys(("select_pairs", "select_seeds"), ".oracle"),
-    **dict.fromkeys(("OnlineTensorUCB", "TensorUCB"), ".policies"),
+    "TensorUCB": ".policies",
 }
 
 __all__ = sorted(_NAMES)

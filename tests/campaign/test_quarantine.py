@@ -13,7 +13,7 @@ from tensorucb.campaign._catalogue import Context
 from tensorucb.campaign._model import SNAPSHOTS
 from tensorucb.campaign._network import seal, unseal
 from tensorucb.errors import InputError, StateError
-from tensorucb.policies import LinUCB, OnlineTensorUCB, TensorUCB, Thompson
+from tensorucb.policies import LinUCB, TensorUCB, Thompson
 from tensorucb.store import open_store
 
 HUGE = [1e200, np.finfo(np.float64).max, -1e100]
@@ -35,7 +35,9 @@ def spoiled(store, size, policy):
 
 
 @pytest.mark.parametrize("size", HUGE)
-@pytest.mark.parametrize("policy", [LinUCB(), OnlineTensorUCB(), TensorUCB()], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "policy", [LinUCB(), TensorUCB.paper(likelihood="logistic"), TensorUCB()], ids=lambda p: p.name
+)
 def test_a_campaign_that_holds_such_a_round_recovers_when_opened(tmp_path, policy, size):
     url = f"sqlite:///{tmp_path}/c.db"
     campaign, bad = spoiled(url, size, policy)

@@ -252,7 +252,7 @@ HOSTILE = [
     "\ud83d",
 ]
 QUICK = ("ask", "tell", "close", "status", "create", "select", "forget", "delete", "import-history", "export")
-QUICK += ("init", "add-products", "add-users", "report", "lift", "expire", "doctor")
+QUICK += ("init", "add-products", "add-users", "report", "lift", "expire", "webhook", "doctor")
 LONG_ONES = ("demo", "compare", "reproduce", "tune")
 GROUPS = {"datasets": ("list", "describe", "make"), "token": ("add", "list", "revoke")}
 ENDLESS = ("serve",)  # only with an argument that is wrong for certain

@@ -32,8 +32,9 @@ def demo(
 ) -> None:
     """Run a campaign on a generated network in about a minute: table, explained seeds, report.html.
 
-    TensorUCB (our defaults), TensorUCB to the paper's letter, HighDegree and Random choose 10 users per round to
-    promote products to. Prints a table and why each seed was chosen; writes report.html and figures.
+    TensorUCB (our defaults), the paper's tensor as published and with a logistic likelihood, HighDegree and Random
+    choose 10 users per round to promote products to. Prints a table and why each seed was chosen; writes report.html
+    and figures.
 
     With --serve, the page of `tensorucb serve` shows a campaign whose rounds open, fill and close by themselves,
     until Ctrl-C. Nothing is written then.
@@ -122,10 +123,11 @@ def demo_environment(seed: int, *, quick: bool = False) -> Environment:
 
 
 def demo_policies() -> dict[str, Policy]:
-    """Ours, the paper's, and two that do not learn."""
+    """Ours, the paper's with both likelihoods, and two that do not learn."""
     from tensorucb.policies.registry import make_policy
 
-    return {label: make_policy(label) for label in ("TensorUCB", "TensorUCB (paper)", "HighDegree", "Random")}
+    tensors = ("TensorUCB", "TensorUCB (paper, logistic)", "TensorUCB (paper)")
+    return {label: make_policy(label) for label in (*tensors, "HighDegree", "Random")}
 
 
 def _next_round(environment: Environment, policy: Policy) -> tuple[str, list[SeedReason]]:
