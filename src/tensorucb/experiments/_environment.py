@@ -355,7 +355,6 @@ class Environment:
             objective=self.settings.objective,
             sampling=Sampling(epsilon=self.settings.epsilon),
             candidates=self.candidates,
-            sampling=Sampling(epsilon=self.settings.epsilon),
             rng=np.random.default_rng([self.settings.seed, _OPTIMUM, product]),
         )
         rows = oracle(p, k)
