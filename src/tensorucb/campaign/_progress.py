@@ -170,6 +170,14 @@ class Calibration:
     high: float
     promised: float = LEVEL
 
+    @property
+    def text(self) -> str:
+        """How far the forecasts can be trusted, in words."""
+        return (
+            f"the interval held in {self.held} of {self.rounds} closed rounds, {100 * self.share:.0f} % (90 % interval "
+            f"{100 * self.low:.0f} to {100 * self.high:.0f} %); {100 * self.promised:.0f} % are promised."
+        )
+
 
 @dataclass(frozen=True)
 class CampaignProgress:
