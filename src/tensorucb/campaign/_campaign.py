@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.campaign._ask import open_round, preview
 from tensorucb.campaign._catalogue import check_sizes, contexts, read_context
 from tensorucb.campaign._explain import explain
 from tensorucb.campaign._forget import ForgetReport, forget
@@ -237,6 +236,8 @@ class Campaign:
             names the argument.
         """
         arguments = {name: value for name, value in locals().items() if name != "self"}
+        from tensorucb.campaign._ask import open_round  # compiled kernels, which nothing else here needs
+
         return self._seen(*open_round(self._handle, arguments))
 
     def preview(
@@ -272,6 +273,8 @@ class Campaign:
         count as closed.
         """
         arguments = {name: value for name, value in locals().items() if name != "self"}
+        from tensorucb.campaign._ask import preview
+
         return preview(self._handle, arguments)
 
     def explain(self, round_id: str | int, user: int | str | None = None) -> Explanation | RoundExplanation:

@@ -173,6 +173,14 @@ class Calibration:
     high: float
     promised: float = LEVEL
 
+    @property
+    def text(self) -> str:
+        """How far the forecasts can be trusted, in words."""
+        return (
+            f"the interval held in {self.held} of {self.rounds} closed rounds, {100 * self.share:.0f} % (90 % interval "
+            f"{100 * self.low:.0f} to {100 * self.high:.0f} %); {100 * self.promised:.0f} % are promised."
+        )
+
 
 @dataclass(frozen=True)
 class CampaignProgress:
@@ -428,11 +436,11 @@ def _stored_tally(view: View) -> tuple[Network, list[tuple[int, int]], _Tally, t
 
 def calibration(held: Sequence[bool]) -> Calibration | None:
     """The share of intervals that held, and its exact binomial interval."""
-    from scipy.special import betaincinv
-
     n, hits = len(held), sum(held)
     if n == 0:
         return None
+    from scipy.special import betaincinv
+
     tail = (1.0 - LEVEL) / 2.0
     low = 0.0 if hits == 0 else float(betaincinv(hits, n - hits + 1, tail))
     high = 1.0 if hits == n else float(betaincinv(hits + 1, n - hits, 1.0 - tail))
