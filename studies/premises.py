@@ -16,7 +16,7 @@ import numpy as np
 
 from studies import DATA
 from studies.paper_form import with_both_features
-from tensorucb.experiments import Environment, product_sequence, scaled_regret
+from tensorucb.experiments import Environment, scaled_regret
 from tensorucb.policies import FixedPointWarning, PaperTensorUCB, TensorUCB
 
 
@@ -30,7 +30,7 @@ def premises(policy: PaperTensorUCB, world: Environment, rounds: int, scale: flo
     users, oracle = scale * np.asarray(world.users), world.oracle(np.random.default_rng(0))
     policy.bind(world.graph, users, 0)
     norms, updates, regrets = [], [], []
-    for t, product in enumerate(product_sequence(world, rounds, run=0, seed=0).tolist()):
+    for t, product in enumerate(world.draw_products(rounds, run=0, seed=0).tolist()):
         z = scale * world.products[product]
         seeds = policy.choose(z, world.settings.k, oracle)
         edges, outcomes = world.observe(product, seeds, seed=0, run=0, round_number=t)

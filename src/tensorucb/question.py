@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
+
+from tensorucb.choices import Credit, Objective
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
     from tensorucb.arrays import I64
     from tensorucb.campaign._catalogue import Catalogue, Contacts, Context
 
-OBJECTIVES = ("cascade", "direct")
-CREDITS = ("any", "last", "shared")
+OBJECTIVES = get_args(Objective)
+CREDITS = get_args(Credit)
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ class Question:
     costs: NDArray[np.float64] | None = argument("costs", "What each user costs in this round.", stored=False)
     budget: float | None = argument("number", "The most to spend, by the costs of users and strategies.")
     groups: NDArray[Any] | None = argument("groups", "The group of each user in this round.", stored=False)
-    quotas: Mapping[Any, int] | int | None = argument("quotas", "The most users of each group.")
+    quotas: Mapping[Any, int] | int | None = argument("by_group", "The most users of each group.")
+    minima: Mapping[Any, int] | int | None = argument("by_group", "The fewest users of each group.")
     holdout: float = argument("share", "Share of the chosen not to contact, for the lift.", default=0.0, zero=True)
     shadow: Contacts | None = argument("contacts", "Users chosen and contacted by somebody else.", stored=False)
     users: Contacts | None = argument("contacts", "Contact exactly these users.", stored=False)

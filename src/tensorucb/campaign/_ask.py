@@ -98,7 +98,7 @@ def _read_question(handle: Handle, view: View, given: Mapping[str, Any], now: fl
 def _still_next(view: View, network: Network, proposed: Round) -> bool:
     """Whether the choice may be opened as a round: same network, nobody asked meanwhile.
 
-    What was told or closed meanwhile is no reason to choose again: the round says how far behind its choice was.
+    What was told or closed meanwhile is no reason to choose again: the next round learns it.
     """
     if proposed.request_id is not None and view.ledger.opened_by(proposed.request_id):
         return False

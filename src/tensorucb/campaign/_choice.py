@@ -11,7 +11,7 @@ import numpy as np
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._catalogue import Contacts, contexts
-from tensorucb.campaign._constraints import Constraints, check_choice, check_list
+from tensorucb.campaign._constraints import Constraints, check_choice, check_list, fewest
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._reach import Covered, direct_gains
 from tensorucb.choices import Objective
@@ -117,7 +117,9 @@ class RoundOracle:
             one = costs[self.strategy : self.strategy + 1]
             return self._select_pairs(np.asarray(self.scores)[None], k, one, barred, forced)
         p = check_probabilities(graph, self.scores)
-        constraints = SeedConstraints(exclude=barred, must_include=forced, groups=rules.groups, quotas=rules.quotas)
+        constraints = SeedConstraints(
+            exclude=barred, must_include=forced, groups=rules.groups, quotas=rules.quotas, minima=rules.minima
+        )
         problem = make_problem(graph, k, constraints, redundancy=self.redundancy)
         if request.objective == "direct":
             return direct(graph, p, problem)
@@ -133,6 +135,7 @@ class RoundOracle:
             budget=rules.budget,
             groups=rules.groups,
             quotas=rules.quotas,
+            minima=rules.minima,
         )
         found = select_pairs(
             graph,
@@ -148,19 +151,22 @@ class RoundOracle:
         )
         if costs is None:
             return found
-        return _while_it_pays(graph, scores, costs, found, forced.size, self.redundancy)
+        least = max(forced.size, fewest(rules, found.rows))
+        return _while_it_pays(graph, scores, costs, found, least, self.redundancy)
 
 
 def _while_it_pays(
-    graph: Graph, scores: F64, costs: F64, found: PairSelection, forced: int, redundancy: float
+    graph: Graph, scores: F64, costs: F64, found: PairSelection, least: int, redundancy: float
 ) -> PairSelection:
     """The first of the chosen users, as many as bring the most responses of users who are not contacted themselves.
+
+    At least the first ``least`` stay: must-includes, and those that groups with a minimum need.
 
     A budget may be large enough to contact those who would have responded: more users, and fewer responses.
     """
     covered = Covered.of(graph, scores[0], found.rows[:0])
     contacted = np.zeros(graph.n_nodes, dtype=np.bool_)
-    expected, best, count = 0.0, -1.0, forced
+    expected, best, count = 0.0, -1.0, least
     for place, (row, strategy) in enumerate(zip(found.rows.tolist(), found.strategies.tolist(), strict=True), 1):
         expected -= 1.0 - float(covered.own(redundancy, row))
         contacted[row] = True
@@ -168,13 +174,13 @@ def _while_it_pays(
         targets, p = graph.targets[edges], scores[strategy, edges]
         expected += float(covered.added(p, targets, redundancy)[~contacted[targets]].sum())
         covered.take(p, targets)
-        if place >= forced and expected > best:
+        if place >= least and expected > best:
             best, count = expected, place
     if count == found.rows.size:
         return found
     kept = {name: getattr(found, name)[:count] for name in ("seeds", "rows", "strategies", "gains")}
     value, cost = float(kept["gains"].sum()), float(costs[kept["strategies"], kept["rows"]].sum())
-    return replace(found, **kept, spread=value, lower=min(found.lower, value), cost=cost)
+    return replace(found, **kept, spread=value, lower=min(found.lower, value), cost=cost, guarantee="")
 
 
 @dataclass(frozen=True)
@@ -187,6 +193,7 @@ class Choice:
     by, exploration included: one for each edge, or (strategies, edges); None if it did not choose. ``predictions`` is
     what the policy believes with each strategy. ``places`` holds for each user of the network the place of the strategy
     that they get or would get: in a round with one strategy for all that one, otherwise the best for them.
+    ``certificate`` is what the oracle proves of its choice; empty if it did not choose, or if part of that was dropped.
     """
 
     rows: I64
@@ -197,6 +204,7 @@ class Choice:
     predictions: Sequence[Prediction]
     places: I64
     per_user: bool = False
+    certificate: str = ""
 
 
 def choose_users(
@@ -228,7 +236,8 @@ def choose_users(
         places = np.full(graph.n_nodes, strategies[0] if rows.size else 0, dtype=np.int64)
     own = oracle.selection is None or not np.array_equal(oracle.selection.rows, rows)
     rule, optimistic = ("own", None) if own else (request.objective, oracle.scores)
-    return Choice(rows, strategies, policy.name, rule, optimistic, scores.predictions, places, request.per_user)
+    proven = "" if own or oracle.selection is None else oracle.selection.guarantee
+    return Choice(rows, strategies, policy.name, rule, optimistic, scores.predictions, places, request.per_user, proven)
 
 
 def _as_listed(scores: Scores, network: Network, rules: Constraints, request: Question, users: Contacts) -> Choice:

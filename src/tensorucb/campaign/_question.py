@@ -97,8 +97,8 @@ class Reader:
                 return check_values(self.network.graph, value, name)
             case "groups":
                 return id_array(value, name)
-            case "quotas":
-                return _quotas(name, value, read["groups"])
+            case "by_group":
+                return _by_group(name, value, read["groups"])
         return read_plain(name, value)
 
     def _plain(self, name: str, value: Any, given: Any) -> Any:
@@ -118,8 +118,8 @@ class Reader:
             case "costs" | "groups", _:
                 own = getattr(self.network, name)
                 return None if own is not None and np.array_equal(value, own) else value.tolist()
-            case "quotas", Mapping():
-                return {str(label): most for label, most in value.items()}
+            case "by_group", Mapping():
+                return {str(label): number for label, number in value.items()}
             case "span", _:
                 return duration_text(value)
             case "moment", _:
@@ -197,23 +197,21 @@ def _moment(name: str, value: Any, now: float) -> float:
     if not is_moment(at):
         wanted = "a span from now such as '3d', a datetime, a time such as '2030-01-31T12:00', or unix seconds"
         raise refusal(name, f"{wanted}, in the years 1 to 9999", value)
-    if at <= now:
-        raise refusal(name, "in the future", value, "To end a round now, close or cancel it.")
     return at
 
 
-def _quotas(name: str, value: Any, groups: Any) -> Mapping[Any, int] | int:
-    """The most users of each group: one number, or a number by the groups' own labels, which may be numbers.
+def _by_group(name: str, value: Any, groups: Any) -> Mapping[Any, int] | int:
+    """One number for every group, or a number by the groups' own labels, which may be numbers.
 
     JSON, TOML and the command have texts for labels.
     """
     if not isinstance(value, Mapping):
         return check_count(name, value, 0, 2**62)
     labels = {} if groups is None else {str(label): label for label in np.unique(groups).tolist()}
-    named = check_mapping(name, value, "a mapping of groups to counts").items()
+    what = {"quotas": "quota", "minima": "minimum"}[name]
     return {
-        labels.get(label, label): check_count(f"the quota of group {shown(label)}", most, 0, 2**62)
-        for label, most in named
+        labels.get(label, label): check_count(f"the {what} of group {shown(label)}", number, 0, 2**62)
+        for label, number in check_mapping(name, value, "a mapping of groups to counts").items()
     }
 
 

@@ -9,17 +9,8 @@ from typing import Any
 import altair as alt
 
 from tensorucb import __version__, plots
-from tensorucb.experiments import (
-    ETA,
-    Bound,
-    Effort,
-    Environment,
-    Experiment,
-    PaperResults,
-    SeedReason,
-    Tuning,
-    network_statistics,
-)
+from tensorucb.experiments import ETA, Environment, Experiment, SeedReason, Tuning
+from tensorucb.experiments._paper import VARIED, Bound, Effort, PaperResults, network_statistics
 from tensorucb.plots import Block, Code, Figure, Report, Section, Table, Text
 
 Charts = Mapping[str, Any]
@@ -35,8 +26,8 @@ and the coin of an edge in a round is the same for all policies, so that differe
 _WHY_THE_PAPER_LOSES = """\
 Why TensorUCB in the paper's form loses: it fits responses that are 0 or 1, and rarely 1, as if they were Gaussian, \
 and sends the score through a sigmoid. Many edges are then believed to respond half of the time, and most of its seeds \
-are simply the users with the most followers. With a logistic likelihood and a base rate the same tensor loses less \
-than half as much (see the results in the documentation)."""
+are simply the users with the most followers. With a logistic likelihood and the settings that go with it, as \
+TensorUCB (paper, logistic), the same tensor loses less than half as much (see the results in the documentation)."""
 _WHY = """\
 Expected: the responses these users would bring by what has been seen so far, the sum of the believed probabilities of \
 their followers. New: those that the seeds above would not have brought anyway. Added to explore: the bonus for what \
@@ -193,10 +184,12 @@ def draw(results: PaperResults) -> dict[str, Any]:
         charts["regret-late"] = plots.final_regret(results.regret, last=last, title=f"The last {last} rounds alone")
     for label, experiment in (results.rank or {}).items():
         curves = {int(name.removeprefix("R = ")): experiment.curve(name) for name in experiment.policies}
-        charts["rank-paper" if "paper" in label else "rank"] = plots.rank_curves(
+        varied = label.endswith(VARIED)
+        name = "rank-logistic" if "logistic" in label else "rank-paper"
+        charts[f"{name}-varied" if varied else name] = plots.rank_curves(
             curves,
-            title=f"{label} by rank",
-            subtitle="One product, every round; bars at the right are 90 % intervals over runs",
+            title=f"{label.removesuffix(VARIED)} by rank",
+            subtitle=f"{'A random' if varied else 'The same'} product each round; bars at the right are 90 % intervals",
         )
     if results.runtime is not None:
         times: dict[str, list[float]] = {}

@@ -22,8 +22,7 @@ from tensorucb.arrays import F64, I64
 from tensorucb.engines._crew import Crew
 from tensorucb.engines._worker import Plan, Round, View
 from tensorucb.errors import EngineError
-from tensorucb.experiments._fingerprint import is_installed
-from tensorucb.experiments._runner import take_over
+from tensorucb.experiments._key import is_installed
 from tensorucb.graph import Graph
 from tensorucb.oracle.greedy._greedy import NO_INDEX, Index
 from tensorucb.oracle.rr import Batch, Collection, Sampler
@@ -90,17 +89,22 @@ class RayEngine:
         calls = [("piece", (function, held, int(a), int(b))) for a, b in pairwise(bounds) if b > a]
         return self._crew.run(calls)
 
-    def fill(self, tasks: Sequence[Task], jobs: int, each_step: Callable[[int], None]) -> None:
-        """Runs on the cluster's workers; what they leave is written here. ``jobs`` are this machine's."""
+    def fill(
+        self,
+        tasks: Sequence[Task],
+        jobs: int,
+        each_step: Callable[[int], None],
+        finished: Callable[[int, Any], None],
+    ) -> None:
+        """Runs on the cluster's workers. ``jobs`` are this machine's."""
         if not tasks:
             return
         with _sent_whole(self._crew.ray.cloudpickle):
             held = self._crew.ray.put(list(tasks))
 
-        def done(number: int, played: tuple[int, list[Any]]) -> None:
-            steps, files = played
-            for file in files:
-                take_over(*file)
+        def done(number: int, played: tuple[int, Any]) -> None:
+            steps, result = played
+            finished(number, result)
             for _ in range(steps):
                 each_step(number)
 

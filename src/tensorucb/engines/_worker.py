@@ -189,16 +189,13 @@ class Worker:
         """A piece of `Engine.map`."""
         return function(tuple(_get(each) for each in shared), start, stop)
 
-    def play(self, tasks: Any, number: int) -> tuple[int, list[tuple[Any, ...]]]:
-        """Play a run; the number of its steps and what it would have left on disk come back."""
-        from tensorucb.experiments._runner import handed_over
-
+    def play(self, tasks: Any, number: int) -> tuple[int, Any]:
+        """Play a run; the number of its steps and its result come back."""
         if self._tasks[0] != tasks:
             self._tasks = tasks, _get(tasks)
         steps = itertools.count()
-        with handed_over() as files:
-            self._tasks[1][number](lambda: next(steps))
-        return next(steps), files
+        result = self._tasks[1][number](lambda: next(steps))
+        return next(steps), result
 
 
 def _get(held: Any) -> Any:

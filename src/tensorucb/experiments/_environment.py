@@ -338,9 +338,9 @@ class Environment:
     def _compute_optimum(self, product: int) -> Optimum:
         """S*, chosen on samples of its own: on the frozen worlds it would look better than it is.
 
-        For cascades several choices are made by the oracle of the policies. Seeds that all of them agree on are kept,
-        and the others are chosen again by TIM+, on far more samples; its walks stop at the seeds kept, which makes that
-        cheap. A policy that knows the truth would otherwise beat S* whenever its samples are luckier.
+        For cascades several choices are made by OPIM-C, whatever the policies' oracle is. Seeds that all of them agree
+        on are kept, and the others are chosen again by TIM+, on far more samples; its walks stop at the seeds kept,
+        which makes that cheap. A policy that knows the truth would otherwise beat S* whenever its samples are luckier.
         """
         from tensorucb.oracle import Sampling, SeedOracle
 
@@ -350,7 +350,13 @@ class Environment:
             rows, chosen = self.pair_oracle(truth, k)
             return Optimum(rows, self.evaluate(product, rows, chosen), chosen)
         p = self.probabilities(product)
-        oracle = self.oracle(np.random.default_rng([self.settings.seed, _OPTIMUM, product]))
+        oracle = SeedOracle(
+            self.graph,
+            objective=self.settings.objective,
+            sampling=Sampling(epsilon=self.settings.epsilon),
+            candidates=self.candidates,
+            rng=np.random.default_rng([self.settings.seed, _OPTIMUM, product]),
+        )
         rows = oracle(p, k)
         if self.settings.objective == "cascade":
             agreed = reduce(np.intersect1d, [rows, *(oracle(p, k) for _ in range(_CHOICES - 1))])

@@ -207,6 +207,12 @@ class SeedProblem:
         """How many picks are not kept for groups that need them."""
         return self.picks - int(self.need.sum())
 
+    def price_of_minima(self, value: float, upper: float) -> str:
+        """What the minima cost at most, for a certificate: `best_sum` bounds choices that do not keep them as well."""
+        if not self.need.any():
+            return ""
+        return f" The minima cost at most {upper - value:.3g}: without them no choice is worth more than {upper:.4g}."
+
     def needs_only(self) -> SeedProblem:
         """The problem without the picks that no group needs."""
         return replace(self, picks=int(self.need.sum()))

@@ -67,7 +67,7 @@ class PaperTensorUCB(UCBPolicy):
       `FixedPointWarning` says so. Every sweep begins from the state before the outcome, so that it counts once.
     - *A3.* Theorem 1 assumes ‖βφ‖ ≤ 1 in every update. Features are taken as they come and β is not bounded, so
       this fails unless features are small (``docs/mathematics.md`` has the shares).
-    - *Oracle.* It is the caller's; the paper's TIM+ is ``algorithm="tim"``.
+    - *Oracle.* It is the caller's; the paper's TIM+ is ``Sampling(algorithm="tim")``.
 
     Parameters
     ----------
