@@ -63,7 +63,11 @@ def target_sums(
 
     ``totals`` gets Σnp·f, Σnp·g, Σw·ff, Σw·fg and Σw·gg over all rows.
     """
-    totals[:] = 0.0
+    sum_f = 0.0
+    sum_g = 0.0
+    sum_ff = 0.0
+    sum_fg = 0.0
+    sum_gg = 0.0
     for q in range(pulls.size):
         for k in range(ptr[q], ptr[q + 1]):
             c = cell[k]
@@ -78,11 +82,12 @@ def target_sums(
             out[j, 1] += p
             out[j, 2] += f
             out[j, 3] += g
-            totals[0] += p * taste[c]
-            totals[1] += p * more[c]
-            totals[2] += f * taste[c]
-            totals[3] += f * more[c]
-            totals[4] += g * more[c]
+            sum_f += p * taste[c]
+            sum_g += p * more[c]
+            sum_ff += f * taste[c]
+            sum_fg += f * more[c]
+            sum_gg += g * more[c]
+    totals[:] = (sum_f, sum_g, sum_ff, sum_fg, sum_gg)
 
 
 @numba.njit(**KERNEL)
