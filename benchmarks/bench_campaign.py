@@ -17,9 +17,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from benchmarks.hot_paths import plain_database, plain_insert, telling
 from tensorucb.campaign import Ask, Campaign, create_campaign
-from tensorucb.campaign._ask import round_id
-from tensorucb.cli._bench import plain_database, plain_insert, telling
+from tensorucb.campaign._catalogue import Context
+from tensorucb.campaign._round import round_id
 from tensorucb.graph import Graph
 from tensorucb.policies import LinUCB, Policy, TensorUCB
 from tensorucb.store._protocol import EdgeResponses
@@ -86,7 +87,7 @@ def _replay(name: str, policy: Policy, graph: Graph, rounds: int) -> dict[str, o
 def _replayed(
     folder: str, name: str, policy: Policy, graph: Graph, told: list[tuple[np.ndarray, pl.DataFrame]], rows: int
 ) -> dict[str, object]:
-    from tensorucb.campaign._fold import policy_spec
+    from tensorucb.campaign._model import policy_spec
     from tensorucb.store import open_store
 
     with open_store(f"sqlite:///{folder}/replay.db") as store:
@@ -215,9 +216,7 @@ def _logged(campaign: Campaign, rounds: int) -> None:
         session, first = view.session, view.round(pattern.id)
         for at in range(2, rounds + 1):
             users = np.sort(rng.choice(graph.n_nodes, 2, replace=False)).astype(np.int64)
-            keys = {name: users.tolist() for name in ("seeds", "contacted")}
-            product = {"id": None, "vectors": [_product(at % 20).tolist()]}
-            payload = {**first.payload, **keys, "product": product, "gains": [0.0, 0.0]}
+            context = Context(None, None, (_product(at % 20),))
             identifier = round_id(campaign._handle.record, at)
             session.append_event(number, "asked", at, {"id": identifier}, 0.0)
             told = _responses(graph, users, at)
@@ -227,7 +226,8 @@ def _logged(campaign: Campaign, rounds: int) -> None:
             rows = EdgeResponses(*columns, told["outcome"].to_numpy().astype(np.float64), times, nobody)
             session.add_edge_responses(number, at, rows, seq)
             seq = session.append_event(number, "closed", at, {"id": identifier}, 0.0)
-            session.put_round(number, replace(first, number=at, id=identifier, revision=seq, payload=payload))
+            entry = {"number": at, "id": identifier, "revision": seq, "context": context, "gains": np.zeros(2)}
+            view.put_round(replace(first, **entry, chosen=users, contacted=users))
 
 
 def _milliseconds(calls: list[Callable[[], object]]) -> float:

@@ -34,7 +34,7 @@ def _ours(n, repeats, **options):
         begin = time.process_time()
         learner.update(features, y)
         times.append((time.process_time() - begin) / n * 1e6)
-    return statistics.median(times), learner.last_update.sweeps / n
+    return statistics.median(times), learner.state.n_sweeps / n
 
 
 def _reference(n, sweeps, **options):

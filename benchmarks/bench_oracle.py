@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tensorucb.cli._bench import power_law, probabilities, selections
+from benchmarks.hot_paths import power_law, probabilities, selections
 from tensorucb.graph import Graph
-from tensorucb.oracle import SeedOracle
+from tensorucb.oracle import Sampling, SeedOracle
 from tensorucb.oracle.rr import Sampler
 from tensorucb.oracle.rr._sampler import check_probabilities
 
@@ -56,7 +56,7 @@ def quality_rows(runs: int = 8, references: int = 2) -> Iterator[str]:
             walks, epsilon = (2**17, 0.3) if name.startswith("digg") and kind == "uni" else (2**21, 0.1)
             judge = Judge(graph, p, walks)
             for k in (10, 20, 50, 100, 200):
-                tim = [SeedOracle(graph, algorithm="tim", epsilon=epsilon, rng=i)(p, k) for i in range(references)]
+                tim = [oracle(p, k) for oracle in references_of(graph, epsilon, references)]
                 oracle, seeds, times = SeedOracle(graph, threads=1, rng=0), [], []
                 for _ in range(runs):
                     start = time.process_time()
@@ -68,6 +68,11 @@ def quality_rows(runs: int = 8, references: int = 2) -> Iterator[str]:
                     f"| {name} | {kind} | {k} | {ratio:.4f} | {error:.4f} | {runs}, {lowest:.4f} "
                     f"| {statistics.median(times):.3f} |"
                 )
+
+
+def references_of(graph: Graph, epsilon: float, count: int) -> list[SeedOracle]:
+    """TIM+ with several seeds."""
+    return [SeedOracle(graph, sampling=Sampling("tim", epsilon), rng=i) for i in range(count)]
 
 
 def plain_rate(graph: Graph, p: np.ndarray, seconds: float = 1.0) -> float:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from studies import DATA
 from studies.changed_worlds import ChangedWorld, sources_reversed
 from tensorucb.data import make_sandbox, read_dataset
-from tensorucb.experiments import Environment, WorldSettings, environment_from_dataset, product_sequence
+from tensorucb.experiments import Environment, WorldSettings, environment_from_dataset
 from tensorucb.policies import LinUCB, LogisticUCB, Policy, TensorUCB
 from tensorucb.policies.drift import ForgetOnDrift
 
@@ -37,7 +37,7 @@ def play(
     before, after = worlds
     policy.bind(before.graph, before.users, np.random.default_rng([seed, _POLICY, run]))
     oracle = before.oracle(np.random.default_rng([seed, _ORACLE, run]))
-    for t, product in enumerate(product_sequence(before, rounds, run=run, seed=seed).tolist()):
+    for t, product in enumerate(before.draw_products(rounds, run=run, seed=seed).tolist()):
         world = before if t < change else after
         rows = policy.choose(world.products[product], world.settings.k, oracle)
         policy.update(world.products[product], *world.observe(product, rows, seed=seed, run=run, round_number=t))

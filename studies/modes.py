@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from tensorucb.data import make_sandbox
-from tensorucb.policies import OnlineTensorUCB, Policy, TensorUCB
+from tensorucb.policies import Policy, TensorUCB
 
 Floats = NDArray[np.float64]
 
@@ -113,7 +113,7 @@ def main() -> None:
     policies = {
         "TensorUCB": lambda: TensorUCB(exploration=0.0),
         "TensorUCB(rank=30)": lambda: TensorUCB(rank=30, exploration=0.0),
-        "OnlineTensorUCB": lambda: OnlineTensorUCB(exploration_kind="greedy"),
+        "TensorUCB (paper, logistic)": lambda: TensorUCB.paper(likelihood="logistic", exploration_kind="greedy"),
     }
     print("| policy | D | edges | averages per context | sources |\n| --- | ---: | ---: | ---: | ---: |")
     for label, make in policies.items():

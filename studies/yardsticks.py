@@ -11,9 +11,11 @@ about the model was chosen on these. Generated networks have numbers that no oth
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +24,16 @@ import numpy as np
 from studies import DATA
 from studies.changed_worlds import CHANGES
 from studies.worlds import dataset_of, four_modes
-from tensorucb.data import digg_like
+from tensorucb.data import Dataset, digg_like
 from tensorucb.experiments import (
     Environment,
     RunResult,
     environment_from_dataset,
     replay_from_dataset,
     run_policy,
+    strategy_contestants,
 )
-from tensorucb.policies import DegreeCover, GammaCounts, HighDegree, LinUCB, LogisticUCB, Policy, TensorUCB
+from tensorucb.policies import DegreeCover, GammaCounts, HighDegree, LinUCB, LogisticUCB, TensorUCB
 
 POLICIES: dict[str, Callable[[], Any]] = {
     "TensorUCB": TensorUCB,
@@ -55,17 +58,20 @@ class Cell:
     world: Callable[[int], Environment]
     rounds: int = 100
     runs: int | None = None
+    begin: Callable[[Any, Environment], Any] | None = None  # what a policy is told before the first round
 
 
 def cells(data: Path, cache: Path | None) -> Iterator[Cell]:
     """All worlds, group by group."""
-    loaded: dict[tuple[str, str], Environment] = {}
+    loaded: dict[tuple[str, str, Any], Environment] = {}
 
-    def log(kind: str, name: str, k: int = 10, objective: Any = "direct") -> Environment:
-        if (kind, name) not in loaded:
+    def log(kind: str, name: str, k: int = 10, objective: Any = "direct", prior: Any = None) -> Environment:
+        key = (kind, name, prior)
+        if key not in loaded:
             make = replay_from_dataset if kind == "replay" else environment_from_dataset
-            loaded[kind, name] = make(dataset_of(name, data), cache=cache)
-        world = loaded[kind, name]
+            options = {} if prior is None else {"truth_prior": prior}
+            loaded[key] = make(dataset_of(name, data), cache=cache, **options)
+        world = loaded[key]
         rows = world.product_rows[world.product_rows % 5 >= 3]
         world = world.with_product_rows(rows)
         world.settings = replace(world.settings, k=k, objective=objective)
@@ -91,7 +97,16 @@ def cells(data: Path, cache: Path | None) -> Iterator[Cell]:
             for kind in ("replay", "em"):
                 label = f"{name}, {'replay' if kind == 'replay' else 'simulated'}, K = {k}"
                 yield Cell("sizes", label, lambda run, a=(kind, name, k): log(*a), runs=3)  # type: ignore[misc]
-    yield Cell("sizes", "christianity, replay, T = 200", lambda run: log("replay", "christianity"), 200, 3)
+    for name in logs[:2]:
+        yield Cell("sizes", f"{name}, replay, T = 200", lambda run, name=name: log("replay", name), 200, 3)  # type: ignore[misc]
+    for name in logs[:2]:
+        told = partial(warm, dataset_of(name, data))
+        for kind in ("replay", "em"):
+            label = f"{name}, {'replay' if kind == 'replay' else 'simulated'}, half of the log told"
+            yield Cell("warm", label, lambda run, a=(kind, name): log(*a), runs=3, begin=told)  # type: ignore[misc]
+    for prior in ((1.0, 1.0), (1.1, 10.0)):
+        label = f"christianity, truth with the prior Beta{prior}"
+        yield Cell("priors", label, lambda run, prior=prior: log("em", "christianity", prior=prior), runs=3)  # type: ignore[misc]
     for change, make in CHANGES.items():
         if change != "as it is":
             rounds = 160 if change == "drift" else 100
@@ -103,12 +118,44 @@ def cells(data: Path, cache: Path | None) -> Iterator[Cell]:
                 3,
             )
     yield Cell("modes", "four modes", lambda run: four_modes(*_box(run)), runs=2)
+    yield Cell("strategies", "four strategies, chosen per user", with_strategies, runs=3)
     yield Cell("cascade", "christianity, cascades", lambda run: log("em", "christianity", 10, "cascade"), 30, 2)
 
 
 def _box(run: int) -> tuple[Any, np.random.Generator]:
     rng = np.random.default_rng([0, FIRST_NETWORK + run])
     return digg_like(0.5, rng, product_effect=1.5), rng
+
+
+def with_strategies(run: int) -> Environment:
+    """A generated network with four strategies: the policy says for each user which one is used."""
+    rng = np.random.default_rng([0, FIRST_NETWORK + run])
+    return Environment.from_sandbox(digg_like(0.5, rng, product_effect=1.5, n_strategies=4))
+
+
+def warm(dataset: Dataset, policy: Any, world: Environment) -> Any:
+    """The policy, which is told what happened on half of the items before its first round.
+
+    These are items that no round is on. Whoever acted exposes all followers who had not acted yet; a follower who acted
+    later responded.
+    """
+    graph, log, bind = world.graph, dataset.log, policy.bind
+    items = np.arange(log.n_items)
+    items = items[(items % 5 == 1) | (items % 5 == 2)]
+
+    def bind_and_tell(*arguments: Any) -> None:
+        bind(*arguments)
+        for item in items.tolist():
+            of = slice(log.item_offsets[item], log.item_offsets[item + 1])
+            acted = np.full(graph.n_nodes, np.inf)
+            np.minimum.at(acted, log.users[of], log.times[of])
+            edges = graph.out_edges(np.unique(log.users[of]))
+            exposed = edges[acted[graph.sources[edges]] < acted[graph.targets[edges]]]
+            outcomes = np.isfinite(acted[graph.targets[exposed]]).astype(np.float64)
+            policy.update(world.products[item], exposed, outcomes, passive=True)
+
+    policy.bind = bind_and_tell
+    return policy
 
 
 def without_redundancy(policy: Any) -> Any:
@@ -122,14 +169,26 @@ def without_redundancy(policy: Any) -> Any:
     return policy
 
 
-def contestants() -> dict[str, Callable[[], Policy]]:
-    """The policies by their labels."""
-    found: dict[str, Callable[[], Policy]] = {}
+def contestants(cell: Cell, world: Environment) -> dict[str, Callable[[], Any]]:
+    """The policies by their labels, as this world needs them."""
+    if world.strategies:
+        return {label: partial(copy.deepcopy, policy) for label, policy in strategy_contestants().items()}
+    made: dict[str, Callable[[], Any]] = {}
     for label, make in POLICIES.items():
-        found[label] = make
+        made[label] = make
         if label not in SIMPLE:
-            found[label + WITHOUT] = lambda make=make: without_redundancy(make())  # type: ignore[misc]
-    return found
+            made[label] = partial(_told, cell, world, make)
+            made[label + WITHOUT] = partial(_told, cell, world, partial(_plain, make))
+    return made
+
+
+def _plain(make: Callable[[], Any]) -> Any:
+    return without_redundancy(make())
+
+
+def _told(cell: Cell, world: Environment, make: Callable[[], Any]) -> Any:
+    """The policy, told what this world tells before the first round."""
+    return make() if cell.begin is None else cell.begin(make(), world)
 
 
 def play(cell: Cell, runs: int, out: Path) -> dict[str, list[dict[str, Any]]]:
@@ -142,10 +201,9 @@ def play(cell: Cell, runs: int, out: Path) -> dict[str, list[dict[str, Any]]]:
             kept[entry["policy"], entry["run"]] = entry
     found: dict[str, list[dict[str, Any]]] = {}
     for run in range(cell.runs or runs):
-        world: Environment | None = None
-        for label, make in contestants().items():
+        world = cell.world(run)
+        for label, make in contestants(cell, world).items():
             if (label, run) not in kept:
-                world = cell.world(run) if world is None else world
                 result = run_policy(world, make(), rounds=cell.rounds, run=FIRST_RUN + run, label=label)
                 kept[label, run] = _entry(result, run)
                 with path.open("a") as file:
@@ -189,7 +247,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--only", action="append", help="a group: replay, simulated, sizes, changed, modes, cascade")
+    parser.add_argument(
+        "--only",
+        action="append",
+        help="a group: replay, simulated, sizes, warm, priors, changed, modes, strategies, cascade",
+    )
     parser.add_argument("--out", type=Path, default=Path("out/yardsticks"))
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from tensorucb.campaign import load_campaign as load_campaign
     from tensorucb.graph import Graph as Graph
     from tensorucb.learner import TensorRegression as TensorRegression
+    from tensorucb.oracle import Constraints as Constraints
     from tensorucb.oracle import PairSelection as PairSelection
+    from tensorucb.oracle import Sampling as Sampling
     from tensorucb.oracle import SeedOracle as SeedOracle
     from tensorucb.oracle import Selection as Selection
     from tensorucb.oracle import select_pairs as select_pairs
     from tensorucb.oracle import select_seeds as select_seeds
-    from tensorucb.policies import OnlineTensorUCB as OnlineTensorUCB
     from tensorucb.policies import TensorUCB as TensorUCB
 
 __version__ = "0.1.0"
@@ -34,8 +35,9 @@ _NAMES = {
     **dict.fromkeys(("list_campaigns", "load_campaign"), ".campaign"),
     "Graph": ".graph",
     "TensorRegression": ".learner",
-    **dict.fromkeys(("PairSelection", "SeedOracle", "Selection", "select_pairs", "select_seeds"), ".oracle"),
-    **dict.fromkeys(("OnlineTensorUCB", "TensorUCB"), ".policies"),
+    **dict.fromkeys(("Constraints", "PairSelection", "Sampling", "SeedOracle", "Selection"), ".oracle"),
+    **dict.fromkeys(("select_pairs", "select_seeds"), ".oracle"),
+    "TensorUCB": ".policies",
 }
 
 __all__ = sorted(_NAMES)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Piece = Callable[[tuple[Any, ...], int, int], Any]
 """``function(shared, start, stop)``: a function of a module, so that another machine finds it by its name."""
 Task = Callable[[Callable[[], None]], object]
-"""A run of an experiment; it calls what it is given after every step, and leaves its result with `KeptRuns`."""
+"""A run of an experiment: it calls what it is given after every step, and returns its result."""
 
 
 class Engine(Protocol):
@@ -45,8 +45,17 @@ class Engine(Protocol):
     def pieces(self, count: int) -> list[int]:
         """Bounds that split ``count`` items well for :meth:`map`."""
 
-    def fill(self, tasks: Sequence[Task], jobs: int, each_step: Callable[[int], None]) -> None:
-        """Play runs ahead, as far as that goes; ``each_step(number)`` after every step of a task."""
+    def fill(
+        self,
+        tasks: Sequence[Task],
+        jobs: int,
+        each_step: Callable[[int], None],
+        finished: Callable[[int, Any], None],
+    ) -> None:
+        """Play runs, as far as that goes; ``each_step(number)`` after a step, ``finished(number, result)`` at the end.
+
+        What is not finished in the end, the caller plays itself.
+        """
 
 
 def check_engine(engine: Any) -> Engine | None:
@@ -55,7 +64,8 @@ def check_engine(engine: Any) -> Engine | None:
         found: Engine | None = engine
         return found
     raise InputError(
-        f"engine must be an engine, such as tensorucb.engines.RayEngine('HOST:PORT'); got {type(engine).__name__}."
+        f"must be an engine, such as tensorucb.engines.RayEngine('HOST:PORT'); got {type(engine).__name__}.",
+        argument="engine",
     )
 
 

@@ -56,8 +56,8 @@ def learn(problem: RegressionProblem, *, start: str = "prior") -> TensorRegressi
 def predicted(learner: TensorRegression, features: Sequence[Floats]) -> Prediction:
     """What a learner believes of the latent score, observation noise left out."""
     mean, variance = learner.predict(features)
-    if learner.settings.likelihood == "gaussian":
-        variance = np.maximum(variance - learner.settings.noise_variance, 0.0)
+    if learner.likelihood == "gaussian":
+        variance = np.maximum(variance - learner.noise_variance, 0.0)
     return Prediction(mean, np.sqrt(variance), learner.bonus(features))
 
 

@@ -14,7 +14,7 @@ from studies.uncertainty.policy import HeldOut, held_out, pooled
 from studies.uncertainty.sources import GROUPS, SourceQuestions
 from tensorucb.data import make_sandbox, read_dataset
 from tensorucb.experiments import Environment, WorldSettings, environment_from_dataset
-from tensorucb.policies import OnlineTensorUCB, Policy, TensorUCB
+from tensorucb.policies import Policy, TensorUCB
 
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
@@ -25,16 +25,16 @@ NEW, PAST = "new", "past"
 """Products that nobody has met, and those on which a data set's user features were counted."""
 
 _ASKED = 12
-_BY_SOURCE = ("TensorUCB", "OnlineTensorUCB")
+_BY_SOURCE = ("TensorUCB", "paper, logistic")
 
 
 def policies() -> dict[str, Callable[[], Policy]]:
     """The policies whose calibration is reported; the first is the package's default, whatever that is."""
     return {
         "TensorUCB": TensorUCB,
-        "OnlineTensorUCB": OnlineTensorUCB,
-        "paper": lambda: TensorUCB.paper(init="ones"),
-        "paper, b = 0": lambda: TensorUCB.paper(init="paper"),
+        "paper, logistic": lambda: TensorUCB.paper(likelihood="logistic"),
+        "paper": lambda: TensorUCB.paper(start="ones"),
+        "paper, b = 0": lambda: TensorUCB.paper(start="paper"),
     }
 
 

@@ -34,10 +34,7 @@ def _cell(value: Any) -> str:
 
 def write_tables(directory: Path, tables: Tables) -> list[Path]:
     """One CSV file a table, and one Markdown file for each part with what the documentation shows."""
-    paths = [
-        write_csv(directory / f"{name}.csv", list(rows[0]), [list(row.values()) for row in rows])
-        for name, rows in tables.items()
-    ]
+    paths = [write_csv(directory / f"{name}.csv", rows) for name, rows in tables.items()]
     for part, shown in (("posteriors", _posteriors), ("smallest_c", _bonus), ("policies", _policies)):
         if part in tables:
             blocks = [f"## {title}\n\n{markdown(*what)}" for title, what in shown(tables).items()]

@@ -18,7 +18,7 @@ import numpy as np
 import tensorucb as tu
 from tensorucb.data import make_sandbox
 from tensorucb.diffusion import LiveEdgePool, simulate_cascades
-from tensorucb.engines import LocalEngine, write_partitions
+from tensorucb.engines import LocalEngine
 from tensorucb.experiments import Environment, WorldSettings
 
 THREADS = 8
@@ -96,21 +96,6 @@ def diffusion() -> None:
     assert in_eight_threads(lambda i: call(i, fresh)) == expected
 
 
-def partitions() -> None:
-    """A network on disk."""
-    graph, _ = world()
-    rng = np.random.default_rng(0)
-    sources, targets = rng.normal(-3.0, 1.0, graph.n_nodes), rng.normal(0.0, 1.0, graph.n_nodes)
-    with tempfile.TemporaryDirectory() as folder:
-        network = write_partitions(graph, f"{folder}/network", edges_per_part=4000)
-
-        def call(i: int) -> list[int]:
-            return network.select_direct(5 + i % 3, sources=sources, targets=targets).rows.tolist()
-
-        answers = in_eight_threads(call)
-        assert answers == [call(i) for i in range(CALLS)]
-
-
 def environment() -> None:
     """What a world computes on first use: truth, optimum, frozen worlds."""
     sandbox = make_sandbox(300, 3000, 5, rng=0)
@@ -178,7 +163,6 @@ CASES: dict[str, Callable[[], None]] = {
     "oracle, direct": lambda: oracle(objective="direct"),
     "selections": selections,
     "diffusion": diffusion,
-    "partitions": partitions,
     "environment": environment,
     "campaign": campaign,
     "campaign on disk": campaign_on_disk,

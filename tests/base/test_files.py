@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays, scalar_dtypes
 
 from tensorucb.errors import FileFormatError, InputError
-from tensorucb.experiments import read_settings
+from tensorucb.experiments._files import read_settings
 from tensorucb.files import atomic_write, pack_state, read_state, unpack_state, write_state
 
 

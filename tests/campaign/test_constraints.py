@@ -144,7 +144,7 @@ def test_a_shadow_round_records_both_and_learns_from_what_was_done():
     campaign.close(ask.id)
     assert campaign.model_hash() != before
     assert campaign.explain(ask.id, ask.seeds[0]).status == "chosen"
-    with pytest.raises(InputError, match="shadow round"):
+    with pytest.raises(InputError, match="shadow contacts nobody"):
         campaign.ask("tea", 3, shadow=done, holdout=0.5)
 
 
@@ -157,7 +157,7 @@ def test_explanations_name_rank_gain_followers_and_both_numbers():
     assert whole.left_out == {"opt_out": 1, "cooldown": 0, "outside_candidates": 5}
     assert "Left out beforehand: opt_out 1" in str(whole)
     for seed in whole.seeds:
-        assert seed.followers[0][1] == max(probability for _, probability in seed.followers)
+        assert seed.followers[0].probability == max(each.probability for each in seed.followers)
         assert 0 < seed.gain <= seed.score
     assert ask.explain("person-003").status == "opt_out"
     assert ask.explain("person-027").status == "outside_candidates"

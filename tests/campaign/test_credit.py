@@ -28,9 +28,10 @@ def test_each_rule_equals_its_plain_reference(rule, contacted, acted, window):
     pairs = [(int(GRAPH.sources[e]), int(GRAPH.targets[e])) for e in edges]
     p = {(int(s), int(t)): float(x) for s, t, x in zip(GRAPH.sources, GRAPH.targets, P, strict=True)}
     expected = reference_credit(rule, pairs, acted, opened, window, p)
-    users = np.array([user for user, _ in acted], dtype=np.int64)
-    times = np.array([time for _, time in acted], dtype=np.float64)
-    got = credits(rule, GRAPH, edges, users, times, opened, window, lambda: P)
+    inside = [(user, time) for user, time in acted if opened <= time <= opened + (window or np.inf)]
+    users = np.array([user for user, _ in inside], dtype=np.int64)
+    times = np.array([time for _, time in inside], dtype=np.float64)
+    got = credits(rule, GRAPH, edges, users, times, opened, lambda: P)
     np.testing.assert_allclose(got, [expected[pair] for pair in pairs], rtol=1e-12, atol=0)
 
 
@@ -40,9 +41,9 @@ def test_probabilities_are_asked_for_only_when_credit_is_shared():
 
     edges = GRAPH.out_edges(np.arange(4))
     users, times = GRAPH.targets[edges[:3]].astype(np.int64), np.full(3, 5.0)
-    assert credits("any", GRAPH, edges, users, times, 0.0, None, never).sum() >= 3
+    assert credits("any", GRAPH, edges, users, times, 0.0, never).sum() >= 3
     with pytest.raises(AssertionError):
-        credits("shared", GRAPH, edges, users, times, 0.0, None, never)
+        credits("shared", GRAPH, edges, users, times, 0.0, never)
 
 
 def test_shares_of_small_probabilities_and_of_none():
@@ -52,10 +53,10 @@ def test_shares_of_small_probabilities_and_of_none():
     mine = np.flatnonzero(GRAPH.targets[edges] == target)
     p = np.zeros(GRAPH.n_edges)
     acted = np.array([target]), np.array([5.0])
-    got = credits("shared", GRAPH, edges, *acted, 0.0, None, lambda: p)
+    got = credits("shared", GRAPH, edges, *acted, 0.0, lambda: p)
     np.testing.assert_allclose(got[mine], 1.0 / mine.size, rtol=1e-12)
     p[edges[mine[:2]]] = 1e-3, 3e-3
-    got = credits("shared", GRAPH, edges, *acted, 0.0, None, lambda: p)
+    got = credits("shared", GRAPH, edges, *acted, 0.0, lambda: p)
     reached = 1.0 - (1.0 - 1e-3) * (1.0 - 3e-3)
     np.testing.assert_allclose(got[mine], [1e-3 / reached, 3e-3 / reached, *[0.0] * (mine.size - 2)], rtol=1e-9)
 

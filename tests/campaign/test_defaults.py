@@ -45,7 +45,7 @@ def test_settings_show_the_defaults_and_never_a_person_who_is_forgotten(tmp_path
     path = tmp_path / "c.db"
     kept = {"k": 2, "exclude": PEOPLE[3:5], "cooldown": timedelta(days=7), "deadline": "36h", "strategies": ["visit"]}
     campaign = small_campaign(f"sqlite:///{path}", ask={**kept, "budget": None}, strategies=STRATEGIES)
-    shown = {"k": 2, "exclude": PEOPLE[3:5], "cooldown": 604_800.0, "deadline": "36h", "strategies": ["visit"]}
+    shown = {"k": 2, "exclude": PEOPLE[3:5], "cooldown": "7d", "deadline": "36h", "strategies": ["visit"]}
     assert campaign.settings["ask"] == shown
     assert campaign.forget(PEOPLE[4]).bytes_absent
     assert campaign.settings["ask"]["exclude"] == [PEOPLE[3]]
@@ -94,7 +94,7 @@ def test_defaults_give_way_to_what_contradicts_them():
         ({"cooldown": "7 days"}, InputError, "ask: cooldown must be a duration of at least 0: a text such as '7d'"),
         ({"k": 0}, InputError, "ask: k must be a whole number"),
         ({"exclude": ["nobody"]}, UnknownIdError, "nobody"),
-        ({"budget": 5}, InputError, "ask: a budget needs costs"),
+        ({"budget": 5}, InputError, "ask: budget needs costs"),
         ({"quotas": 5}, InputError, "ask: quotas need groups"),
         ({"holdout": 2}, InputError, "ask: holdout must be"),
         ({"strategies": "all"}, InputError, "the campaign has none"),
@@ -112,10 +112,20 @@ def test_wrong_defaults_are_refused_at_the_creation(tmp_path, ask, error, messag
     assert not path.exists()
 
 
-@pytest.mark.parametrize("deadline", ["2030-01-31", "soon", "0d", "3"])
-def test_a_text_that_is_no_span_says_what_a_deadline_is(deadline):
-    with pytest.raises(InputError, match="deadline must be unix seconds, a datetime, or a span from now such as '3d'"):
+@pytest.mark.parametrize("deadline", ["soon", "0d", "3days", "99999-01-01", [1]])
+def test_what_is_no_deadline_says_what_one_is(deadline):
+    with pytest.raises(InputError, match="deadline must be a span from now such as '3d', a datetime, a time such as"):
         small_campaign().ask("tea", 1, deadline=deadline)
+
+
+@pytest.mark.parametrize("deadline", ["1970-01-01", "3", 5.0])
+def test_a_deadline_in_the_past_is_refused(deadline):
+    with pytest.raises(InputError, match="deadline must be in the future"):
+        small_campaign().ask("tea", 1, deadline=deadline)
+
+
+def test_a_deadline_may_be_a_time_as_text():
+    assert small_campaign().ask("tea", 1, deadline="2030-01-31T12:00").deadline == 1_896_091_200.0
 
 
 def test_durations_are_texts_everywhere():

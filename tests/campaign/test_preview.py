@@ -115,7 +115,7 @@ def test_strategies_of_a_list():
     assert campaign.ask("tea", users=both, strategies="all", per_user=True).strategies == ("letter", "email")
     with pytest.raises(InputError, match="per_user"):
         campaign.ask("tea", users=both, strategies="all")
-    with pytest.raises(InputError, match="strategies="):
+    with pytest.raises(InputError, match="Name these strategies in strategies"):
         campaign.ask(("tea", "email"), users=both)
     best = campaign.preview("tea", 3, strategies="all", per_user=True)
     taken = dict(zip(best.seeds, best.strategies or (), strict=True))
@@ -144,7 +144,7 @@ def test_lists_that_are_refused(wrong, said):
 
 def test_previews_that_are_refused():
     campaign = small_campaign()
-    with pytest.raises(InputError, match="colour"):
+    with pytest.raises(TypeError, match="colour"):
         campaign.preview("tea", 3, colour="red")
     with pytest.raises(InputError, match="shadow"):
         campaign.preview("tea", 3, shadow=["person-001"])

@@ -5,7 +5,6 @@ import pytest
 
 import tensorucb as tu
 from campaign.worlds import Clock, answers, small_campaign, small_graph
-from tensorucb.campaign._catalogue import contexts_of
 from tensorucb.campaign._network import network_from_blob, network_to_blob, seal, unseal
 from tensorucb.campaign._told import Told, learned
 from tensorucb.errors import InputError, ShapeError
@@ -53,7 +52,7 @@ def bound(campaign, users, policy=None):
     with campaign._handle.read() as view:
         for record in view.rounds():
             told = Told.read(view.session, view.number, record.number, view.network)
-            policy.update(contexts_of(record.payload)[0], *learned(view.network, record, told, lambda: None))
+            policy.update(record.contexts()[0], *learned(view.network, record, told, lambda: None))
     return policy
 
 

@@ -9,10 +9,11 @@ import pytest
 
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
 from tensorucb.campaign import UnlearnableRoundWarning, copy_campaign, create_campaign, load_campaign
+from tensorucb.campaign._catalogue import Context
 from tensorucb.campaign._model import SNAPSHOTS
 from tensorucb.campaign._network import seal, unseal
 from tensorucb.errors import InputError, StateError
-from tensorucb.policies import LinUCB, OnlineTensorUCB, TensorUCB, Thompson
+from tensorucb.policies import LinUCB, TensorUCB, Thompson
 from tensorucb.store import open_store
 
 HUGE = [1e200, np.finfo(np.float64).max, -1e100]
@@ -28,13 +29,15 @@ def spoiled(store, size, policy):
     campaign.close(asks[3].id)
     with campaign._handle.write() as view:
         record = view.round(asks[2].id)
-        payload = {**record.payload, "product": {"id": None, "vectors": [[size, 0.0]]}}
-        view.finish(replace(record, payload=payload), "closed", 1000.0)
+        context = Context(None, None, (np.array([size, 0.0]),))
+        view.finish(replace(record, context=context), "closed", 1000.0)
     return campaign, asks[2]
 
 
 @pytest.mark.parametrize("size", HUGE)
-@pytest.mark.parametrize("policy", [LinUCB(), OnlineTensorUCB(), TensorUCB()], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "policy", [LinUCB(), TensorUCB.paper(likelihood="logistic"), TensorUCB()], ids=lambda p: p.name
+)
 def test_a_campaign_that_holds_such_a_round_recovers_when_opened(tmp_path, policy, size):
     url = f"sqlite:///{tmp_path}/c.db"
     campaign, bad = spoiled(url, size, policy)
@@ -42,7 +45,7 @@ def test_a_campaign_that_holds_such_a_round_recovers_when_opened(tmp_path, polic
     with load_campaign("spring", storage=url, clock=Clock()) as again:
         with pytest.warns(UnlearnableRoundWarning, match=bad.id):
             ask = again.ask("tea", 2)
-        assert again.status().quarantined == {bad.id: again._handle.ledger.rounds[3].payload["quarantined"]}
+        assert again.status().quarantined == {bad.id: again._handle.ledger.rounds[3].quarantined}
         assert "must be numbers in" in again.status().quarantined[bad.id]
         with again.store.read() as session:
             (event,) = [event for event in session.events(1) if event.kind == "quarantined"]

@@ -8,7 +8,8 @@ import pytest
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
 from studies import reach as study
 from tensorucb.campaign import create_campaign, load_campaign
-from tensorucb.campaign._forecast import Forecast, Outcome, stated, width_factor
+from tensorucb.campaign._reach import Outcome, stated, width_factor
+from tensorucb.campaign._round import Forecast
 from tensorucb.graph import Graph
 from tensorucb.policies import HighDegree, LinUCB, Prediction, TensorUCB, Thompson, UCBPolicy
 from tensorucb.store import open_store
@@ -68,7 +69,7 @@ def test_what_the_seeds_add_sums_to_the_expected_reach(policy, objective):
         assert ask.reach.low <= ask.reach.mean <= ask.reach.high
         if objective == "direct":
             assert all(seed.gain <= seed.score * (1 + 1e-9) for seed in seeds)
-            assert all(sum(p for _, p in seed.followers) <= seed.score * (1 + 1e-9) for seed in seeds)
+            assert all(sum(each.probability for each in seed.followers) <= seed.score * (1 + 1e-9) for seed in seeds)
 
 
 def test_those_held_out_add_nothing_to_the_expected_reach():
@@ -135,7 +136,7 @@ def test_an_explanation_is_small_and_exact_enough_for_what_it_says(offers):
     for one in known:
         expected = each * degrees[one.user]
         assert abs(one.score - expected) <= 1e-3
-        assert all(abs(number - expected) <= 1e-3 for _, number, _ in one.offers)
+        assert all(abs(offer.expected - expected) <= 1e-3 for offer in one.offers)
         assert len(one.offers) == (2 if offers else 0)
         assert one.gain <= one.score + 1e-3
 
@@ -213,6 +214,7 @@ def test_what_all_sources_share_is_doubted_once():
 
 def test_a_wider_interval_stays_within_the_audience():
     assert Forecast(3.0, 1.0, 4.0).widened(50.0, 4) == (0.0, 4.0)
+    assert "-0" not in repr(create_campaign("few", graph=small_graph(3, 4), storage="memory://").ask(k=1))
     low, high = Forecast(20.0, 10.0, 40.0).widened(1.0, 1000)
     assert (low, high) == (10.0, 40.0)
 
@@ -221,7 +223,7 @@ def test_the_stated_interval_is_that_of_the_mixture():
     rng = np.random.default_rng(0)
     weights, counts = np.array([0.3, 0.7]), np.array([5.0, 40.0])
     draws = rng.binomial(100, rng.choice(counts, 200_000, p=weights) / 100)
-    forecast = stated(29.5, weights, counts, 100, 0.9)
+    forecast = stated(29.5, weights, counts, 100)
     assert forecast.mean == pytest.approx(29.5)
     assert forecast.low == np.quantile(draws, 0.05)
     assert forecast.high == np.quantile(draws, 0.95)

@@ -25,6 +25,7 @@ DIFFERENT = {
     "costs": {"costs": np.full(30, 2.0)},
     "groups": {"groups": GROUPS[::-1]},
     "quotas": {"quotas": {"a": 1, "b": 1}},
+    "minima": {"minima": {"a": 1, "b": 1}},
     "holdout": {"holdout": 0.5},
     "shadow": {"shadow": PEOPLE[2:]},
     "window": {"window": "50s"},
@@ -82,6 +83,16 @@ def test_what_means_the_same_is_the_same():
     absolute = campaign.ask("tea", 1, deadline=1500.0, request_id="tuesday")
     assert campaign.ask("tea", 1, deadline=datetime.fromtimestamp(1500, UTC), request_id="tuesday") == absolute
     assert len(campaign.rounds()) == 2
+
+
+def test_a_request_that_comes_again_after_its_deadline_finds_its_round():
+    clock = Clock()
+    campaign = small_campaign(clock=clock)
+    first = campaign.ask("tea", 2, deadline=1500.0, request_id="monday")
+    clock.now = 2000.0
+    assert campaign.ask("tea", 2, deadline=1500.0, request_id="monday").id == first.id
+    with pytest.raises(InputError, match="deadline must be in the future; got '1970-01-01T00:25:00"):
+        campaign.ask("tea", 2, deadline=1500.0, request_id="tuesday")
 
 
 def test_the_digest_survives_new_users_and_forgetting():

@@ -9,11 +9,13 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import polars as pl
 import pytest
 
 from cli.commands import run, run_json
 from tensorucb.campaign import UnlearnableRoundWarning, load_campaign
+from tensorucb.campaign._catalogue import Context
 from tensorucb.policies import LinUCB
 
 LAUNCH = [sys.executable, "-c", "from tensorucb.cli import main; main()"]
@@ -63,19 +65,19 @@ def test_a_whole_campaign_through_files_and_json(folder):
 
     rows = first_edges(folder, ask["seeds"]).with_columns(outcome=1)
     rows.write_csv(folder / "r.csv")
-    assert run_json("tell", "spring", ask["round"], "r.csv")["accepted"] == rows.height
-    assert run_json("tell", "spring", ask["round"], "r.csv")["duplicates"] == rows.height
+    assert run_json("tell", "spring", ask["id"], "r.csv")["accepted"] == rows.height
+    assert run_json("tell", "spring", ask["id"], "r.csv")["duplicates"] == rows.height
     line = json.dumps({**rows.row(0, named=True), "outcome": 0})
-    clash = run_json("tell", "spring", ask["round"], "-", input=line + "\n")["contradictions"]
+    clash = run_json("tell", "spring", ask["id"], "-", input=line + "\n")["contradictions"]
     assert [(c["kept"], c["told"]) for c in clash] == [(1, 0)]
 
-    closed = run_json("close", "spring", ask["round"])
+    closed = run_json("close", "spring", ask["id"])
     assert (closed["status"], len(closed["model"])) == ("closed", 64)
     request = ("ask", "spring", "--features", "0.5,0.5", "-k", 2, "--request-id", "x")
     second = run_json(*request, "--quota", "a=1")
-    assert run_json(*request, "--quota", "a=1")["round"] == second["round"]
+    assert run_json(*request, "--quota", "a=1")["id"] == second["id"]
     assert "other values of quotas" in run(*request, code=1).stderr
-    assert run_json("close", "spring", second["round"], "--cancel")["status"] == "cancelled"
+    assert run_json("close", "spring", second["id"], "--cancel")["status"] == "cancelled"
 
     history = first_edges(folder, ["05-member"]).with_columns(outcome=1, product=pl.lit("tea"))
     history.write_ndjson(folder / "h.ndjson")
@@ -126,7 +128,7 @@ def test_a_policy_inside_a_policy(folder, inner, exploration):
     assert spec["policy"]["type"] == "LinUCB"
     assert LinUCB(**spec["policy"]["arguments"]).settings()["exploration"] == exploration
     ask = run_json("ask", "spring", "--product", "tea", "-k", 3)
-    assert run_json("close", "spring", ask["round"])["status"] == "closed"
+    assert run_json("close", "spring", ask["id"])["status"] == "closed"
     wrong = run("create", "x", "--edges", "edges.csv", "--policy", "Guess", code=1).stderr
     assert "ForgetOnDrift" in wrong
     assert not any(name in wrong for name in ("DriftAlarm", "DriftState", "UCBPolicy", "PolicyState", "Oracle"))
@@ -141,6 +143,34 @@ def test_groups_that_are_numbers_take_quotas(folder):
     members = dict(zip(users["user"], users["group"], strict=True))
     assert {members[user] for user in ask["seeds"]} == {3}
     assert "no node has" in run("ask", "spring", "--product", "tea", "-k", 2, "--quota", "9=1", code=1).stderr
+
+
+def test_creating_again_with_the_same_request_finds_the_same_campaign(folder):
+    first = make("--request-id", "monday", "--epsilon", "0.2", "--snapshot-every", "3")
+    assert make("--request-id", "monday")["name"] == first["name"]
+    with load_campaign("spring") as campaign:
+        assert (campaign.settings["epsilon"], campaign.settings["snapshot_every"]) == (0.2, 3)
+    other = ("create", "spring", "--edges", "edges.csv", "--policy", "HighDegree", "--request-id", "tuesday")
+    assert "already" in run(*other, code=1).stderr
+
+
+def test_minima_lists_and_columns_of_one_round(folder):
+    make()
+    line = ("ask", "spring", "--product", "tea")
+    plain = run_json(*line, "-k", 4)
+    table = pl.read_csv("users.csv").with_columns(cost=2.0)
+    chosen = table["user"].is_in(plain["seeds"]).to_list()
+    table = table.with_columns(group=pl.Series(["x" if each else "y" for each in chosen]))
+    table.sample(fraction=1.0, shuffle=True, seed=0).write_csv("other.csv")
+    ask = run_json(*line, "-k", 4, "--groups", "other.csv", "--minimum", "y=3")
+    assert len(set(ask["seeds"]) & set(plain["seeds"])) == 1
+    assert "The minima cost at most" in ask["explanation"]["certificate"]
+    assert "Certificate: " in run(*line, "-k", 4, "--minimum", 1).stdout
+    assert run_json(*line, "--costs", "other.csv", "--budget", 4, "--epsilon", "0.2")["cost"] == 4.0
+    assert run_json(*line, "--users", "04-member", "--users", "07-member")["seeds"] == ["04-member", "07-member"]
+    assert "--minimum must look like north=3" in run(*line, "-k", 4, "--minimum", "a", code=2).stderr
+    table.drop("cost").write_csv("other.csv")
+    assert "other.csv has no column 'cost'" in run(*line, "--budget", 4, "--costs", "other.csv", code=1).stderr
 
 
 def test_an_export_holds_costs_groups_and_the_terms_of_each_round(folder):
@@ -165,21 +195,21 @@ def test_deadline_credit_and_objective_of_one_round(folder):
     assert (
         run_json("ask", "spring", "--product", "tea", "-k", 2, "--deadline", "4102444801")["deadline"] == 4102444801.0
     )
-    with load_campaign("spring") as campaign, campaign.store.read() as session:
-        payload = session.rounds(campaign._handle.record.campaign)[0].payload
-    assert (payload["credit"], payload["objective"]) == ("last", "cascade")
+    assert ask["reach"]["objective"] == "cascade"
+    run("export", "spring", "--out", "out", "--csv")
+    assert pl.read_csv("out/rounds.csv")["credit"].to_list() == ["last", "any"]
 
 
 def test_status_explains_a_round_and_a_user(folder):
     make()
     ask = run_json("ask", "spring", "--product", "tea", "-k", 2, "--exclude", "04-member")
-    whole = run_json("status", "spring", "--explain", ask["round"])
+    whole = run_json("status", "spring", "--explain", ask["id"])
     assert [seed["user"] for seed in whole["seeds"]] == ask["seeds"]
-    one = run_json("status", "spring", "--explain", ask["round"], "--user", "04-member")
+    one = run_json("status", "spring", "--explain", ask["id"], "--user", "04-member")
     assert one["status"] == "opt_out"
-    said = run("status", "spring", "--explain", ask["round"], "--user", ask["seeds"][0]).stdout
+    said = run("status", "spring", "--explain", ask["id"], "--user", ask["seeds"][0]).stdout
     assert "was chosen as number 1" in said
-    assert "Left out beforehand: opt_out 1" in run("status", "spring", "--explain", ask["round"]).stdout
+    assert "Left out beforehand: opt_out 1" in run("status", "spring", "--explain", ask["id"]).stdout
 
 
 def test_tables_for_people(folder):
@@ -242,7 +272,7 @@ def test_tables_for_people(folder):
         (("status", "--explain", "000001-x"), 2, "needs a campaign"),
         (("status", "spring", "--user", "04-member"), 2, "--user needs"),
         (("status", "spring", "--explain", "000001-x"), 1, "no round"),
-        (("ask", "spring", "--product", "tea", "-k", 1, "--deadline", "soon"), 2, "2030-01-31"),
+        (("ask", "spring", "--product", "tea", "-k", 1, "--deadline", "soon"), 1, "2030-01-31"),
         (("ask", "spring", "--product", "tea", "-k", 1, "--credit", "most"), 1, "credit"),
         (("status", "--storage", "postgresql://nobody@127.0.0.1:1/x"), 1, "out of reach"),
         (("status", "--storage", "redis://x"), 1, "unknown kind of store"),
@@ -277,9 +307,9 @@ def test_status_names_what_is_wrong_and_close_cancels_it(folder):
     url = f"sqlite:///{folder}/campaigns.db"
     with load_campaign("spring", storage=url) as campaign:
         with campaign._handle.write() as view:
-            record = view.round(asked["round"])
-            payload = {**record.payload, "product": {"id": None, "vectors": [[1e200, 0.0]]}}
-            view.finish(replace(record, payload=payload), "closed", record.opened)
+            record = view.round(asked["id"])
+            context = Context(None, None, (np.array([1e200, 0.0]),))
+            view.finish(replace(record, context=context), "closed", record.opened)
         with pytest.warns(UnlearnableRoundWarning):
             campaign.sync()
         with campaign.store.write() as session:
@@ -287,10 +317,10 @@ def test_status_names_what_is_wrong_and_close_cancels_it(folder):
         with campaign.store.read() as reader:
             reader.campaigns()
             shown = run("status", "spring").stdout
-    assert f"Round {asked['round']} could not be learned" in shown
+    assert f"Round {asked['id']} could not be learned" in shown
     assert "not rewritten yet" in shown
-    assert list(run_json("status", "spring")["quarantined"]) == [asked["round"]]
-    assert run_json("close", "spring", asked["round"], "--cancel")["status"] == "cancelled"
+    assert list(run_json("status", "spring")["quarantined"]) == [asked["id"]]
+    assert run_json("close", "spring", asked["id"], "--cancel")["status"] == "cancelled"
     shown = run("status", "spring").stdout
     assert "could not be learned" not in shown
     assert "not rewritten yet" not in shown

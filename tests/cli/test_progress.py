@@ -105,14 +105,14 @@ def test_lift_says_it_in_words_and_speaks_of_commands(folder):
     pl.DataFrame({"source": ["a", "b"], "target": ["b", "c"]}).write_csv("edges.csv")
     run("create", "plain", "--edges", "edges.csv", "--policy", "HighDegree")
     wrong = run("lift", "plain", code=1).stderr
-    assert "`tensorucb ask --holdout 0.2`" in wrong
+    assert "Open rounds with `tensorucb ask` and a holdout such as 0.2" in wrong
     assert "ask(" not in wrong
     assert "No rounds yet. Open one with `tensorucb ask plain`." in run("status", "plain").stdout
     assert "Lift" not in run("status", "plain").stdout
 
 
 def test_expire_closes_what_is_due_and_says_which(folder):
-    open_id = run_json("status", "spring")["rounds"][-1]["round"]
+    open_id = run_json("status", "spring")["rounds"][-1]["id"]
     said = run("expire", "spring").stdout
     assert f"Closed, since their deadline has passed: {open_id}." in said
     assert "Still open" not in said

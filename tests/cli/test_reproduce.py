@@ -39,7 +39,16 @@ def finished(tmp_path_factory):
 @pytest.mark.slow
 def test_all_writes_every_table_and_figure(finished):
     names = {path.name for path in finished.iterdir()}
-    for stem in ("network", "degrees", "regret", "regret-final", "rank-paper", "runtime", "bound"):
+    for stem in (
+        "network",
+        "degrees",
+        "regret",
+        "regret-final",
+        "rank-paper",
+        "rank-logistic-varied",
+        "runtime",
+        "bound",
+    ):
         assert {f"{stem}.png", f"{stem}.svg"} <= names
     assert set(tables(finished)) == {
         "network.csv",
@@ -162,6 +171,25 @@ def test_seed_sets_the_generated_network(tmp_path):
     command("reproduce", "table-network", *args)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert manifest["data"] == {"generator": "digg_like", "scale": 0.03, "seed": 1, "product_effect": 1.5}
+
+
+def test_the_papers_features_are_the_eigenmap_alone_and_its_oracle_is_tim(tmp_path, capsys):
+    args = ("fig-regret", *ARGS, "--policy", "IMLinUCB", "--policy", "IMLinUCB, tuned", "--policy", "COIN")
+    environments = {}
+    for features in ("paper", "ours"):
+        names = args if features == "paper" else args[:-4]
+        files = written(capsys, *names, "--features", features, "--out", str(tmp_path / features))
+        assert {"settings.toml", "validation.csv"} <= files
+        environments[features] = json.loads((tmp_path / features / "manifest.json").read_text())["environment"]
+    assert [environments[name]["user_features"] for name in ("paper", "ours")] == [10, 14]
+    assert [environments[name]["algorithm"] for name in ("paper", "ours")] == ["tim", "opim"]
+    written(capsys, *args[:-6], "--oracle", "opim", "--policy", "COIN", "--out", str(tmp_path / "other"))
+    assert json.loads((tmp_path / "other" / "manifest.json").read_text())["environment"]["algorithm"] == "opim"
+    with (tmp_path / "paper" / "validation.csv").open() as file:
+        tried = {row["policy"]: row["setting"] for row in csv.DictReader(file)}
+    assert set(tried) == {"IMLinUCB", "IMLinUCB, tuned"}  # COIN plays as published
+    assert "prior_variance" not in tried["IMLinUCB"]
+    assert "prior_variance" in tried["IMLinUCB, tuned"]
 
 
 def test_unknown_policies_in_settings_are_named(tmp_path, capsys):

@@ -74,7 +74,7 @@ def test_probabilities_from_a_column_uniform_or_degrees(star: Path) -> None:
     assert direct["wc"] == direct["default"] == pytest.approx(1 + 10 + 2 * 0.5)
 
 
-@pytest.mark.parametrize("algorithm", ["opim", "tim", "imm"])
+@pytest.mark.parametrize("algorithm", ["opim", "tim"])
 def test_algorithms(star: Path, algorithm: str) -> None:
     told = json.loads(run(star, "--k", 1, "--algorithm", algorithm, "--epsilon", 0.3, "--json").stdout)
     assert told["algorithm"] == algorithm

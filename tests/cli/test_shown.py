@@ -41,7 +41,7 @@ IDS = [
     "nbsp\xa0",
     "=1+1",
 ]
-ESCAPES = re.compile(r"\x1b\[(?:1m|0m|K)")
+ESCAPES = re.compile(r"\x1b\[(?:[012]m|2K|1A|\?25[lh])")
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def check(mode: str, said: dict[str, str]) -> None:
         if mode.isdigit():
             # Wrapped: no character is lost and no line is longer than the terminal.
             assert said[name].count("x") >= 2 * len(LONG)
-            lines = said[name].split("\x1b[K")[-1].splitlines()
+            lines = said[name].split("\x1b[2K")[-1].splitlines()
             assert max(len(ESCAPES.sub("", line)) for line in lines) <= int(mode)
             assert "[vip] ann" in said[name]
             assert "\u2026" not in said[name]

@@ -6,7 +6,7 @@ import pytest
 
 from tensorucb.cli import main
 from tensorucb.data import ActionLog, Dataset, make_sandbox, write_dataset
-from tensorucb.experiments import read_settings
+from tensorucb.experiments._files import read_settings
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ import pytest
 
 from engines.conftest import LOOPBACK, network, started
 from engines.test_ray import same
-from tensorucb import select_seeds
+from reference.oracle import select_seeds
 from tensorucb.data import make_sandbox
 from tensorucb.engines import RayEngine
 from tensorucb.errors import EngineError, InputError, MissingExtraError, StateError

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from engines.conftest import network
-from tensorucb import SeedOracle, create_campaign, select_pairs, select_seeds
+from reference.oracle import select_pairs, select_seeds
+from tensorucb import SeedOracle, create_campaign
 from tensorucb.data import make_sandbox
 from tensorucb.diffusion import LiveEdgePool, simulate_cascades, simulate_gains
 from tensorucb.engines import LocalEngine, RayEngine
@@ -56,7 +57,6 @@ def test_selections_evaluations_and_experiments_are_the_same_bit_for_bit(engine:
 
 VARIANTS: list[dict[str, Any]] = [
     {"algorithm": "tim"},
-    {"algorithm": "imm", "epsilon": 0.3},
     {"k": 60},
     {"k": 1, "quality": 0.0},
     {"must_include": [7, 9], "exclude": [0, 1]},
@@ -64,6 +64,8 @@ VARIANTS: list[dict[str, Any]] = [
     {"costs": np.linspace(1.0, 3.0, 1500), "budget": 20.0},
     {"groups": np.arange(1500) % 3, "quotas": 4},
     {"groups": np.arange(1500) % 3, "quotas": 4, "costs": np.linspace(1.0, 3.0, 1500), "budget": 20.0},
+    {"groups": np.arange(1500) % 3, "minima": {1: 6}},
+    {"groups": np.arange(1500) % 3, "minima": {1: 4}, "costs": np.linspace(1.0, 3.0, 1500), "budget": 20.0},
     {"max_memory": 2.0**20},
     {"redundancy": 0.7},
     {"redundancy": 0.7, "algorithm": "tim", "must_include": [7, 9]},

@@ -7,8 +7,8 @@ import pytest
 
 from tensorucb.data import make_sandbox
 from tensorucb.errors import InputError
-from tensorucb.experiments import Environment, WorldSettings, choose_features
-from tensorucb.experiments._tuning import feature_sets
+from tensorucb.experiments import Environment, WorldSettings
+from tensorucb.experiments._tuning import choose_features, feature_sets
 from tensorucb.features import UserProfile
 from tensorucb.policies import LinUCB, TensorUCB
 

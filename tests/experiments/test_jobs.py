@@ -10,8 +10,9 @@ import pytest
 
 from tensorucb.data import make_sandbox
 from tensorucb.errors import InputError
-from tensorucb.experiments import Environment, WorldSettings, choose_features, run_experiment, tune
-from tensorucb.experiments._jobs import in_processes
+from tensorucb.experiments import Environment, WorldSettings, run_experiment, tune
+from tensorucb.experiments._pool import in_processes
+from tensorucb.experiments._tuning import choose_features
 from tensorucb.policies import CUCB, HighDegree, LinUCB, Random
 
 
@@ -77,22 +78,26 @@ def test_a_process_that_is_killed_costs_time_but_no_number(world, monkeypatch):
 
 def test_every_task_is_done_once_with_a_share_of_the_threads(tmp_path, monkeypatch):
     monkeypatch.setenv("TENSORUCB_THREADS", "6")
-    monkeypatch.setattr("tensorucb.experiments._jobs.thread_count", lambda: 6)
+    monkeypatch.setattr("tensorucb.experiments._pool.thread_count", lambda: 6)
 
     def task(number):
         def work(step):
             with (tmp_path / f"{number}").open("x") as file:
                 file.write(f"{os.environ['TENSORUCB_THREADS']} {os.getpid() != here}")
             step()
+            return 10 * number
 
         return work
 
-    here, told = os.getpid(), []
-    in_processes([task(number) for number in range(7)], 3, told.append)
+    here, told, results = os.getpid(), [], {}
+    in_processes([task(number) for number in range(7)], 3, told.append, results.__setitem__)
     assert sorted(told) == list(range(7))
+    assert results == {number: 10 * number for number in range(7)}
     assert {path.read_text() for path in tmp_path.iterdir()} == {"2 True"}
-    in_processes([task(7)], 3, told.append)  # one task is not worth a process, and is left to the caller
-    assert len(told) == 7
+    in_processes(
+        [task(7)], 3, told.append, results.__setitem__
+    )  # one task is not worth a process, and is left to the caller
+    assert len(told) == len(results) == 7
 
 
 @pytest.mark.parametrize("jobs", [0, -1, 1.5, "two", None])

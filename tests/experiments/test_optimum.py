@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from reference.oracle import select_seeds
 from tensorucb.data import digg_like, read_dataset
 from tensorucb.experiments import Environment, WorldSettings, environment_from_dataset
 from tensorucb.experiments._contestants import ProductBlind
-from tensorucb.oracle import SeedOracle, select_seeds
+from tensorucb.oracle import SeedOracle
 
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
 SETTINGS = WorldSettings(k=10, objective="cascade", feedback="cascade")

@@ -6,18 +6,10 @@ import numpy as np
 import pytest
 
 from tensorucb.errors import InputError
-from tensorucb.experiments import (
-    Comparison,
-    Effort,
-    Environment,
-    WorldSettings,
-    environment_from_dataset,
-    network_statistics,
-    paper_policies,
-    run_targets,
-    sampled,
-    write_results,
-)
+from tensorucb.experiments import Environment, WorldSettings, environment_from_dataset
+from tensorucb.experiments._comparison import Comparison
+from tensorucb.experiments._contestants import paper_policies
+from tensorucb.experiments._paper import Effort, network_statistics, run_targets, sampled, write_results
 from tensorucb.policies import LinUCB, Random, TensorUCB
 
 
@@ -39,7 +31,7 @@ def results(sandbox, tmp_path_factory):
     effort = Effort(4, 2, 3, 2, (1, 2, 3), 2)
     grids = {"TensorUCB (paper)": {"exploration": (0.1, 1.0), "rank": (1, 2)}}
     work = Comparison(env, policies, tmp_path_factory.mktemp("out"), rounds=4, runs=2, validation_rounds=3)
-    tuning = work.tune({**effort.grids(policies), **grids})
+    tuning = work.tune(effort.grids(policies, grids))
     everything = ("table-network", "fig-degrees", "fig-regret", "fig-rank", "fig-runtime", "bound")
     return run_targets(work, tuning, everything, effort)
 
@@ -55,8 +47,20 @@ def test_every_policy_that_can_is_tuned(results):
     }
 
 
+def test_the_papers_features_come_with_baselines_as_published_and_tuned():
+    policies, grids = paper_policies()
+    assert policies["IMFB"].base_rate == 0.25
+    assert policies["IMFB, tuned"].base_rate != 0.25
+    assert grids["IMFB"] == grids["COIN"] == grids["TensorUCB"] == grids["GammaCounts"] == {}
+    assert set(grids["IMLinUCB"]) == {"exploration"}
+    assert set(grids["TensorUCB (paper)"]) == {"exploration", "rank"}
+    assert not {"COIN, tuned", "LinUCB", "HighDegree"} & set(grids)
+    with pytest.raises(InputError, match="features"):
+        paper_policies("theirs")
+
+
 def test_paper_policies_hold_every_variant_of_coin():
-    found = paper_policies()
+    found, _ = paper_policies("ours")
     assert [found[label].name for label in ("COIN", "COIN-HD", "COIN+")] == ["COIN", "COIN-HD", "COIN+"]
 
 
@@ -70,15 +74,17 @@ def test_tables_written_are_named(results, tmp_path):
     assert network_statistics(results.graph)[0][:2] == ("users", 60)
     written = write_results(results, tmp_path)
     assert {path.name for path in written} == {path.name for path in tmp_path.iterdir()}
-    names = ("network", "degrees", "validation", "regret", "regret-timings", "rank", "runtime-timings", "bound")
-    assert {path.stem for path in written} == set(names)
+    tables = {"network", "degrees", "validation", "regret", "regret-timings", "rank", "runtime-timings", "bound"}
+    assert {path.stem for path in written} == {*tables, "settings"}
     with (tmp_path / "degrees.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert sum(int(row["out_degree"]) * int(row["users"]) for row in rows) == results.graph.n_edges
 
 
-def test_rank_figure_plays_one_product(results):
-    (experiment,) = results.rank.values()
+def test_rank_figure_plays_one_product_and_all(results):
+    experiment, varied = (results.rank[f"TensorUCB (paper){end}"] for end in ("", ", products vary"))
+    assert len({int(p) for result in varied.results for p in result.product}) > 1
+    assert experiment.policies == varied.policies
     assert experiment.policies == ("R = 1", "R = 2", "R = 3")
     assert len({int(p) for result in experiment.results for p in result.product}) == 1
 
@@ -132,6 +138,10 @@ def test_data_set_environment_holds_out_every_fifth_item(sandbox, tmp_path):
         "preparing, step 3 of 4: user features",
         "preparing, step 4 of 4: truth",
     ]
+    paper = environment_from_dataset(dataset, settings=settings, features="paper", dim=3, n_topics=2, cache=tmp_path)
+    np.testing.assert_array_equal(paper.users, env.users.coordinates)
+    np.testing.assert_allclose(np.linalg.norm(paper.users, axis=1), 1.0)
+    np.testing.assert_array_equal(paper.probabilities(1), env.probabilities(1))
     again = environment_from_dataset(dataset, settings=settings, dim=3, n_topics=2, cache=tmp_path)
     assert again.describe() == env.describe()
     # Actions on the campaign's items leave what is known of users as it is (topics learned from all items apart).

@@ -8,14 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorucb.errors import InputError, ShapeError
-from tensorucb.experiments import (
-    ETA,
-    average_regret,
-    exploration_condition,
-    mean_interval,
-    regret_bound,
-    scaled_regret,
-)
+from tensorucb.experiments import ETA, average_regret, exploration_condition, mean_interval, regret_bound, scaled_regret
 
 
 def test_scaled_regret_divides_the_gap_by_eta():

@@ -7,7 +7,7 @@ import pytest
 
 from tensorucb.data import ActionLog, Dataset, generate_dataset
 from tensorucb.errors import InputError, ShapeError
-from tensorucb.experiments import ReplayedLog, WorldSettings, product_sequence, replay_from_dataset, run_policy
+from tensorucb.experiments import ReplayedLog, WorldSettings, replay_from_dataset, run_policy
 from tensorucb.graph import Graph
 from tensorucb.oracle import SeedOracle
 from tensorucb.policies import DegreeCover, HighDegree, Random
@@ -65,11 +65,11 @@ def test_the_best_possible_is_greedy_cover_and_keeps_its_promise():
 
 def test_an_item_comes_again_only_after_all_others(replayed):
     size = replayed.product_rows.size
-    items = product_sequence(replayed, 2 * size + 3, run=0, seed=0)
+    items = replayed.draw_products(2 * size + 3, run=0, seed=0)
     for start in (0, size):
         assert np.array_equal(np.sort(items[start : start + size]), replayed.product_rows)
-    assert np.array_equal(items[: size + 2], product_sequence(replayed, size + 2, run=0, seed=0))
-    assert not np.array_equal(items, product_sequence(replayed, 2 * size + 3, run=1, seed=0))
+    assert np.array_equal(items[: size + 2], replayed.draw_products(size + 2, run=0, seed=0))
+    assert not np.array_equal(items, replayed.draw_products(2 * size + 3, run=1, seed=0))
 
 
 def test_items_that_describe_users_are_never_asked_about(dataset, replayed):

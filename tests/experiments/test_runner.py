@@ -12,19 +12,16 @@ from tensorucb.experiments import (
     ETA,
     Environment,
     WorldSettings,
-    product_sequence,
-    read_settings,
     run_experiment,
     run_policy,
     split_products,
     tune,
     write_csv,
-    write_manifest,
-    write_regret,
 )
-from tensorucb.experiments._files import write_timings
-from tensorucb.experiments._fingerprint import code_digest
-from tensorucb.experiments._runner import KeptRuns
+from tensorucb.experiments._files import read_settings, write_manifest
+from tensorucb.experiments._key import code_digest
+from tensorucb.experiments._results import REGRET_COLUMNS
+from tensorucb.experiments._runs import Play, file_paths
 from tensorucb.experiments._tuning import VALIDATION_RUN, _search
 from tensorucb.policies import Grid, HighDegree, LinUCB, Prediction, Random, UCBPolicy
 
@@ -77,14 +74,14 @@ def test_knowing_the_truth_costs_nothing(world):
 
 
 def test_longer_runs_begin_with_the_shorter_ones_products(world):
-    short, long = (product_sequence(world, n, run=1, seed=0) for n in (4, 9))
+    short, long = (world.draw_products(n, run=1, seed=0) for n in (4, 9))
     assert long[:4].tolist() == short.tolist()
-    assert product_sequence(world, 9, run=2, seed=0).tolist() != long.tolist()
+    assert world.draw_products(9, run=2, seed=0).tolist() != long.tolist()
 
 
 def test_rounds_draw_from_the_campaign_products_alone(sandbox):
     env = Environment.from_sandbox(sandbox, settings=WorldSettings(k=3), product_rows=[1, 4])
-    assert set(product_sequence(env, 40, run=0, seed=0).tolist()) == {1, 4}
+    assert set(env.draw_products(40, run=0, seed=0).tolist()) == {1, 4}
 
 
 @pytest.mark.parametrize("which", ["world", "cascade_world"])
@@ -92,7 +89,7 @@ def test_repetition_gives_the_same_bytes(which, request, tmp_path):
     env = request.getfixturevalue(which)
     for name in ("a", "b"):
         experiment = run_experiment(env, {"Random": Random(), "LinUCB": LinUCB()}, rounds=4, runs=2)
-        write_regret(tmp_path / f"{name}.csv", experiment)
+        write_csv(tmp_path / f"{name}.csv", experiment.frame.select(REGRET_COLUMNS))
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
 
 
@@ -104,9 +101,8 @@ def test_a_second_call_reads_what_the_first_has_done(world, tmp_path):
         world, policies, rounds=4, runs=2, directory=tmp_path, report=lambda done, total, what: steps.append(done)
     )
     assert steps == []
-    write_regret(tmp_path / "a.csv", first)
-    write_regret(tmp_path / "b.csv", again)
-    write_timings(tmp_path / "t.csv", again)
+    write_csv(tmp_path / "a.csv", first.frame.select(REGRET_COLUMNS))
+    write_csv(tmp_path / "b.csv", again.frame.select(REGRET_COLUMNS))
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
 
 
@@ -124,7 +120,7 @@ def test_a_damaged_or_missing_run_is_repeated(world, tmp_path):
 
 def test_other_settings_never_share_a_file(world, cascade_world):
     paths = {
-        KeptRuns("x", env, rounds=rounds, seed=seed).path("LinUCB", LinUCB(exploration=c), run)
+        file_paths([Play(env, "LinUCB", LinUCB(exploration=c), run, "")], "x", rounds=rounds, seed=seed)[0]
         for env in (world, cascade_world)
         for rounds in (3, 4)
         for seed in (0, 1)
@@ -135,13 +131,15 @@ def test_other_settings_never_share_a_file(world, cascade_world):
 
 
 def test_a_text_that_looks_like_a_formula_is_guarded_and_numbers_are_not(tmp_path):
-    path = write_csv(tmp_path / "t.csv", ["policy", "x"], [["=cmd()", -1.5], ["-2.5", -3], ["@x", "+4e-05"]])
+    path = write_csv(
+        tmp_path / "t.csv", [{"policy": a, "x": b} for a, b in (("=cmd()", -1.5), ("-2.5", -3), ("@x", "+4e-05"))]
+    )
     assert path.read_text() == "policy,x\n'=cmd(),-1.5\n-2.5,-3\n'@x,+4e-05\n"
 
 
 def test_regret_csv_has_the_promised_columns(world, tmp_path):
     experiment = run_experiment(world, {"Random": Random()}, rounds=3, runs=2)
-    with write_regret(tmp_path / "regret.csv", experiment).open() as file:
+    with write_csv(tmp_path / "regret.csv", experiment.frame.select(REGRET_COLUMNS)).open() as file:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == ["policy", "run", "round", "product", "spread", "regret", "average_regret"]
     assert [(row["run"], row["round"]) for row in rows] == [(str(r), str(t)) for r in (0, 1) for t in (1, 2, 3)]
@@ -185,12 +183,21 @@ def valley(best):
     """Regret that grows with the distance from the best arguments, in factors."""
 
     def regret(arguments):
-        if arguments["x"] > 50.0:
-            raise InputError("x must be at most 50.")
         apart = abs(np.log(arguments["x"] / best["x"])) + abs(np.log(arguments["n"] / best["n"]))
         return apart + 0.5 * (arguments["kind"] != best["kind"])
 
     return regret
+
+
+def searched(regret, grid, start):
+    """Everything tried by a search whose policy takes x up to 50."""
+    search = _search(grid, start, lambda arguments: arguments["x"] <= 50.0)
+    settings = next(search)
+    while True:
+        try:
+            settings = search.send([regret(arguments) for arguments in settings])
+        except StopIteration as end:
+            return end.value
 
 
 @pytest.mark.parametrize(
@@ -204,7 +211,7 @@ def valley(best):
 )
 def test_every_argument_is_searched_and_grids_are_extended_at_their_edges(best, extended):
     """The best values are found up to the steps of the grid, where its extensions reach that far."""
-    trials = _search(valley(best), GRID, {"x": 1.0, "n": 1, "kind": "left"}, extend=True)
+    trials = searched(valley(best), GRID, {"x": 1.0, "n": 1, "kind": "left"})
     chosen = min(trials, key=lambda trial: trial.regret).arguments
     values = {value for trial in trials for value in trial.arguments.values()}
     assert values - {v for grid in GRID.values() for v in grid} == extended
@@ -217,13 +224,13 @@ def test_every_argument_is_searched_and_grids_are_extended_at_their_edges(best, 
 
 def test_an_extension_stops_where_the_policy_says_no():
     best = {"x": 1e3, "n": 1, "kind": "left"}
-    trials = _search(valley(best), {**GRID, "x": (2, 20), "n": (1,)}, {**best, "x": 2}, extend=True)
+    trials = searched(valley(best), {**GRID, "x": (2, 20), "n": (1,)}, {**best, "x": 2})
     assert {trial.arguments["x"] for trial in trials} == {2, 20}
 
 
 def test_equals_at_the_edge_are_not_followed():
     """COIN's smaller candidates may play the same rounds: nothing is to be gained beyond them."""
-    trials = _search(lambda arguments: max(arguments["x"], 1.0), {"x": (0.1, 0.5, 2.0)}, {"x": 0.5}, extend=True)
+    trials = searched(lambda arguments: max(arguments["x"], 1.0), {"x": (0.1, 0.5, 2.0)}, {"x": 0.5})
     assert [trial.arguments["x"] for trial in trials] == [0.1, 0.5, 2.0]
 
 
@@ -241,10 +248,7 @@ def test_products_for_tuning_are_never_played_later(sandbox):
     tuned, compared = split_products(Environment.from_sandbox(many, product_rows=np.arange(1, 23)))
     assert tuned.product_rows.tolist() == [1, 6, 11, 16, 21]
     assert sorted([*tuned.product_rows, *compared.product_rows]) == list(range(1, 23))
-    assert (
-        product_sequence(env, 50, run=0, seed=0).tolist()
-        != product_sequence(env, 50, run=VALIDATION_RUN, seed=0).tolist()
-    )
+    assert env.draw_products(50, run=0, seed=0).tolist() != env.draw_products(50, run=VALIDATION_RUN, seed=0).tolist()
 
 
 def test_runs_by_number_are_those_of_the_whole_experiment(world):
@@ -294,7 +298,8 @@ def test_manifest_says_what_ran(world, tmp_path):
 
 
 def test_runs_of_other_code_are_not_reused(world, monkeypatch):
-    before = KeptRuns("x", world, rounds=3, seed=0).path("LinUCB", LinUCB(), 0)
-    assert KeptRuns("x", world, rounds=3, seed=0).path("LinUCB", LinUCB(), 0) == before
-    monkeypatch.setattr("tensorucb.experiments._runner.code_digest", lambda: "changed")
-    assert KeptRuns("x", world, rounds=3, seed=0).path("LinUCB", LinUCB(), 0) != before
+    plays = [Play(world, "LinUCB", LinUCB(), 0, "")]
+    before = file_paths(plays, "x", rounds=3, seed=0)
+    assert file_paths(plays, "x", rounds=3, seed=0) == before
+    monkeypatch.setattr("tensorucb.experiments._key.code_digest", lambda: "changed")
+    assert file_paths(plays, "x", rounds=3, seed=0) != before

@@ -9,17 +9,8 @@ import pytest
 
 from tensorucb.data import make_sandbox
 from tensorucb.errors import InputError, ShapeError
-from tensorucb.experiments import (
-    Environment,
-    StrategyPolicy,
-    WorldSettings,
-    references,
-    run_experiment,
-    run_policy,
-    strategy_contestants,
-    tune,
-)
-from tensorucb.experiments._contestants import best_strategy
+from tensorucb.experiments import Environment, StrategyPolicy, WorldSettings, run_experiment, run_policy, tune
+from tensorucb.experiments._contestants import best_strategy, references, strategy_contestants
 from tensorucb.graph import Graph
 from tensorucb.policies import GammaCounts, LinUCB, Random, TensorUCB
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reference.learner import latent_variance
 from tensorucb.errors import FileFormatError, InputError, ShapeError
 from tensorucb.files import read_state, write_state
-from tensorucb.learner import TensorRegression, init, predict, update
+from tensorucb.learner import TensorRegression
 
 
 def trained(n=60, dims=(3, 2, 4), rank=2, seed=0, **options):
@@ -64,17 +64,17 @@ def test_draws_have_the_posterior_moments():
     rng = np.random.default_rng(0)
     draws = [learner.sample(rng) for _ in range(20_000)]
     for mode in range(2):
-        values = np.array([d.means[mode].ravel() for d in draws])
+        values = np.array([d.state.means[mode].ravel() for d in draws])
         S = learner.state.covariances[mode]
         full = np.block([[S[0], np.zeros((2, 2))], [np.zeros((2, 2)), S[1]]])
         error = 5 * np.sqrt(np.diag(full) / len(draws))
         assert (abs(values.mean(axis=0) - learner.state.means[mode].ravel()) < error).all()
         assert abs(np.cov(values.T) - full).max() < 0.05 * full.max()
-    intercepts = np.array([d.intercepts[0] for d in draws])
+    intercepts = np.array([d.state.intercept_means[0] for d in draws])
     np.testing.assert_allclose(intercepts.var(axis=0), learner.state.intercept_variances[0], rtol=0.05)
-    scores = np.array([d.score([x[:1] for x in features], [g[:1] for g in groups])[0] for d in draws])
+    scores = np.array([d.predict([x[:1] for x in features], [g[:1] for g in groups])[0][0] for d in draws])
     assert scores.mean() == pytest.approx(learner.predict(features, groups)[0][0], abs=5 * scores.std() / 141)
-    same = [learner.sample(7).means[0] for _ in range(2)]
+    same = [learner.sample(7).state.means[0] for _ in range(2)]
     assert (same[0] == same[1]).all()
 
 
@@ -83,7 +83,7 @@ def test_save_and_load_are_bit_identical_and_go_on_alike(tmp_path, options):
     learner, features, y, groups = trained(**options)
     learner.save(tmp_path / "learner.npz")
     again = TensorRegression.load(tmp_path / "learner.npz")
-    assert again.settings == learner.settings
+    assert again.settings() == learner.settings()
     for one in (learner, again):
         one.update(features, y, groups)
     for name in ("means", "covariances", "prior_means", "intercept_means", "intercept_variances"):
@@ -116,16 +116,15 @@ def test_batches_do_not_matter():
         assert got.tobytes() == want.tobytes()
 
 
-def test_pure_functions_leave_the_state_alone():
+def test_an_update_replaces_the_state_and_never_changes_it():
     learner, features, y, _ = trained()
-    before = [w.copy() for w in learner.state.means + learner.state.covariances]
-    new, report = update(learner.settings, learner.state, features, y)
-    assert report.samples == 60
-    assert new.n_samples == 120
-    for got, want in zip(learner.state.means + learner.state.covariances, before, strict=True):
+    before = learner.state
+    copies = [w.copy() for w in before.means + before.covariances]
+    learner.update(features, y)
+    assert (before.n_samples, learner.state.n_samples) == (60, 120)
+    assert learner.state.n_sweeps > before.n_sweeps >= 60
+    for got, want in zip(before.means + before.covariances, copies, strict=True):
         assert (got == want).all()
-    assert predict(learner.settings, new, features)[0].shape == (60,)
-    assert init(learner.settings, "ones").n_samples == 0
 
 
 BAD = [
@@ -165,6 +164,7 @@ def test_bad_input_is_refused_and_nothing_is_learned(spoil, error, message):
         ({"init": [np.zeros((2, 2))]}, "one per mode"),
         ({"init": [np.full((2, 2), np.nan), np.zeros((2, 3))]}, "finite"),
         ({"intercepts": (0,)}, "intercepts"),
+        ({"order": "random"}, "order"),
         ({"tolerance": 0.0}, "tolerance"),
         ({"max_sweeps": 0}, "max_sweeps"),
         ({"rng": -1}, "rng"),
@@ -192,10 +192,10 @@ def test_bad_settings_are_refused(options, message):
 def test_settings_may_be_arrays(tmp_path):
     options = {"prior_variance": np.array([1.0, 2.0]), "rank": np.int64(2), "noise_variance": np.float32(0.5)}
     learner = TensorRegression(dims=np.array([2, 3]), rng=0, **options)
-    assert learner.settings.prior_variance == (1.0, 2.0)
+    assert learner.prior_variance == (1.0, 2.0)
     assert np.array_equal(np.diagonal(learner.state.covariances[1][0]), [2.0, 2.0, 2.0])
     learner.save(tmp_path / "a.npz")
-    assert TensorRegression.load(tmp_path / "a.npz").settings == learner.settings
+    assert TensorRegression.load(tmp_path / "a.npz").settings() == learner.settings()
 
 
 @pytest.mark.parametrize(
@@ -233,9 +233,9 @@ def test_numbers_of_other_kinds_become_plain_ones():
     class Rank(enum.IntEnum):
         TWO = 2
 
-    settings = TensorRegression((np.int8(2), Rank.TWO), Rank.TWO, tolerance=np.float32(0.5), rng=0).settings
-    assert [type(value) for value in (*settings.dims, settings.rank)] == [int, int, int]
-    assert type(settings.tolerance) is float
+    learner = TensorRegression((np.int8(2), Rank.TWO), Rank.TWO, tolerance=np.float32(0.5), rng=0)
+    assert [type(value) for value in (*learner.dims, learner.rank)] == [int, int, int]
+    assert type(learner.tolerance) is float
 
 
 def test_groups_are_checked():

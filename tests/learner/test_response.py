@@ -15,9 +15,18 @@ from tensorucb.errors import InputError, ShapeError
 from tensorucb.graph import Graph
 from tensorucb.learner import response
 from tensorucb.learner.response import _kernels
-from tensorucb.learner.response._context import context_of
-from tensorucb.learner.response._design import design_of
-from tensorucb.learner.response._fit import Point, Stand, context_part, prior_of, round_step, source_step, target_step
+from tensorucb.learner.response._features import context_of
+from tensorucb.learner.response._fit import (
+    Point,
+    Stand,
+    dose_of,
+    prior_of,
+    round_step,
+    rows_at,
+    source_step,
+    target_step,
+)
+from tensorucb.learner.response._log import design_of
 
 MODEL = response.ResponseSettings(base_logit=-1.0)
 CASES = [((3,), True), ((3,), False), ((3, 2), True), ((1,), False), ((2, 1, 2), False)]
@@ -37,11 +46,16 @@ def users_of(rng, n, k=3, past=True):
     return response.node_features(*raw), plain.Users(*raw)
 
 
-def log_of(graph, rounds, max_rows=10**6):
+def log_of(graph, rounds, max_rows=10**6, nodes=None):
+    nodes = nodes or no_past(graph)
     log = ()
     for number, (vectors, edges, outcomes) in enumerate(rounds, 1):
-        log = response.with_round(log, response.told(graph, vectors, edges, outcomes, number), max_rows)
+        log = response.with_round(log, response.told(graph, nodes, vectors, edges, outcomes, number), max_rows)
     return log
+
+
+def no_past(graph):
+    return response.node_features(np.arange(graph.n_nodes)[:, None] * 1.0, None, None, None)
 
 
 def small_world(sizes=(3,), past=True, rounds=4, rows=14, seed=0):
@@ -59,18 +73,20 @@ def small_world(sizes=(3,), past=True, rounds=4, rows=14, seed=0):
 def off_the_optimum(sizes=(3,), past=True, redundancy=0.6, **options):
     """Where a fit could stand, and the same for the reference."""
     graph, nodes, users, told, rng = small_world(sizes, past, **options)
-    log = log_of(graph, told)
+    log = log_of(graph, told, nodes=nodes)
     context = context_of(sizes, MODEL.rank, np.array([r.vectors for r in log]))
     data, prior = design_of(nodes, context, log), prior_of(MODEL, nodes, context)
     point = Point(
-        prior.means + 0.3 * rng.normal(size=prior.means.size) * np.sqrt(prior.variances[prior.groups]),
-        rng.normal(0, 0.3, (data.seen.size, 1 + context.k)),
-        rng.normal(0, 0.1, prior.target_variances.size),
+        prior.means + 0.3 * rng.normal(size=prior.means.size) * np.sqrt(prior.variance("weights")),
+        rng.normal(0, 0.3, (data.pulls.seen.size, 1 + context.k)),
+        rng.normal(0, 0.1, prior.groups["target_weights"].size),
         rng.normal(0, 0.3, data.observed.size),
         rng.normal(0, 0.1, len(log)),
         0.3,
     )
-    now = Stand(MODEL, data, prior, context_part(nodes, context), point, redundancy)
+    d = nodes.as_source.shape[1]
+    part = slice(d, d + data.contexts.shape[1])
+    now = Stand(MODEL, data, part, prior, point, rows_at(data, point, dose_of(data, redundancy)))
     return now, users, plain.Rounds(graph, told)
 
 
@@ -78,11 +94,9 @@ def predictions(graph, nodes, fitted, contexts):
     """Logits and deviations of every edge's source and target in some contexts, with what rounds share and ρ."""
     parts = []
     for vectors in contexts:
-        own = fitted.context.scaled(vectors[None])[0]
-        source, deviation, target, apart = response.node_logits(nodes, fitted, own)
-        parts.append(apart)
-        parts += [source[graph.sources] + target[graph.targets], deviation]
-        parts.append([*response.level_deviations(fitted, own), fitted.overlap])
+        logits = response.node_logits(nodes, fitted, fitted.context.scaled(vectors[None])[0])
+        parts += [logits.mean[graph.sources] + logits.target[graph.targets], logits.deviation, logits.apart]
+        parts.append([logits.level, logits.doubt, fitted.overlap])
     return np.concatenate(parts)
 
 
@@ -102,7 +116,7 @@ def test_neither_the_order_of_rounds_nor_of_rows_matters(sizes, rank):
             vectors, edges, outcomes = told[t]
             rows = rng.permutation(edges.size)
             shuffled.append((vectors, edges[rows], outcomes[rows]))
-        fitted = response.fit(model, nodes, sizes, log_of(graph, shuffled))
+        fitted = response.fit(model, nodes, sizes, log_of(graph, shuffled, nodes=nodes))
         found.append(predictions(graph, nodes, fitted, contexts))
     np.testing.assert_allclose(found[1], found[0], rtol=0, atol=1e-8)
     np.testing.assert_allclose(found[2], found[0], rtol=0, atol=1e-8)
@@ -113,7 +127,7 @@ def test_the_log_goes_through_arrays():
     log = log_of(graph, told, max_rows=80)
     assert {r.level for r in log} > {0}
     arrays = response.log_to_arrays(log, 3)
-    again = response.log_to_arrays(response.log_from_arrays(arrays, graph, 3), 3)
+    again = response.log_to_arrays(response.log_from_arrays(arrays, graph, no_past(graph), 3), 3)
     assert set(again) == set(arrays)
     assert all(np.array_equal(again[name], arrays[name]) and again[name].dtype == arrays[name].dtype for name in arrays)
 
@@ -123,9 +137,9 @@ def test_the_log_goes_through_arrays():
     [
         ("log_sizes", lambda x: x[1:], ShapeError),
         ("log_sizes", lambda x: -x, ShapeError),
-        ("log_levels", lambda x: x + 4, InputError),
-        ("log_numbers", lambda x: x - 99, InputError),
-        ("log_contexts", lambda x: x[:, 1:], ShapeError),
+        ("log_level", lambda x: x + 4, InputError),
+        ("log_number", lambda x: x - 99, InputError),
+        ("log_vectors", lambda x: x[:, 1:], ShapeError),
         ("log_edges", lambda x: x + 10**6, InputError),
         ("log_edges", lambda x: x[::-1], InputError),
         ("log_edges", lambda x: x[1:], ShapeError),
@@ -138,7 +152,7 @@ def test_a_log_that_cannot_be_is_refused(name, change, error):
     graph, _, _, told, _ = small_world()
     arrays = response.log_to_arrays(log_of(graph, told), 3)
     with pytest.raises(error, match=r"log_|malformed"):
-        response.log_from_arrays({**arrays, name: change(arrays[name])}, graph, 3)
+        response.log_from_arrays({**arrays, name: change(arrays[name])}, graph, no_past(graph), 3)
 
 
 # -- thinning --
@@ -197,9 +211,10 @@ def test_the_same_zeros_stay_whatever_happened_in_between():
     graph, told, _ = rare()
     log = log_of(graph, told, max_rows=3000)
     half = log_of(graph, told[:30], max_rows=3000)
-    loaded = response.log_from_arrays(response.log_to_arrays(half, 3), graph, 3)
+    loaded = response.log_from_arrays(response.log_to_arrays(half, 3), graph, no_past(graph), 3)
     for number, (vectors, edges, outcomes) in enumerate(told[30:], 31):
-        loaded = response.with_round(loaded, response.told(graph, vectors, edges, outcomes, number), 3000)
+        record = response.told(graph, no_past(graph), vectors, edges, outcomes, number)
+        loaded = response.with_round(loaded, record, 3000)
     arrays = [response.log_to_arrays(each, 3) for each in (log, loaded)]
     assert all(np.array_equal(arrays[0][name], arrays[1][name]) for name in arrays[0])
     vectors, edges, outcomes = told[0]
@@ -221,11 +236,11 @@ def test_old_rounds_go_in_the_end_and_the_newest_stays_whole():
 def test_a_thinned_log_says_nearly_what_the_whole_one_says():
     graph, told, rng = rare(rounds=80, rate=0.15)
     nodes, _ = users_of(rng, graph.n_nodes)
-    fitted = [response.fit(MODEL, nodes, (3,), log_of(graph, told, rows)) for rows in (10**6, 4000)]
+    fitted = [response.fit(MODEL, nodes, (3,), log_of(graph, told, rows, nodes)) for rows in (10**6, 4000)]
     p = []
     for each in fitted:
-        source, _, target, _ = response.node_logits(nodes, each, np.array([0.5, 0.3, 0.2]))
-        p.append(1.0 / (1.0 + np.exp(-source[graph.sources] - target[graph.targets])))
+        logits = response.node_logits(nodes, each, np.array([0.5, 0.3, 0.2]))
+        p.append(1.0 / (1.0 + np.exp(-logits.mean[graph.sources] - logits.target[graph.targets])))
     assert abs(p[0] - p[1]).mean() < 0.02
 
 
@@ -239,8 +254,16 @@ def test_the_log_posterior_and_its_sums_are_the_plain_ones(sizes, past):
     assert now.value == pytest.approx(want, rel=1e-11)
     pulls, cells = plain.sums(now.point, users, rounds, 0.6, sizes)
     tolerance = {"rtol": 1e-9, "atol": 1e-12}
-    np.testing.assert_allclose(now.at.pulls, [pulls[key] for key in sorted(pulls)], **tolerance)
-    np.testing.assert_allclose(now.at.cells, [cells[key] for key in sorted(cells)], **tolerance)
+    found = np.column_stack([now.rows.curvature, now.rows.slope])
+    np.testing.assert_allclose(found, [pulls[key] for key in sorted(pulls)], **tolerance)
+    # Rows of a pull have one number for all: curvatures and slopes of targets are seen where the step leads to.
+    direction = target_step(now).direction
+    curvature, slope = plain.by_target(cells, rounds)
+    offsets, variance = now.point.offsets, now.prior.variance("offsets")[0]
+    part = direction["offsets"] * (curvature + 1.0 / variance) - slope + offsets / variance
+    moved = {name: direction[name] for name in ("target_weights", "saturation")}
+    want = -plain.crossed(cells, users, rounds, now.point, 0.6, sizes, moved)
+    np.testing.assert_allclose(part, want, rtol=1e-7, atol=1e-10)
 
 
 @pytest.mark.parametrize("sizes", [(3,), (3, 2)])
@@ -249,8 +272,8 @@ def test_newton_steps_have_the_right_slope(sizes):
     now, _, _ = off_the_optimum(sizes)
     h = 3e-3
     for step, tolerance in ((source_step, 5e-3), (target_step, 5e-2), (round_step, 5e-3)):
-        move = step(now)[0]
-        low, mid, high = (replace(now, point=move(s)).value for s in (-h, 0.0, h))
+        direction = step(now).direction
+        low, mid, high = (now.moved(direction, size).value for size in (-h, 0.0, h))
         slope, curvature = (high - low) / (2 * h), (high - 2 * mid + low) / h**2
         assert slope > 0, step.__name__
         assert curvature == pytest.approx(-slope, rel=tolerance), step.__name__
@@ -260,7 +283,7 @@ def test_newton_steps_have_the_right_slope(sizes):
 def test_a_fit_ends_where_no_direction_leads_up(sizes):
     """Finite differences of the plain log posterior at the end of a long fit, with the variances it learned."""
     graph, nodes, users, told, _ = small_world(sizes, rounds=6)
-    fitted = response.fit(replace(MODEL, sweeps=60), nodes, sizes, log_of(graph, told))
+    fitted = response.fit(replace(MODEL, sweeps=60), nodes, sizes, log_of(graph, told, nodes=nodes))
     rounds = plain.Rounds(graph, told)
 
     r, prior = fitted.redundancy, fitted.prior
@@ -268,14 +291,7 @@ def test_a_fit_ends_where_no_direction_leads_up(sizes):
     def value(point):
         return plain.log_posterior(MODEL, prior, point, users, rounds, r, sizes)
 
-    parts = fitted.weights, fitted.effects, fitted.target_weights, fitted.offsets[rounds.observed]
-    point = Point(*parts, np.zeros(6), fitted.saturation)
-    for _ in range(20):  # the u_t are not kept: they are where they fit best
-        slope, curvature = -point.rounds / prior.round_variance, np.full(6, 1.0 / prior.round_variance)
-        for (t, _), (w, e) in plain.sums(point, users, rounds, r, sizes)[0].items():
-            slope[t] += e
-            curvature[t] += w
-        point = replace(point, rounds=point.rounds + slope / curvature)
+    point = fitted.point
     best, h = value(point), 1e-4
     for name in ("weights", "effects", "target_weights", "offsets", "rounds", "saturation"):
         part = np.asarray(getattr(point, name), dtype=np.float64)
@@ -291,36 +307,36 @@ def test_a_fit_ends_where_no_direction_leads_up(sizes):
 @pytest.mark.parametrize("sizes", [(3,), (3, 2), (2, 2, 2)])
 def test_predictions_are_the_plain_ones(sizes):
     graph, nodes, users, told, rng = small_world(sizes, rounds=5)
-    fitted = response.fit(MODEL, nodes, sizes, log_of(graph, told))
+    fitted = response.fit(MODEL, nodes, sizes, log_of(graph, told, nodes=nodes))
     own = 0.2 + rng.random(sum(sizes))
-    source, deviation, target, apart = response.node_logits(nodes, fitted, own)
-    p = 1.0 / (1.0 + np.exp(-source[graph.sources] - target[graph.targets]))
+    logits = response.node_logits(nodes, fitted, own)
+    p = 1.0 / (1.0 + np.exp(-logits.mean[graph.sources] - logits.target[graph.targets]))
     np.testing.assert_allclose(p, plain.edge_scores(fitted, users, graph, own, sizes), rtol=1e-9)
     rounds = plain.Rounds(graph, told)
     keys = sorted({(t, i) for t, i, *_ in rounds.rows})
-    curvature = dict(zip(keys, fitted.pulls.curvature, strict=True))
+    curvature = dict(zip(keys, fitted.curvature, strict=True))
     want = plain.deviations(fitted, users, rounds, curvature, nodes.n, own, sizes)
-    np.testing.assert_allclose(deviation, want, rtol=1e-7)
+    np.testing.assert_allclose(logits.deviation, want, rtol=1e-7)
     features = plain.context(own, sizes)
-    square = fitted.prior.round_variance + features @ fitted.level_covariance @ features
-    assert np.hypot(*response.level_deviations(fitted, own)) == pytest.approx(np.sqrt(square))
-    level, start = np.zeros(fitted.weights.size), nodes.as_source.shape[1]
+    square = fitted.prior.variance("rounds")[0] + features @ fitted.level_covariance @ features
+    assert np.hypot(logits.level, logits.doubt) == pytest.approx(np.sqrt(square))
+    level, start = np.zeros(fitted.point.weights.size), nodes.as_source.shape[1]
     level[start : start + features.size] = features
     want = plain.deviations(fitted, users, rounds, curvature, nodes.n, own, sizes, known=level)
-    np.testing.assert_allclose(apart, want, rtol=1e-6)
+    np.testing.assert_allclose(logits.apart, want, rtol=1e-6)
 
 
 def test_before_the_first_round_the_prior_speaks():
     _, nodes, users, _, rng = small_world()
     own = rng.random(3) + 0.2
-    fitted = response.unfitted(MODEL, nodes, (3,), own)
-    source, deviation, target, _ = response.node_logits(nodes, fitted, own)
-    assert (target == 0.0).all()
+    fitted = response.fit(MODEL, nodes, (3,), (), like=own)
+    logits = response.node_logits(nodes, fitted, own)
+    assert (logits.target == 0.0).all()
     for i in range(nodes.n):
         x, z = plain.source_row(users, i, own, (3,)), np.append(1.0, own)
-        variance = x**2 @ fitted.prior.variances[fitted.prior.groups] + z**2 @ fitted.prior.effect_variances
-        assert source[i] == pytest.approx(x @ fitted.prior.means)
-        assert deviation[i] == pytest.approx(np.sqrt(variance))
+        variance = x**2 @ fitted.prior.variance("weights") + z**2 @ fitted.prior.variance("effects")
+        assert logits.mean[i] == pytest.approx(x @ fitted.prior.means)
+        assert logits.deviation[i] == pytest.approx(np.sqrt(variance))
     assert fitted.overlap == 0.0
 
 
@@ -344,9 +360,6 @@ def test_kernels_are_the_plain_sums():
     S, squares = root @ root.T, np.ones(3)
     _kernels.gain_squares(order, begin, H, X, X @ S, squares)
     np.testing.assert_allclose(squares, 1.0 + np.einsum("icd,de,ice->c", K, S, K), rtol=1e-10)
-    out = np.ones((n, 5))
-    _kernels.add_rows(place, w, X, out)
-    np.testing.assert_allclose(out, 1.0 + np.array([w[place == i] @ X[place == i] for i in range(n)]), rtol=1e-12)
 
 
 # -- what is learned --
@@ -356,7 +369,8 @@ def fitted_to(kind, seed, **options):
     graph, users = crowd(seed)
     told, own = rounds_of(graph, users, kind, seed=seed, **options)
     nodes = response.node_features(users, None, None, None)
-    return graph, nodes, response.fit(response.ResponseSettings(), nodes, (TOPICS,), log_of(graph, told)), own
+    fitted = response.fit(response.ResponseSettings(), nodes, (TOPICS,), log_of(graph, told, nodes=nodes))
+    return graph, nodes, fitted, own
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -368,17 +382,15 @@ def test_how_far_outcomes_of_one_target_are_the_same_is_learned(seed):
     assert answer.redundancy > 0.9
     assert answer.overlap > 0.75
     assert adding.redundancy > 0.9
-    assert adding.saturation < 0.1
+    assert adding.point.saturation < 0.1
     assert adding.overlap < 0.1
 
 
 def test_what_is_particular_to_a_round_is_learned():
     """Rounds that differ by one logit: σ_u² near 1. Rounds that do not: it stays near its start."""
     still, noisy = (fitted_to("coins", 3, rounds=60, noise=noise)[2] for noise in (0.0, 1.0))
-    assert still.prior.round_variance < 0.2
-    assert 0.5 < noisy.prior.round_variance < 1.7
-    own = np.ones(TOPICS) / TOPICS
-    assert response.level_deviations(noisy, own)[0] > 0.7 > 0.4 > response.level_deviations(still, own)[0]
+    assert still.prior.variance("rounds")[0] < 0.2
+    assert 0.5 < noisy.prior.variance("rounds")[0] < 1.7
 
 
 @pytest.mark.parametrize(("rounds", "spread"), [(20, 0.2), (120, 0.4)])
@@ -387,7 +399,7 @@ def test_deviations_cover(rounds, spread):
     inside = []
     for seed in range(3):
         graph, nodes, fitted, own = fitted_to("coins", seed, rounds=rounds, spread=spread)
-        source, deviation, target, _ = response.node_logits(nodes, fitted, np.ones(TOPICS) / TOPICS)
+        source, deviation, target, *_ = response.node_logits(nodes, fitted, np.ones(TOPICS) / TOPICS)
         # Targets are all alike here, so that their mean belongs to the level.
         error = source + target[graph.targets].mean() - own
         inside += (abs(error - np.median(error)) < 1.645 * deviation).tolist()
@@ -407,11 +419,11 @@ def test_variances_of_groups_follow_the_data():
             edges = graph.out_edges(rng.choice(graph.n_nodes, 8, replace=False))
             u = strength * (own[0] - own[1]) * nodes.as_target[graph.sources[edges], 0] - 1.0
             told.append((own, edges, (rng.random(edges.size) < 1 / (1 + np.exp(-u))) * 1.0))
-        found[strength] = response.fit(MODEL, nodes, (3,), log_of(graph, told))
-    still, moved = found[0.0].prior.variances, found[1.5].prior.variances
+        found[strength] = response.fit(MODEL, nodes, (3,), log_of(graph, told, nodes=nodes))
+    still, moved = (found[strength].prior.variance("weights") for strength in (0.0, 1.5))
     assert moved[-1] > 0.05 > 0.011 >= still[-1]  # source features times the product
     assert still[0] < 0.02  # source features
-    M = found[1.5].weights[-6:].reshape(3, 2)
+    M = found[1.5].point.weights[-6:].reshape(3, 2)
     assert M[0, 0] - M[1, 0] == pytest.approx(3.0, abs=1.2)
     assert abs(M[:, 1]).max() < 0.5 * abs(M[:2, 0]).min()
 
@@ -421,7 +433,7 @@ def test_variances_of_groups_follow_the_data():
 
 def test_rows_in_any_order_and_repeated_edges_count():
     graph = Graph.from_edges([0, 0, 1, 2], [1, 2, 2, 0])
-    record = response.told(graph, np.ones(1), np.array([2, 1, 2, 0]), np.array([1.0, 0.0, 0.0, 0.5]), 1)
+    record = response.told(graph, no_past(graph), np.ones(1), np.array([2, 1, 2, 0]), np.array([1.0, 0.0, 0.0, 0.5]), 1)
     assert record.edges.tolist() == [0, 1, 2]
     assert record.outcomes.tolist() == [0.5, 0.0, 0.5]
     assert record.trials.tolist() == [1, 1, 2]
@@ -443,12 +455,11 @@ def test_features_of_any_scale_are_standardised():
 def test_many_features_are_crossed_by_their_leading_axes():
     rng = np.random.default_rng(0)
     wide = response.node_features(rng.normal(size=(200, 30)), None, None, None)
-    np.testing.assert_array_equal(wide.crossed(3), wide.as_target)
-    few = wide.crossed(40, np.array([3, 5]))
-    assert few.shape == (2, 10)
-    np.testing.assert_allclose(few, wide.crossed(40)[[3, 5]])
+    np.testing.assert_array_equal(wide.crossing(3), np.eye(30))
+    few = wide.as_target @ wide.crossing(40)
+    assert few.shape == (200, 10)
     spread = np.linalg.eigvalsh(wide.as_target.T @ wide.as_target)
-    assert (wide.crossed(40) ** 2).sum() == pytest.approx(spread[-10:].sum())
+    assert (few**2).sum() == pytest.approx(spread[-10:].sum())
 
 
 @pytest.mark.parametrize("sizes", [(4, 3), (2, 3, 2)])
@@ -490,7 +501,7 @@ def test_nothing_diverges(seed, outcomes, magnitude, past):
         vectors = rng.standard_cauchy(sum(sizes)) * 10.0 ** (magnitude * rng.random())
         edges = rng.integers(0, graph.n_edges, int(rng.integers(1, 30)))
         y = {"zeros": np.zeros, "ones": np.ones, "random": rng.random}[outcomes](edges.size)
-        log = response.with_round(log, response.told(graph, vectors, edges, y, number), model.max_rows)
+        log = response.with_round(log, response.told(graph, nodes, vectors, edges, y, number), model.max_rows)
         fitted = response.fit(model, nodes, sizes, log)
         assert np.isfinite(predictions(graph, nodes, fitted, [vectors])).all()
         assert 0.0 <= fitted.overlap <= 1.0

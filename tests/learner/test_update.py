@@ -39,7 +39,7 @@ def test_kernel_equals_literal_reference(likelihood, dims, rank):
     reference = Reference(start, start, prior_variance=0.8, noise=0.4, logistic=logistic, tolerance=1e-13)
     learner.update(features, y)
     reference.update(features, y)
-    assert learner.last_update.unconverged == 0
+    assert learner.state.n_unconverged == 0
     assert_same(learner, reference)
 
 
@@ -57,14 +57,16 @@ def test_random_shapes_equal_reference(seed):
     assert_same(learner, reference)
 
 
+@pytest.mark.parametrize("order", ["ranks", "modes"])
 @pytest.mark.parametrize("sweeps", [1, 2, 7, 100])
-def test_paper_start_equals_algorithm_1_to_the_letter(sweeps):
+def test_paper_start_equals_algorithm_1_to_the_letter(sweeps, order):
     dims, rank = (3, 2, 4), 2
     _, features, y = problem(3, dims, 6)
-    learner = TensorRegression(dims, rank, init="paper", noise_variance=0.1, tolerance=1e-300, max_sweeps=sweeps)
+    stop = {"tolerance": 1e-300, "max_sweeps": sweeps}
+    learner = TensorRegression(dims, rank, init="paper", noise_variance=0.1, order=order, **stop)
     assert all((w == 1.0).all() for w in learner.state.means)
     learner.update(features, y)
-    means, covariances = paper_updates(dims, rank, features, y, 0.1, sweeps)
+    means, covariances = paper_updates(dims, rank, features, y, 0.1, sweeps, order)
     for mode in range(3):
         np.testing.assert_allclose(learner.state.means[mode], means[mode], rtol=0, atol=1e-9)
         np.testing.assert_allclose(learner.state.covariances[mode], covariances[mode], rtol=0, atol=1e-9)
@@ -156,8 +158,8 @@ def test_a_stopped_fixed_point_is_reported():
     _, features, y = problem(7, (3, 3), 10)
     learner = TensorRegression((3, 3), 2, rng=0, max_sweeps=1)
     learner.update(features, y)
-    assert learner.last_update.unconverged == 10
-    assert learner.last_update.samples == learner.last_update.sweeps == 10
+    assert learner.state.n_unconverged == 10
+    assert learner.state.n_samples == learner.state.n_sweeps == 10
 
 
 def test_the_zero_trap_is_avoided():

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from reference.oracle import select_seeds
 from tensorucb.errors import InputError, ShapeError, UnknownIdError
 from tensorucb.graph import Graph
-from tensorucb.oracle import SeedOracle, select_seeds
+from tensorucb.oracle import SeedOracle
 
 GRAPH = Graph.from_edges([0, 0, 1, 2], [1, 2, 3, 3])
 P = np.full(4, 0.5)
@@ -69,7 +70,7 @@ def test_wrong_number_of_probabilities():
         ({"k": 1, "quality": -1.0}, "quality"),
         ({"k": 1, "max_memory": 10}, "max_memory"),
         ({"k": 1, "objective": "reach"}, "objective must be 'cascade' or 'direct'"),
-        ({"k": 1, "algorithm": "celf"}, "algorithm must be 'opim', 'tim' or 'imm'"),
+        ({"k": 1, "algorithm": "celf"}, "algorithm must be 'opim' or 'tim'"),
         ({"k": 1, "values": -ONES}, "values must be numbers of at least 0; got -1.0 at"),
         ({"k": 1, "values": 0 * ONES}, "all zero"),
         ({"k": 1, "costs": ONES}, "go together"),
@@ -83,7 +84,20 @@ def test_wrong_number_of_probabilities():
         ({"k": 2, "groups": [0, 0, 1, 1], "quotas": {0: -1}}, "quota of group 0"),
         ({"k": 2, "groups": [0, 0, 1, 1], "quotas": {0: 1}, "must_include": [0, 1]}, "more nodes of group 0"),
         ({"k": 1, "groups": ONES, "quotas": 1, "costs": ONES, "budget": 0.5}, "no candidate costs"),
-        ({"k": 1, "groups": ONES, "quotas": 1, "algorithm": "tim"}, "neither quotas nor a budget"),
+        ({"k": 1, "groups": ONES, "quotas": 1, "algorithm": "tim"}, "neither quotas or minima nor a budget"),
+        ({"k": 2, "groups": [0, 0, 1, 1], "minima": {0: 2, 1: 1}}, "minima ask for 3 seeds"),
+        ({"k": 2, "groups": [0, 0, 0, 1], "minima": {1: 2}}, "asks for 2 more seeds, but only 1"),
+        (
+            {"k": 2, "groups": [0, 0, 1, 1], "minima": {0: 2}, "quotas": {0: 1}},
+            "minimum of group 0 is 2, above its quota",
+        ),
+        ({"k": 2, "groups": [0, 0, 1, 1], "minima": {7: 1}}, "minima name group 7"),
+        ({"k": 2, "groups": [0, 0, 1, 1], "minima": {0: -1}}, "minimum of group 0"),
+        ({"k": 2, "minima": 1}, "go together"),
+        (
+            {"k": 2, "groups": [0, 0, 1, 1], "minima": 1, "costs": [1.0, 2.0, 3.0, 4.0], "budget": 3.5},
+            "minima cost at least 4",
+        ),
         ({"k": 1, "threads": 0}, "threads"),
         ({"k": "a"}, "k must be"),
         ({"k": 1, "epsilon": "a"}, "epsilon must be a finite number"),

@@ -47,7 +47,7 @@ def test_policies_on_matched_features_pass(factory, modes):
 
 
 # Not DILinUCB: its parameters belong to a source, whose out-edges are observed together.
-@pytest.mark.parametrize("factory", [policies.LinUCB, policies.IMLinUCB, policies.IMFB, policies.OnlineTensorUCB])
+@pytest.mark.parametrize("factory", [policies.LinUCB, policies.IMLinUCB, policies.IMFB, policies.PaperTensorUCB])
 def test_models_of_features_rescore_edges_they_never_saw(factory):
     class Sharing(factory):
         shares_parameters = True

@@ -8,7 +8,7 @@ import pytest
 from tensorucb import policies
 from tensorucb.checks import LARGEST
 from tensorucb.errors import InputError
-from tensorucb.policies import LinUCB, OnlineTensorUCB, PolicyState, TensorUCB, UCBPolicy
+from tensorucb.policies import LinUCB, PolicyState, TensorUCB, UCBPolicy
 from tensorucb.policies._playground import make_playground
 
 OWN = [
@@ -55,7 +55,7 @@ def test_features_at_the_bound_leave_every_policy_with_numbers(kind, modes):
     assert all(np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f")
 
 
-@pytest.mark.parametrize("kind", [LinUCB, OnlineTensorUCB, TensorUCB])
+@pytest.mark.parametrize("kind", [LinUCB, TensorUCB.paper, TensorUCB])
 def test_a_state_with_nan_is_not_restored(kind):
     policy = bound_to(kind())
     policy.update(WORLD.products[0], *WORLD.feedback(0, np.array([1, 2])))

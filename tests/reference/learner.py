@@ -10,9 +10,10 @@ def omega_of(second_moment):
     return 0.25 if psi < 1e-7 else np.tanh(psi / 2) / (2 * psi)
 
 
-def paper_updates(dims, rank, features, y, noise, sweeps):
+def paper_updates(dims, rank, features, y, noise, sweeps, order="ranks"):
     """Algorithm 1's update to the letter: Σ⁻¹ = I, b = 0, w̄ = ones, Eqs. online_updating_Sigma_SigmaInv, muOnline."""
     modes, ranks = range(len(dims)), range(rank)
+    visits = [(m, r) for r in ranks for m in modes] if order == "ranks" else [(m, r) for m in modes for r in ranks]
     precision = {(m, r): np.eye(dims[m]) for m in modes for r in ranks}
     b = {(m, r): np.zeros(dims[m]) for m in modes for r in ranks}
     w = {(m, r): np.ones(dims[m]) for m in modes for r in ranks}
@@ -20,13 +21,12 @@ def paper_updates(dims, rank, features, y, noise, sweeps):
         phi = [x[t] for x in features]
         before_precision, before_b = dict(precision), dict(b)
         for _ in range(sweeps):
-            for r in ranks:
-                for m in modes:
-                    beta = {q: np.prod([phi[o] @ w[o, q] for o in modes if o != m]) for q in ranks}
-                    y_lr = y[t] - sum((phi[m] @ w[m, q]) * beta[q] for q in ranks if q != r)
-                    precision[m, r] = before_precision[m, r] + (beta[r] ** 2 / noise) * np.outer(phi[m], phi[m])
-                    b[m, r] = before_b[m, r] + phi[m] * beta[r] * y_lr
-                    w[m, r] = np.linalg.inv(precision[m, r]) @ b[m, r] / noise
+            for m, r in visits:
+                beta = {q: np.prod([phi[o] @ w[o, q] for o in modes if o != m]) for q in ranks}
+                y_lr = y[t] - sum((phi[m] @ w[m, q]) * beta[q] for q in ranks if q != r)
+                precision[m, r] = before_precision[m, r] + (beta[r] ** 2 / noise) * np.outer(phi[m], phi[m])
+                b[m, r] = before_b[m, r] + phi[m] * beta[r] * y_lr
+                w[m, r] = np.linalg.inv(precision[m, r]) @ b[m, r] / noise
     means = [np.array([w[m, r] for r in ranks]) for m in modes]
     covariances = [np.array([np.linalg.inv(precision[m, r]) for r in ranks]) for m in modes]
     return means, covariances

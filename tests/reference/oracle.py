@@ -4,10 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import fields
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tensorucb import oracle
+
+
+def packed(**given: Any) -> dict[str, Any]:
+    """The arguments of a choice, those of `Constraints` and `Sampling` put into these records."""
+    for name, record in (("constraints", oracle.Constraints), ("sampling", oracle.Sampling)):
+        parts = {part.name: given.pop(part.name) for part in fields(record) if part.name in given}
+        if parts:
+            given[name] = record(**parts)
+    return given
+
+
+def select_seeds(graph: Any, probabilities: Any, k: Any, **given: Any) -> oracle.Selection:
+    """`tensorucb.select_seeds` with the fields of both records as arguments."""
+    return oracle.select_seeds(graph, probabilities, k, **packed(**given))
+
+
+def select_pairs(graph: Any, probabilities: Any, k: Any, **given: Any) -> oracle.PairSelection:
+    """`tensorucb.select_pairs`, the same."""
+    return oracle.select_pairs(graph, probabilities, k, **packed(**given))
 
 
 def reachability(n: int, sources: NDArray, targets: NDArray) -> tuple[NDArray, NDArray]:

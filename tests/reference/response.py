@@ -109,50 +109,66 @@ def log_posterior(settings, prior, point, users, rounds, r, sizes):
     for row in rounds.rows:
         u, (*_, y, n, m) = logit(point, users, rounds, row, r, sizes), row
         total += n / (1.0 + r * (m - 1)) * (y * u - np.logaddexp(0.0, u))
-    for weight, mean, group in zip(point.weights, prior.means, prior.groups, strict=True):
-        total -= 0.5 * (weight - mean) ** 2 / prior.variances[group]
+    total -= 0.5 * np.sum((point.weights - prior.means) ** 2 / prior.variance("weights"))
     for d in point.effects:
-        total -= 0.5 * np.sum(d**2 / prior.effect_variances)
-    total -= 0.5 * np.sum(point.target_weights**2 / prior.target_variances)
-    total -= 0.5 * np.sum(point.offsets**2) / prior.offset_variance
-    total -= 0.5 * np.sum(point.rounds**2) / prior.round_variance
+        total -= 0.5 * np.sum(d**2 / prior.variance("effects"))
+    total -= 0.5 * np.sum(point.target_weights**2 / prior.variance("target_weights"))
+    total -= 0.5 * np.sum(point.offsets**2) / prior.variance("offsets")[0]
+    total -= 0.5 * np.sum(point.rounds**2) / prior.variance("rounds")[0]
     return total - 0.5 * (point.saturation - settings.saturation) ** 2 / settings.saturation_variance
 
 
 def sums(point, users, rounds, r, sizes):
-    """By (round, source): Σ ω·p(1 − p) and Σ ω(y − p). By (round, target) these, then Σp and Σy."""
+    """By (round, source): Σ ω·p(1 − p) and Σ ω(y − p). The same by (round, target)."""
     pulls, cells = {}, {}
     for row in rounds.rows:
         t, i, j, y, n, m = row
         p = 1.0 / (1.0 + np.exp(-logit(point, users, rounds, row, r, sizes)))
         e, v, weight = y - p, p * (1.0 - p), n / (1.0 + r * (m - 1))
         pulls[t, i] = pulls.get((t, i), 0.0) + weight * np.array([v, e])
-        cells[t, j] = cells.get((t, j), 0.0) + np.array([weight * v, weight * e, p, y])
+        cells[t, j] = cells.get((t, j), 0.0) + weight * np.array([v, e])
     return pulls, cells
+
+
+def by_target(cells, rounds):
+    """Curvature and slope of each target observed."""
+    return np.sum([[np.array(sums) * (j == at) for at in rounds.observed] for (_, j), sums in cells.items()], axis=0).T
+
+
+def crossed(cells, users, rounds, point, r, sizes, change):
+    """Of each target, Σ w f·change over its cells, f being what multiplies γ, and the dose's slope in q."""
+    doses = {(t, j): m for t, _, j, _, _, m in rounds.rows}
+    total = np.zeros(len(rounds.observed))
+    for (t, j), (w, _) in cells.items():
+        more = r * (doses[t, j] - 1)
+        f = users.target_row(j, mixture(split(rounds.vectors[t], sizes)[0])) @ change["target_weights"]
+        f -= more / (1.0 + (1.0 - point.saturation) * more) * change["saturation"]
+        total[rounds.observed.index(j)] += w * f
+    return total
 
 
 def edge_scores(fitted, users, graph, own, sizes):
     """The probability of every edge for one contact in a round like any other."""
-    mix, seen = mixture(split(own, sizes)[0]), fitted.seen.tolist()
+    mix, seen = mixture(split(own, sizes)[0]), fitted.pulls.seen.tolist()
     scores = []
     for i, j in zip(graph.sources.tolist(), graph.targets.tolist(), strict=True):
-        u = source_row(users, i, own, sizes) @ fitted.weights
-        u += users.target_row(j, mix) @ fitted.target_weights + fitted.offsets[j]
+        u = source_row(users, i, own, sizes) @ fitted.point.weights
+        u += users.target_row(j, mix) @ fitted.point.target_weights + fitted.offsets[j]
         if i in seen:
-            u += fitted.effects[seen.index(i)] @ np.append(1.0, own)
+            u += fitted.point.effects[seen.index(i)] @ np.append(1.0, own)
         scores.append(1.0 / (1.0 + np.exp(-u)))
     return np.array(scores)
 
 
 def joint_covariance(fitted, users, rounds, curvature, sizes):
     """Of θ and all d_i: the inverse of the prior's precision plus that of the rows."""
-    P, own = fitted.weights.size, fitted.prior.effect_variances.size
+    P, own = fitted.point.weights.size, fitted.prior.groups["effects"].size
     size = P + own * len(rounds.seen)
     precision = np.zeros((size, size))
-    precision[:P, :P] = np.diag(1.0 / fitted.prior.variances[fitted.prior.groups])
+    precision[:P, :P] = np.diag(1.0 / fitted.prior.variance("weights"))
     for place in range(len(rounds.seen)):
         at = P + own * place
-        precision[at : at + own, at : at + own] = np.diag(1.0 / fitted.prior.effect_variances)
+        precision[at : at + own, at : at + own] = np.diag(1.0 / fitted.prior.variance("effects"))
     for (t, i), w in curvature.items():
         full = np.zeros(size)
         full[:P] = source_row(users, i, rounds.vectors[t], sizes)
@@ -164,7 +180,7 @@ def joint_covariance(fitted, users, rounds, curvature, sizes):
 
 def deviations(fitted, users, rounds, curvature, n, own, sizes, known=None):
     """Of every source's part of the logit in a context; ``known`` · θ is no longer in doubt."""
-    covariance, P = joint_covariance(fitted, users, rounds, curvature, sizes), fitted.weights.size
+    covariance, P = joint_covariance(fitted, users, rounds, curvature, sizes), fitted.point.weights.size
     if known is not None:
         along = covariance[:, :P] @ known
         covariance = covariance - np.outer(along, along) / (known @ along[:P])
@@ -177,7 +193,7 @@ def deviations(fitted, users, rounds, curvature, n, own, sizes, known=None):
             at = P + z.size * rounds.seen.index(i)
             full[at : at + z.size] = z
         else:
-            apart = z**2 @ fitted.prior.effect_variances
+            apart = z**2 @ fitted.prior.variance("effects")
         result.append(np.sqrt(full @ covariance @ full + apart))
     return np.array(result)
 

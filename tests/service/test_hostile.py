@@ -402,7 +402,7 @@ def opened(storage):
     """A service with an open round, and where its responses go."""
     with serving(storage) as url:
         found = WEB.post(f"{url}{_ASK}", json={"product": "tea", "k": 2}).json()
-        yield url, f"{url}{_ASK}/{found['round']}/responses"
+        yield url, f"{url}{_ASK}/{found['id']}/responses"
 
 
 _PARQUET = {"Content-Type": "application/vnd.apache.parquet"}

@@ -94,7 +94,7 @@ def test_two_at_the_same_time_are_one(client, serve, storage):
         for thread in threads:
             thread.join(60.0)
         assert [answer.status_code for answer in answers] == [201, 201]
-        assert answers[0].json()["round"] == answers[1].json()["round"]
+        assert answers[0].json()["id"] == answers[1].json()["id"]
     assert len(client.get(ROUNDS).json()["items"]) == 2
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import re
@@ -48,12 +49,35 @@ def test_a_round_from_ask_to_close(client, storage):
     rows = [{"source": s, "target": t, "outcome": 1} for s, t in edges(storage, opened["seeds"])[:4]]
     told = client.post(f"{ROUNDS}/1/responses", json=rows).json()
     assert told["accepted"] == 4
-    closed = client.post(f"{ROUNDS}/{opened['round']}/close")
+    closed = client.post(f"{ROUNDS}/{opened['id']}/close")
     assert closed.json()["status"] == "closed"
     assert client.post(f"{ROUNDS}/1/close").json() == closed.json()
     progress = client.get("/campaigns/spring/progress").json()
     assert progress["rounds"][0]["responders"] > 0
     assert client.get("/campaigns/spring").json()["closed"] == 1
+
+
+def test_a_round_has_one_form_in_python_and_over_http(client, storage):
+    rounds = "/campaigns/autumn/rounds"
+    body = {"product": "tea", "k": 5, "strategies": "all", "per_user": True, "holdout": 0.4}
+    preview = client.post("/campaigns/autumn/preview", json=body).json()
+    opened = client.post(rounds, json=body).json()
+    with load_campaign("autumn", storage=storage) as campaign:
+        known = campaign.round(1)
+        reasons = as_json(known.explain())
+        other = next(user for user in campaign.graph.ids.tolist() if user not in {*known.seeds, *known.held_out})
+        assert opened == {**as_json(known), "explanation": reasons}
+        assert client.get(f"{rounds}/1").json() == as_json(known)
+        assert client.get(f"{rounds}/1/explanation").json() == reasons
+        one = client.get(f"{rounds}/1/explanation", params={"user": other}).json()
+        assert one == as_json(known.explain(other))
+        assert preview["seeds"] == [reason["user"] for reason in reasons["seeds"]]
+        again = client.post("/campaigns/autumn/preview", json=body).json()
+        assert again == as_json(campaign.preview(**body))
+
+
+def as_json(record):
+    return json.loads(json.dumps(dataclasses.asdict(record)))
 
 
 def test_cancelled_rounds_take_nothing(client):
@@ -98,16 +122,16 @@ def test_questions_that_are_refused(shared, body, said):
     ("path", "body", "said"),
     [
         ("rounds", {"shadow": ["person-001"], "users": ["person-002"]}, "users are to be contacted, and shadow were"),
-        ("rounds", {"product": "coffee"}, "Add it with POST …/products, or send its features."),
-        ("rounds", {"budget": 2.0}, "a budget needs costs: send them as columns cost and group"),
-        ("rounds", {"strategies": "all"}, "Add them with POST …/strategies."),
+        ("rounds", {"product": "coffee"}, "Add it with POST …/products, or give its features."),
+        ("rounds", {"budget": 2.0}, "budget needs costs of users, and the campaign has none. Give them to POST"),
+        ("rounds", {"strategies": "all"}, "add them with POST …/strategies."),
         ("rounds", {"cooldown": 7}, "cooldown: it needs a unit: '7d' is 7 days, '7s' is 7 seconds; got 7."),
         ("rounds", {"cooldown": []}, "cooldown: input should be a valid string."),
         ("rounds", {"exclude": [1.5]}, "exclude.0: input should be a valid integer."),
         (
             "rounds/1/responses",
             [{"user": "nobody", "time": 1.0}],
-            "(POST …/users), or leave these rows out with ?unknown=skip",
+            "with POST …/users, or leave these rows out with ?unknown=skip",
         ),
         ("rounds/1/responses", [{"who": "person-001"}], "with ?column=user:NAME"),
     ],
@@ -243,7 +267,7 @@ def test_a_log_of_all_rounds(client):
     row = {"user": opened["seeds"][0], "item": "tea", "time": time.time() + 1.0}
     report = client.post("/campaigns/spring/responses", json=[row, {**row, "item": "soap"}]).json()
     assert (report["accepted"], report["other"]) == (1, 1)
-    assert list(report["rounds"]) == [opened["round"]]
+    assert list(report["rounds"]) == [opened["id"]]
 
 
 def test_a_full_disk_is_refused_without_the_place_of_the_database(serve, storage, tmp_path, monkeypatch):

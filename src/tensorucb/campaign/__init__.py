@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from tensorucb.campaign._ask import Ask
 from tensorucb.campaign._campaign import Campaign
 from tensorucb.campaign._create import IgnoredContextWarning, create_campaign, load_campaign
 from tensorucb.campaign._data import CampaignData, read_campaign_data
-from tensorucb.campaign._explain import Explanation, RoundExplanation
-from tensorucb.campaign._fold import UnlearnableRoundWarning
 from tensorucb.campaign._forget import ForgetReport
 from tensorucb.campaign._history import HistoryReport
 from tensorucb.campaign._lift import Lift
-from tensorucb.campaign._model import DamagedSnapshotWarning
-from tensorucb.campaign._preview import Preview
-from tensorucb.campaign._progress import Calibration, CampaignProgress, CampaignStatus, Totals
-from tensorucb.campaign._reach import Reach
+from tensorucb.campaign._model import DamagedSnapshotWarning, UnlearnableRoundWarning
+from tensorucb.campaign._progress import (
+    Calibration,
+    CampaignProgress,
+    CampaignStatus,
+    GroupProgress,
+    RoundProgress,
+    Totals,
+)
+from tensorucb.campaign._round import Ask, Explanation, Follower, Offer, Preview, Reach, RoundExplanation
 from tensorucb.campaign._stored import CampaignInfo, copy_campaign, delete_campaign, list_campaigns
-from tensorucb.campaign._tally import GroupProgress, RoundProgress
 from tensorucb.campaign._tell import Contradiction, TellReport
 from tensorucb.campaign._tell_log import TellLogReport
 from tensorucb.campaign._webhook import Webhook
@@ -32,11 +34,13 @@ __all__ = [
     "Contradiction",
     "DamagedSnapshotWarning",
     "Explanation",
+    "Follower",
     "ForgetReport",
     "GroupProgress",
     "HistoryReport",
     "IgnoredContextWarning",
     "Lift",
+    "Offer",
     "Preview",
     "Reach",
     "RoundExplanation",

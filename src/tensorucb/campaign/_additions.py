@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
 from tensorucb.campaign._campaign import Campaign
 from tensorucb.campaign._catalogue import by_text
-from tensorucb.campaign._tables import Rows, costs_of, groups_of, places_of, read_rows
+from tensorucb.campaign._tables import Rows, costs_of, groups_of, order_of, places_of, read_rows
 from tensorucb.data._plain import read_links
+from tensorucb.errors import FileFormatError
 
 
 def products_from(campaign: Campaign, path: Path) -> dict[str, int]:
@@ -38,6 +41,18 @@ def users_from(campaign: Campaign, users: Path, edges: Path | None) -> dict[str,
     after = campaign.graph
     added, linked = after.n_nodes - before.n_nodes, after.n_edges - before.n_edges
     return {"users_added": added, "edges_added": linked, "users": after.n_nodes, "edges": after.n_edges}
+
+
+def column_from(campaign: Campaign, path: Path, meaning: str) -> NDArray[Any]:
+    """The ``cost`` or ``group`` of every user from a file, in the order of the network's users."""
+    import polars as pl
+
+    rows = _rows(campaign, path, "users")
+    column = rows.cost if meaning == "cost" else rows.group
+    if column is None:
+        raise FileFormatError(f"{path.name} has no column {meaning!r}. Give it a column user and a column {meaning}.")
+    values = costs_of(path.name, column) if meaning == "cost" else groups_of(column)
+    return values[order_of("user", pl.Series("user", rows.ids), campaign.graph.ids)]
 
 
 def _columns(campaign: Campaign, table: str) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,22 +12,20 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.campaign._ask import Ask, as_ask, open_round
 from tensorucb.campaign._catalogue import check_sizes, contexts, read_context
-from tensorucb.campaign._explain import Explanation, RoundExplanation, explain
+from tensorucb.campaign._explain import explain
 from tensorucb.campaign._forget import ForgetReport, forget
 from tensorucb.campaign._grow import add_products, add_users, extend
 from tensorucb.campaign._handle import Handle
 from tensorucb.campaign._history import HistoryReport, import_history
 from tensorucb.campaign._lift import Lift, lift
-from tensorucb.campaign._preview import Preview, preview
+from tensorucb.campaign._network import Network
 from tensorucb.campaign._progress import CampaignProgress, CampaignStatus, keep_tally, progress, status
-from tensorucb.campaign._request import shown_defaults
+from tensorucb.campaign._question import shown_defaults
+from tensorucb.campaign._round import Ask, Explanation, Preview, Round, RoundExplanation
 from tensorucb.campaign._tell import TellReport, tell
 from tensorucb.campaign._tell_log import TellLogReport, tell_log
 from tensorucb.campaign._webhook import deliver, remove_webhook, set_webhook
-from tensorucb.checks import shown
-from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.moments import Duration, check_moment
 from tensorucb.policies import Policy
@@ -156,12 +153,12 @@ class Campaign:
     def rounds(self) -> tuple[Ask, ...]:
         """All rounds by number, imported history included."""
         with self._handle.read() as view:
-            return tuple(as_ask(self, view.network, record) for record in view.rounds())
+            return tuple(record.seen(view.network).of(self) for record in view.rounds())
 
     def round(self, round_id: str | int) -> Ask:
         """One round, by its id or its number."""
         with self._handle.read() as view:
-            return as_ask(self, view.network, view.round(round_id))
+            return view.round(round_id).seen(view.network).of(self)
 
     def ask(
         self,
@@ -178,6 +175,7 @@ class Campaign:
         budget: float | None = None,
         groups: ArrayLike | None = None,
         quotas: Mapping[Any, int] | int | None = None,
+        minima: Mapping[Any, int] | int | None = None,
         holdout: float | None = None,
         shadow: ArrayLike | Mapping[Any, int | str] | None = None,
         users: ArrayLike | Mapping[Any, int | str] | None = None,
@@ -212,8 +210,9 @@ class Campaign:
         costs, budget
             What each user costs (in the order of ``graph.ids``; default the campaign's) and the most to spend; a
             strategy of the catalogue adds its own cost.
-        groups, quotas
-            A label for each user (default the campaign's) and the most users of each: a mapping or one number.
+        groups, quotas, minima
+            A label for each user (default the campaign's), and the most and the fewest users of each, those held out
+            included: a mapping or one number. The certificate of :meth:`explain` says what minima cost at most.
         holdout
             Share of the chosen users, drawn at random, who are not contacted, so that :meth:`lift` can compare.
         shadow
@@ -227,8 +226,8 @@ class Campaign:
         window
             How long after the contact an action counts, such as ``"7d"`` (default the campaign's).
         deadline
-            When the round closes by itself: unix seconds, a datetime, or a span from now, which is a text such as
-            ``"3d"`` or a timedelta; by default at the end of the window, if there is one.
+            When the round closes by itself: a span from now, which is a text such as ``"3d"`` or a timedelta, a
+            datetime, an ISO time as text, or unix seconds; by default at the end of the window, if there is one.
         credit, objective, epsilon
             As in ``create_campaign``, for this round.
         request_id
@@ -237,20 +236,46 @@ class Campaign:
             names the argument.
         """
         arguments = {name: value for name, value in locals().items() if name != "self"}
-        return as_ask(self, *open_round(self._handle, arguments))
+        from tensorucb.campaign._ask import open_round  # compiled kernels, which nothing else here needs
 
-    def preview(self, product: Any = None, k: int | None = None, **arguments: Any) -> Preview:
+        return self._seen(*open_round(self._handle, arguments))
+
+    def preview(
+        self,
+        product: Any = None,
+        k: int | None = None,
+        *,
+        strategies: Sequence[int | str] | str | None = None,
+        per_user: bool | None = None,
+        exclude: ArrayLike | None = None,
+        candidates: ArrayLike | None = None,
+        must_include: ArrayLike | None = None,
+        cooldown: Duration | None = None,
+        costs: ArrayLike | None = None,
+        budget: float | None = None,
+        groups: ArrayLike | None = None,
+        quotas: Mapping[Any, int] | int | None = None,
+        minima: Mapping[Any, int] | int | None = None,
+        holdout: float | None = None,
+        shadow: ArrayLike | Mapping[Any, int | str] | None = None,
+        users: ArrayLike | Mapping[Any, int | str] | None = None,
+        window: Duration | None = None,
+        deadline: float | Duration | datetime | None = None,
+        credit: str | None = None,
+        objective: str | None = None,
+        epsilon: float | None = None,
+        request_id: str | None = None,
+    ) -> Preview:
         """What :meth:`ask` with the same arguments would choose now, and what to expect of it; nothing is opened.
 
         With ``users``, what to expect of exactly these users, beside the campaign's own choice. Asking straight after
         a preview gives the same seeds. A preview only reads the store, also where rounds are due: they stay open, and
         count as closed.
         """
-        names = inspect.signature(self.ask).parameters
-        strange = [name for name in arguments if name not in names]
-        if strange:
-            raise InputError(f"preview has no argument {shown(strange[0])}; it takes those of ask.")
-        return preview(self._handle, {**dict.fromkeys(names), "product": product, "k": k, **arguments})
+        arguments = {name: value for name, value in locals().items() if name != "self"}
+        from tensorucb.campaign._ask import preview
+
+        return preview(self._handle, arguments)
 
     def explain(self, round_id: str | int, user: int | str | None = None) -> Explanation | RoundExplanation:
         """Say why a user was or was not chosen in a round; without a user, explain all seeds."""
@@ -325,14 +350,14 @@ class Campaign:
         """Close a round: silence becomes "no", and the model learns it. Closing again changes nothing."""
         network, record = self._handle.close(round_id)
         keep_tally(self._handle)
-        return as_ask(self, network, record)
+        return self._seen(network, record)
 
     def cancel(self, round_id: str | int) -> Ask:
         """Cancel an open round: nobody counts as contacted, nothing is learned. Cancelling again changes nothing.
 
         A closed round can be cancelled only if it could not be learned (``status().quarantined`` names such rounds).
         """
-        return as_ask(self, *self._handle.cancel(round_id))
+        return self._seen(*self._handle.cancel(round_id))
 
     def expire(self, now: float | None = None) -> list[str]:
         """Close the rounds whose deadline has passed; returns their ids. Other calls do so by themselves."""
@@ -497,10 +522,10 @@ class Campaign:
     def sync(self) -> int:
         """Bring the model up to date with the log and store due snapshots; returns how many rounds it learned.
 
-        :meth:`ask` and :meth:`close` do so too, but learn a slice at a time when late responses have changed a long
-        past; this call learns to the end.
+        :meth:`ask` and :meth:`close` do so too, but late responses to a long past wait until a round closes and a
+        twentieth of the rounds has changed; this call takes them in now.
         """
-        learned = self._handle.learn()
+        learned = self._handle.learn("sync")
         keep_tally(self._handle)
         return learned
 
@@ -515,6 +540,9 @@ class Campaign:
     def disconnect(self) -> None:
         """Release the store's connections and files."""
         self.store.close()
+
+    def _seen(self, network: Network, record: Round) -> Ask:
+        return record.seen(network).of(self)
 
     def __enter__(self) -> Self:
         return self

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tensorucb.arrays import F64, I64
-from tensorucb.campaign._ledger import Ledger
-from tensorucb.campaign._network import Network, seal, unseal
+from tensorucb.campaign._network import seal, unseal
 from tensorucb.checks import check_array, check_id, check_mapping, check_sequence, plain, shown
-from tensorucb.errors import InputError, ShapeError, UnknownIdError
+from tensorucb.errors import InputError, ShapeError, UnknownIdError, argument, call
+from tensorucb.graph import Graph
 from tensorucb.graph._ids import id_array
 from tensorucb.policies import Product
 from tensorucb.policies._inputs import as_modes
+
+if TYPE_CHECKING:
+    from tensorucb.campaign._ledger import Ledger
 
 PLURAL = {"product": "products", "strategy": "strategies"}
 """What a catalogue holds, by kind: the name of its blob, and the end of the method that adds to it."""
@@ -47,9 +50,10 @@ class Catalogue:
         place = self.places.get(entry)
         if place is None:
             raise UnknownIdError(
-                f"{self.kind} {shown(entry)} is not in the campaign's catalogue of {len(self.ids):,}"
-                f"{f', such as {self.some_names()}' if self.ids else ''}. "
-                f"Add it with add_{PLURAL[self.kind]}, or pass its features."
+                f"{shown(entry)} is not in the campaign's catalogue of {len(self.ids):,}"
+                f"{f', such as {self.some_names()}' if self.ids else ''}.",
+                argument=self.kind,
+                advice=("Add it with ", call(f"add_{PLURAL[self.kind]}"), ", or give its features."),
             )
         return place
 
@@ -125,10 +129,11 @@ class Context:
     vectors: tuple[F64, ...]
     cost: float = 0.0
 
-    def to_payload(self) -> dict[str, Any]:
-        """As a round keeps it."""
-        kept = {"id": self.product, "vectors": [vector.tolist() for vector in self.vectors]}
-        return kept if self.strategy is None else {**kept, "strategy": self.strategy}
+    def sizes(self, strategies: Catalogue | None) -> list[int]:
+        """Lengths of the vectors: of the product, the strategy if there is one, and the rest."""
+        first, *rest = [int(vector.size) for vector in self.vectors]
+        offered = None if strategies is None else strategies.features
+        return [first, *rest] if offered is None else [first, int(offered.shape[1]), *rest]
 
 
 def read_context(given: Any, products: Catalogue, strategies: Catalogue) -> Context:
@@ -140,8 +145,9 @@ def read_context(given: Any, products: Catalogue, strategies: Catalogue) -> Cont
     if given is None:
         if products.ids:
             raise InputError(
-                f"product is missing: name one of the campaign's {len(products.ids):,} products, such as "
-                f"{products.some_names()}, or pass its features."
+                f"is missing: name one of the campaign's {len(products.ids):,} products, such as "
+                f"{products.some_names()}, or give its features.",
+                argument="product",
             )
         # Without a catalogue all rounds are about the same thing.
         return Context(None, None, (np.ones(1),))
@@ -157,9 +163,13 @@ def read_context(given: Any, products: Catalogue, strategies: Catalogue) -> Cont
             and parts[1] in strategies.places
         ):
             raise InputError(
-                f"product={shown(tuple(parts))} may mean product {parts[0]} with strategy {parts[1]}, or two features. "
-                f"Write ask({parts[0]}, …, strategies=[{parts[1]}]) for the ids, or decimals such as "
-                f"{float(parts[0])} for features."
+                f"{shown(tuple(parts))} may mean product {parts[0]} with strategy {parts[1]}, or two features.",
+                argument="product",
+                advice=(
+                    f"For the ids give {parts[0]} and, as ",
+                    argument("strategies"),
+                    f", [{parts[1]}]; for features give decimals such as {float(parts[0])}.",
+                ),
             )
         return Context(None, None, as_modes(given))
     first, *rest = parts
@@ -167,8 +177,9 @@ def read_context(given: Any, products: Catalogue, strategies: Catalogue) -> Cont
     for part in rest:
         if _is_id(part):
             raise InputError(
-                f"product={shown(given)} has the id {shown(part)} in place {parts.index(part) + 1}. "
-                "Only the product (first) and the strategy (second) may be given by id; pass features there."
+                f"{shown(given)} has the id {shown(part)} in place {parts.index(part) + 1}.",
+                argument="product",
+                advice="Only the product (first) and the strategy (second) may be given by id; give features there.",
             )
     known = check_id("product", first) if _is_id(first) else None
     hint, plain_parts = "Each part is an id or a vector of features.", rest if known is not None else [first, *rest]
@@ -195,43 +206,51 @@ def read_strategies(given: Any, catalogue: Catalogue) -> Catalogue | None:
     if given is None:
         return None
     if isinstance(given, str) and given != "all":
-        raise InputError(f"strategies must be 'all' or a sequence of ids; got {shown(given)}. Write [{shown(given)}].")
+        raise InputError(
+            f"must be 'all' or a sequence of ids; got {shown(given)}. Write [{shown(given)}].", argument="strategies"
+        )
     ids = list(catalogue.ids)
     if not isinstance(given, str):
         ids = [check_id("strategies", entry) for entry in check_sequence("strategies", given, "'all' or ids")]
     if not ids:
-        raise InputError(
-            "strategies names none. Name some of the campaign's catalogue; add_strategies puts them there."
-            if catalogue.ids
-            else "strategies were asked for, but the campaign has none. Add them with add_strategies."
-        )
+        said = "names none" if catalogue.ids else "are asked for, but the campaign has none"
+        advice = "Name some of its catalogue, or add them with ", call("add_strategies"), "."
+        raise InputError(f"{said}.", argument="strategies", advice=advice)
     if len(set(ids)) < len(ids):
-        raise InputError("strategies names one twice; name each once.")
+        raise InputError("names one twice; name each once.", argument="strategies")
     return catalogue.some(ids)
 
 
-def read_contacts(name: str, given: Any, offered: Catalogue | None) -> tuple[Any, tuple[int, ...] | None]:
-    """Ids of users that the caller names, and the places of the strategies that they get, if the caller says which.
+@dataclass(frozen=True)
+class Contacts:
+    """Rows of users whom a caller lists, and the places of the strategies that they get, if the caller says which."""
 
-    ``name`` is the argument: ``shadow``, which others contacted, or ``users``, who are to be contacted.
-    """
+    rows: I64
+    places: tuple[int, ...] | None
+
+
+def read_contacts(name: str, given: Any, offered: Catalogue | None, graph: Graph) -> Contacts:
+    """Read a list of users: ``shadow``, whom others contacted, or ``users``, who are to be contacted."""
     if not isinstance(given, Mapping):
-        if name == "shadow" and given is not None and offered is not None and len(offered.ids) > 1:
+        if name == "shadow" and offered is not None and len(offered.ids) > 1:
             raise InputError(
-                "shadow must say who got which strategy, a mapping such as {'ann': 'email'}, since there are "
-                f"{len(offered.ids)} strategies. If all users got the same one, name that one alone."
+                "must say who got which strategy, a mapping such as {'ann': 'email'}, since there are "
+                f"{len(offered.ids)} strategies. If all users got the same one, name that one alone.",
+                argument="shadow",
             )
-        return given, None
+        return Contacts(graph.rows(given), None)
     if offered is None:
-        raise InputError(f"{name} says who got which strategy; name these strategies in strategies= as well.")
+        advice = "Name these strategies in ", argument("strategies"), " as well."
+        raise InputError("says who got which strategy.", argument=name, advice=advice)
     named = check_mapping(name, given, "a mapping of users to strategies")
     for user, strategy in named.items():
         if check_id(f"the strategy of {shown(user)} in {name}", strategy) not in offered.places:
             raise UnknownIdError(
-                f"{name} gives {shown(user)} the strategy {shown(strategy)}, which is not among strategies=. "
-                "Name it there as well."
+                f"gives {shown(user)} the strategy {shown(strategy)}.",
+                argument=name,
+                advice=("Name it in ", argument("strategies"), " as well."),
             )
-    return list(named), tuple(offered.index(strategy) for strategy in named.values())
+    return Contacts(graph.rows(list(named)), tuple(offered.index(strategy) for strategy in named.values()))
 
 
 def contexts(vectors: Sequence[F64], features: F64 | None) -> list[Product]:
@@ -241,31 +260,6 @@ def contexts(vectors: Sequence[F64], features: F64 | None) -> list[Product]:
     return [parts[0] if len(parts) == 1 else parts for parts in modes]
 
 
-def contexts_of(payload: Mapping[str, Any]) -> list[Product]:
-    """The context of each strategy of a round in the log, which holds all features itself."""
-    vectors = [np.array(vector, dtype=np.float64) for vector in payload["product"]["vectors"]]
-    offered = payload.get("strategies")
-    return contexts(vectors, None if offered is None else np.array(offered["vectors"], dtype=np.float64))
-
-
-def strategies_of(network: Network, payload: Mapping[str, Any]) -> I64:
-    """For each user the place of the strategy they were contacted with; 0 for all others."""
-    places = np.zeros(network.graph.n_nodes, dtype=np.int64)
-    offered = payload.get("strategies")
-    if offered is not None:
-        keys = np.array(payload["contacted"], dtype=np.int64)
-        places[network.rows(keys)] = np.array(offered["contacted"], dtype=np.int64)[np.isin(keys, network.keys)]
-    return places
-
-
-def strategy_names(payload: Mapping[str, Any], users: str) -> dict[int, int | str] | None:
-    """Ids of the strategies of a round's ``seeds`` or ``contacted``, by the users' keys; None if it had none by id."""
-    offered, given = payload.get("strategies"), payload["product"].get("strategy")
-    if offered is not None:
-        return {key: offered["ids"][place] for key, place in zip(payload[users], offered[users], strict=True)}
-    return None if given is None else dict.fromkeys(payload[users], given)
-
-
 def check_fits(ledger: Ledger, kind: str, size: int) -> None:
     """Refuse entries of a catalogue that no round of this campaign could use."""
     known = ledger.sizes()
@@ -273,8 +267,8 @@ def check_fits(ledger: Ledger, kind: str, size: int) -> None:
         return
     if kind == "strategy" and len(known) < 2:
         raise ShapeError(
-            "the rounds of this campaign had no strategy, and no policy can learn from both kinds of rounds. "
-            "Create another campaign; import_history brings the past along."
+            "the rounds of this campaign had no strategy, and no policy can learn from both kinds of rounds.",
+            advice=("Create another campaign; ", call("import_history"), " brings the past along."),
         )
     wanted = known[list(PLURAL).index(kind)]
     if size != wanted:
@@ -291,8 +285,12 @@ def check_sizes(ledger: Ledger, catalogues: tuple[Catalogue, Catalogue], sizes: 
         held = [catalogue.features for catalogue in catalogues]
         if held[1] is not None and len(sizes) < 2:
             raise ShapeError(
-                "this campaign has strategies, so a round needs one. Give strategies= ('all', or some ids), or the "
-                "product together with a strategy: (product, strategy)."
+                "this campaign has strategies, so a round needs one.",
+                advice=(
+                    "Give ",
+                    argument("strategies"),
+                    " ('all', or some ids), or the product together with a strategy: (product, strategy).",
+                ),
             )
         known, where = list(sizes), "the catalogue"
         for place, features in enumerate(held[: len(sizes)]):

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from tensorucb.arrays import F64, I64
-from tensorucb.campaign._catalogue import contexts
-from tensorucb.campaign._constraints import Constraints, check_choice, check_list
+from tensorucb.campaign._catalogue import Contacts, contexts
+from tensorucb.campaign._constraints import Constraints, check_choice, check_list, fewest
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._reach import Covered, direct_gains
-from tensorucb.campaign._request import Request
-from tensorucb.errors import InputError, StateError
+from tensorucb.choices import Objective
+from tensorucb.errors import InputError, StateError, argument
 from tensorucb.graph import Graph
-from tensorucb.oracle import PairSelection, Selection, select_pairs
+from tensorucb.oracle import Constraints as SeedConstraints
+from tensorucb.oracle import PairSelection, Sampling, Selection, select_pairs
 from tensorucb.oracle._constraints import make_problem
 from tensorucb.oracle._direct import direct
-from tensorucb.oracle._select import QUALITY, cascade, check_settings, new_sampler
+from tensorucb.oracle._select import cascade, new_sampler
 from tensorucb.oracle.rr._sampler import check_probabilities
 from tensorucb.policies import Policy, Prediction, Product
+from tensorucb.question import Question
 from tensorucb.rng import stream_key
 from tensorucb.work import Engine
-
-_MEMORY = 2.0**31  # bytes for samples of cascades
 
 
 def best_strategies(graph: Graph, values: F64, costs: F64) -> I64:
@@ -77,7 +77,7 @@ class RoundOracle:
 
     network: Network
     rules: Constraints
-    request: Request
+    request: Question
     rng: np.random.Generator
     strategy: int = 0
     pairs: F64 | None = None
@@ -122,48 +122,56 @@ class RoundOracle:
             one = costs[self.strategy : self.strategy + 1]
             return self._select_pairs(np.asarray(self.scores)[None], k, one, barred, forced)
         p = check_probabilities(graph, self.scores)
-        users: dict[str, Any] = {"exclude": barred, "must_include": forced}
-        groups: dict[str, Any] = {"groups": rules.groups, "quotas": rules.quotas}
-        problem = make_problem(graph, k, **users, **groups, redundancy=self.redundancy)
+        constraints = SeedConstraints(
+            exclude=barred, must_include=forced, groups=rules.groups, quotas=rules.quotas, minima=rules.minima
+        )
+        problem = make_problem(graph, k, constraints, redundancy=self.redundancy)
         if request.objective == "direct":
             return direct(graph, p, problem)
-        settings = check_settings(request.epsilon, None, QUALITY, _MEMORY, graph.n_nodes)
-        return cascade(new_sampler(graph, None, self.engine), p, problem, settings, "opim", stream_key(self.rng))
+        plan = Sampling(epsilon=request.epsilon).plan(graph.n_nodes)
+        return cascade(new_sampler(graph, None, self.engine), p, problem, plan, stream_key(self.rng))
 
     def _select_pairs(self, scores: F64, k: int, costs: F64 | None, barred: I64, forced: I64) -> PairSelection:
         graph, rules, ids = self.network.graph, self.rules, self.network.graph.ids
-        wanted: dict[str, Any] = {"objective": self.request.objective, "epsilon": self.request.epsilon}
+        constraints = SeedConstraints(
+            exclude=ids[barred] if barred.size else None,
+            must_include=ids[forced] if forced.size else None,
+            costs=costs,
+            budget=rules.budget,
+            groups=rules.groups,
+            quotas=rules.quotas,
+            minima=rules.minima,
+        )
         found = select_pairs(
             graph,
             scores,
             k,
-            costs=costs,
-            budget=rules.budget,
-            exclude=ids[barred] if barred.size else None,
-            must_include=ids[forced] if forced.size else None,
-            groups=rules.groups,
-            quotas=rules.quotas,
-            count_seeds=rules.budget is None,
+            objective=cast(Objective, self.request.objective),
+            constraints=constraints,
             redundancy=self.redundancy,
+            count_seeds=rules.budget is None,
+            sampling=Sampling(epsilon=self.request.epsilon),
             rng=self.rng,
             engine=self.engine,
-            **wanted,
         )
         if costs is None:
             return found
-        return _while_it_pays(graph, scores, costs, found, forced.size, self.redundancy)
+        least = max(forced.size, fewest(rules, found.rows))
+        return _while_it_pays(graph, scores, costs, found, least, self.redundancy)
 
 
 def _while_it_pays(
-    graph: Graph, scores: F64, costs: F64, found: PairSelection, forced: int, redundancy: float
+    graph: Graph, scores: F64, costs: F64, found: PairSelection, least: int, redundancy: float
 ) -> PairSelection:
     """The first of the chosen users, as many as bring the most responses of users who are not contacted themselves.
+
+    At least the first ``least`` stay: must-includes, and those that groups with a minimum need.
 
     A budget may be large enough to contact those who would have responded: more users, and fewer responses.
     """
     covered = Covered.of(graph, scores[0], found.rows[:0])
     contacted = np.zeros(graph.n_nodes, dtype=np.bool_)
-    expected, best, count = 0.0, -1.0, forced
+    expected, best, count = 0.0, -1.0, least
     for place, (row, strategy) in enumerate(zip(found.rows.tolist(), found.strategies.tolist(), strict=True), 1):
         expected -= 1.0 - float(covered.own(redundancy, row))
         contacted[row] = True
@@ -171,13 +179,13 @@ def _while_it_pays(
         targets, p = graph.targets[edges], scores[strategy, edges]
         expected += float(covered.added(p, targets, redundancy)[~contacted[targets]].sum())
         covered.take(p, targets)
-        if place >= forced and expected > best:
+        if place >= least and expected > best:
             best, count = expected, place
     if count == found.rows.size:
         return found
     kept = {name: getattr(found, name)[:count] for name in ("seeds", "rows", "strategies", "gains")}
     value, cost = float(kept["gains"].sum()), float(costs[kept["strategies"], kept["rows"]].sum())
-    return replace(found, **kept, spread=value, lower=min(found.lower, value), cost=cost)
+    return replace(found, **kept, spread=value, lower=min(found.lower, value), cost=cost, guarantee="")
 
 
 @dataclass(frozen=True)
@@ -190,6 +198,7 @@ class Choice:
     by, exploration included: one for each edge, or (strategies, edges); None if it did not choose. ``predictions`` is
     what the policy believes with each strategy. ``places`` holds for each user of the network the place of the strategy
     that they get or would get: in a round with one strategy for all that one, otherwise the best for them.
+    ``certificate`` is what the oracle proves of its choice; empty if it did not choose, or if part of that was dropped.
     """
 
     rows: I64
@@ -200,19 +209,20 @@ class Choice:
     predictions: Sequence[Prediction]
     places: I64
     per_user: bool = False
+    certificate: str = ""
 
 
 def choose_users(
     policy: Policy,
     network: Network,
     rules: Constraints,
-    request: Request,
+    request: Question,
     rng: np.random.Generator,
     engine: Engine | None = None,
 ) -> Choice:
     """Choose users under the request's constraints, and what each of them gets."""
     offered = request.strategies
-    products = contexts(request.context.vectors, None if offered is None else offered.features)
+    products = contexts(request.product.vectors, None if offered is None else offered.features)
     if request.users is not None:
         return _as_listed(Scores(policy, products), network, rules, request, request.users)
     k = _count(rules, request)
@@ -231,25 +241,28 @@ def choose_users(
         places = np.full(graph.n_nodes, strategies[0] if rows.size else 0, dtype=np.int64)
     own = oracle.selection is None or not np.array_equal(oracle.selection.rows, rows)
     rule, optimistic = ("own", None) if own else (request.objective, oracle.scores)
-    return Choice(rows, strategies, policy.name, rule, optimistic, scores.predictions, places, request.per_user)
+    proven = "" if own or oracle.selection is None else oracle.selection.guarantee
+    return Choice(rows, strategies, policy.name, rule, optimistic, scores.predictions, places, request.per_user, proven)
 
 
-def _as_listed(scores: Scores, network: Network, rules: Constraints, request: Request, rows: I64) -> Choice:
+def _as_listed(scores: Scores, network: Network, rules: Constraints, request: Question, users: Contacts) -> Choice:
     """The users that a person listed, each with the strategy given there, or else with the best one."""
     graph, means = network.graph, scores.means
+    rows, named = users.rows, users.places
     places = np.zeros(graph.n_nodes, dtype=np.int64)
     if request.per_user:
         places = best_strategies(graph, means, rules.surcharges)
-    elif len(means) > 1 and request.user_strategies is None:
+    elif len(means) > 1 and named is None:
         places[:] = _best_for_list(graph, means, scores.predictions[0].redundancy, rules, rows)
-    if request.user_strategies is not None:
-        if not request.per_user and len(set(request.user_strategies)) > 1:
+    if named is not None:
+        if not request.per_user and len(set(named)) > 1:
             raise InputError(
-                "users gives out several strategies, but all users of this round get the same one. "
-                "Set per_user to let each have their own."
+                "gives out several strategies, but all users of this round get the same one.",
+                argument="users",
+                advice=("Set ", argument("per_user"), " to let each have their own."),
             )
-        places[:] = places if request.per_user else request.user_strategies[0]
-        places[rows] = request.user_strategies
+        places[:] = places if request.per_user else named[0]
+        places[rows] = named
     check_list(network, rules, rows, places[rows])
     return Choice(rows, places[rows], scores.policy.name, "list", None, scores.predictions, places, request.per_user)
 
@@ -262,14 +275,15 @@ def _best_for_list(graph: Graph, means: F64, redundancy: float, rules: Constrain
     return max(fits or range(len(means)), key=lambda place: (expected[place], -costs[place]))
 
 
-def _count(rules: Constraints, request: Request) -> int:
+def _count(rules: Constraints, request: Question) -> int:
     available = rules.allowed.size
     if request.k is None and rules.budget is None:
-        raise InputError("k may be left out only with a budget; got neither.")
+        raise InputError("may be left out only with a budget; got neither.", argument="k")
     k = available if request.k is None else request.k
     if rules.budget is None and k > available:
         raise InputError(
-            f"k = {k:,} users are wanted but only {available:,} may be chosen ({rules.left_out()}). Ask for fewer."
+            f"= {k:,} users are wanted but only {available:,} may be chosen ({rules.left_out()}). Ask for fewer.",
+            argument="k",
         )
     k = min(k, available)
     if k == 0:

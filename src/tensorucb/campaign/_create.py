@@ -12,33 +12,32 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tensorucb.campaign._ask import read_defaults
 from tensorucb.campaign._campaign import Campaign
 from tensorucb.campaign._catalogue import PLURAL, Catalogue
+from tensorucb.campaign._constraints import constrain
 from tensorucb.campaign._data import CampaignData, default_profile, read_campaign_data
-from tensorucb.campaign._fold import build_policy, policy_spec
 from tensorucb.campaign._grow import numbers_of_table, put_features
 from tensorucb.campaign._history import put_used_log
+from tensorucb.campaign._ledger import Ledger
+from tensorucb.campaign._model import build_policy, policy_spec
 from tensorucb.campaign._network import Network, make_network, network_to_blob
+from tensorucb.campaign._question import Reader, check_defaults, read_plain
 from tensorucb.campaign._stored import STORAGE, campaign_exists, opened
 from tensorucb.campaign._tables import in_order, is_table
-from tensorucb.campaign._told import check_credit
 from tensorucb.checks import (
     check_callable,
-    check_choice,
     check_count,
     check_flag,
     check_mapping,
-    check_share,
     check_slug,
     check_text,
     shown,
 )
-from tensorucb.errors import InputError, UnknownIdError
+from tensorucb.errors import InputError, UnknownIdError, argument
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.memory import check_memory, storing
-from tensorucb.moments import Duration, check_moment, duration
+from tensorucb.moments import Duration, check_moment
 from tensorucb.policies import Policy, TensorUCB
 from tensorucb.policies._inputs import feature_columns
 from tensorucb.work import Engine, check_engine
@@ -117,8 +116,8 @@ def create_campaign(
     epsilon
         Accuracy of the cascade objective's oracle.
     ask
-        Defaults of :meth:`Campaign.ask`, used for arguments left out there: ``{"k": 10, "cooldown": "7d"}``. Any of its
-        arguments but ``product``, ``shadow``, ``costs``, ``groups`` and ``request_id``; a deadline as a span.
+        Defaults of :meth:`Campaign.ask`, used for arguments left out there: ``{"k": 10, "cooldown": "7d"}``. All but
+        ``product``, ``shadow``, ``users``, ``costs``, ``groups`` and ``request_id``; a deadline as a span.
     seed
         Seed of everything random.
     snapshot_every
@@ -152,10 +151,10 @@ def create_campaign(
         "format": 1,
         "seed": check_count("seed", seed, 0, 2**63 - 1),
         "policy": policy_spec(own),
-        "objective": check_choice("objective", objective, ("cascade", "direct")),
-        "credit": check_credit(credit),
-        "window": None if window is None else duration("window", window),
-        "epsilon": check_share("epsilon", epsilon, zero=False, one=False),
+        "objective": read_plain("objective", objective),
+        "credit": read_plain("credit", credit),
+        "window": None if window is None else read_plain("window", window),
+        "epsilon": read_plain("epsilon", epsilon),
         "snapshot_every": check_count("snapshot_every", snapshot_every, 1),
     }
     given = {"graph": graph, "users": users, "products": products}
@@ -170,7 +169,7 @@ def create_campaign(
     now = check_moment("the clock's time", clock())
     network, catalogues = _checked(name, settings, own, parts)
     if ask is not None:
-        settings["ask"] = read_defaults(ask, settings, network, catalogues, now)
+        settings["ask"] = _defaults(ask, Reader(settings, network, catalogues, now))
     # Only now, so that a campaign that is refused leaves no new file behind.
     with opened(storage, make=True, keep=True) as store:
         try:
@@ -180,6 +179,17 @@ def create_campaign(
             if not (load_if_exists and campaign_exists(name, store)) and not _created_by(store, name, request_id):
                 raise
         return Campaign(store, name, policy=policy, clock=clock, engine=engine)
+
+
+def _defaults(ask: Mapping[str, Any], reader: Reader) -> dict[str, Any]:
+    """Defaults of `Campaign.ask` as the store keeps them, checked by reading a question that uses them all."""
+    named = check_defaults(ask)
+    try:
+        question = reader.read({"product": [1.0], **named})
+        constrain(reader.network, Ledger(0), question, reader.now)
+        return reader.stored(question, named)
+    except InputError as error:
+        raise type(error)(f"ask: {error}") from error
 
 
 class IgnoredContextWarning(UserWarning):
@@ -200,9 +210,11 @@ def _parts(data: Any, given: Mapping[str, Any], more: Mapping[str, Any]) -> Camp
     if data is None:
         check_graph(given["graph"])
         return CampaignData(**{"users": None, **known})
-    twice = [f"{name}=" for name in given if name in known]
+    twice = [name for name in given if name in known]
     if twice:
-        raise InputError(f"data= brings a network, users and products, so leave out {' and '.join(twice)}.")
+        named = [part for name in twice for part in (argument(name), " and ")]
+        advice = ("Leave out ", *named[:-1], ".")
+        raise InputError("brings a network, users and products.", argument="data", advice=advice)
     made = data if isinstance(data, CampaignData) else read_campaign_data(data)
     return replace(made, **known)
 
@@ -283,7 +295,7 @@ def _catalogue(kind: str, entries: Mapping[int | str, Any], costs: Mapping[int |
     prices = {} if costs is None else check_mapping(f"{kind}_costs", costs, f"a mapping of {kind} ids to costs")
     strange = [entry for entry in prices if entry not in named]
     if strange:
-        raise UnknownIdError(f"{kind}_costs names {shown(strange[0])}, which is not among the {many}.")
+        raise UnknownIdError(f"names {shown(strange[0])}, which is not among the {many}.", argument=f"{kind}_costs")
     if not named:
         return Catalogue(kind)
     return Catalogue(kind).extended(list(named), list(named.values()), [prices.get(entry, 0.0) for entry in named])

@@ -1,46 +1,91 @@
-"""JSON that commands and the service share: records as documents, and a policy by its name and arguments."""
+"""Records as JSON and back, for the store, commands, the service and its client; and a policy by its name."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
-from collections.abc import Mapping
-from typing import Any
+import types
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+import numpy as np
 
 from tensorucb import policies
-from tensorucb.campaign._ask import Ask
-from tensorucb.errors import InputError
+from tensorucb.checks import refusal
+from tensorucb.errors import FileFormatError, InputError
 from tensorucb.policies import Policy
+
+T = TypeVar("T")
 
 _ABSTRACT = ("UCBPolicy", "Policy")
 
 
-def fields(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     """A record as JSON; fields that refer to the running program are left out."""
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value) if not field.name.startswith("_")]
-        return {name: fields(getattr(value, name)) for name in names}
+        return {name: to_json(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
-        return {name: fields(entry) for name, entry in value.items()}
-    return [fields(entry) for entry in value] if isinstance(value, list | tuple) else value
+        return {name: to_json(entry) for name, entry in value.items()}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return [to_json(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
-def ask_document(ask: Ask) -> dict[str, Any]:
-    """A round as JSON."""
-    document = fields(ask)
-    return {"round": document.pop("id"), **document}
+def from_json(kind: type[T], document: Any, **more: Any) -> T:
+    """The record of :func:`to_json`'s JSON, by the types of its fields; names that it does not have are left out."""
+    try:
+        fields = {
+            name: document[name] if read is None else read(document[name])
+            for name, read in _readers(cast("Any", kind)).items()
+            if name in document
+        }
+        return kind(**fields, **more)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise FileFormatError(f"this is no {kind.__name__} of this release ({error}).") from error
+
+
+_Read = Callable[[Any], Any]
+
+
+@functools.cache
+def _readers(kind: Any) -> dict[str, _Read | None]:
+    """For each field of a record what makes its value of JSON; None for what is JSON itself."""
+    hints = get_type_hints(kind)
+    return {field.name: _reader(hints[field.name]) for field in dataclasses.fields(kind)}
+
+
+def _reader(kind: Any) -> _Read | None:
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return functools.partial(from_json, kind)
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is np.ndarray:
+        return functools.partial(np.array, dtype=get_args(parts[1])[0])
+    if origin is tuple:
+        each = _reader(parts[0])
+        return tuple if each is None else lambda value: tuple(map(each, value))
+    if origin in (Union, types.UnionType):
+        made = next(filter(None, map(_reader, parts)), None)
+        return None if made is None else lambda value: None if value is None else made(value)
+    if isinstance(origin, type) and issubclass(origin, Mapping) and (read := _reader(parts[1])) is not None:
+        return lambda value: {name: read(entry) for name, entry in value.items()}
+    return None
+
+
+def _is_policy(name: Any) -> bool:
+    return name in policies.__all__ and name not in _ABSTRACT and hasattr(getattr(policies, name), "bind")
 
 
 def policy_named(name: Any, settings: str | dict[str, Any]) -> Policy:
     """A policy by its name; an argument ``policy`` is the name of another, or its ``type`` and ``arguments``."""
-    known = [each for each in policies.__all__ if hasattr(getattr(policies, each), "bind") and each not in _ABSTRACT]
-    if name not in known:
-        raise InputError(f"policy must be one of {', '.join(known)}; got {name!r}.")
-    wanted = f"settings of {name} must be its arguments as a JSON object"
+    if not _is_policy(name):  # only the one that is named is loaded
+        raise refusal("policy", f"one of {', '.join(filter(_is_policy, policies.__all__))}", name)
+    wanted = f"the arguments of {name} as a JSON object"
     try:
         arguments = json.loads(settings) if isinstance(settings, str) else settings
         if not isinstance(arguments, dict):
-            raise InputError(f"{wanted}; got {arguments!r}.")
+            raise refusal("policy_settings", wanted, arguments)
         if isinstance(inner := arguments.get("policy"), str | dict):
             spec = {"type": inner} if isinstance(inner, str) else inner
             arguments = {**arguments, "policy": policy_named(spec.get("type"), spec.get("arguments", {}))}
@@ -48,5 +93,5 @@ def policy_named(name: Any, settings: str | dict[str, Any]) -> Policy:
     except InputError:
         raise
     except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"{wanted} ({error}).") from error
+        raise InputError(f"must be {wanted} ({error}).", argument="policy_settings") from error
     return built

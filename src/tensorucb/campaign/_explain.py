@@ -10,22 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
-from tensorucb.campaign._choice import Choice
 from tensorucb.campaign._constraints import CANDIDATES, COOLDOWN, OPT_OUT, Constraints, group_use
 from tensorucb.campaign._network import Network, seal, unseal
 from tensorucb.campaign._reach import Covered, Outlook, added_by_all, of_sources
+from tensorucb.campaign._round import Explanation, Follower, Offer, Round, RoundExplanation
 from tensorucb.checks import check_id
 from tensorucb.errors import StateError
 from tensorucb.graph import Graph
 from tensorucb.policies.prediction import ROUNDS, Prediction
-from tensorucb.store._protocol import RoundRecord
 
 if TYPE_CHECKING:
+    from tensorucb.campaign._choice import Choice
     from tensorucb.campaign._handle import View
 
 _RANKED = 1000
 _FOLLOWERS = 5
-_QUOTA, _BUDGET = 1, 2
+_QUOTA, _BUDGET, _MINIMUM = 1, 2, 3
 _TIE = 1e-9
 _SEEN = 0.005  # responses; a smaller difference does not show in a text
 # What is told of one of the thousand best is this exact, in responses, or as a share of the largest number.
@@ -55,83 +55,6 @@ _COUNTED = {
 
 _OTHERS = {"own": "{} picks users by a rule of its own", "list": "a person made the list of this round"}
 """Who chose, where it was not the oracle."""
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Why a user is, or is not, among the seeds of a round.
-
-    All numbers are expectations under the same probabilities as the round's `Reach`; the bonus for
-    exploration counts for choosing, and is shown only where it decided.
-
-    Attributes
-    ----------
-    user
-        The caller's id.
-    status
-        ``chosen``, ``held_out``, ``opt_out``, ``cooldown``, ``outside_candidates``, ``group_quota``, ``budget``,
-        ``not_there_yet`` or ``not_enough``.
-    text
-        The same in a sentence.
-    rank
-        Place in the order of choice, from 1.
-    gain
-        Of a chosen user: what they add to the reach of those chosen before. Of one held out: the responses that they
-        would add to those contacted. Of others: the responses that they would add in place of the last one chosen;
-        known for the thousand best, to a thousandth of a response.
-    score
-        Expected responses if this user alone were contacted. Known for seeds and, to a thousandth, for the thousand
-        best.
-    threshold
-        Expected responses that the last one chosen adds to all others chosen, to be compared with ``gain``.
-    followers
-        The strongest followers of a chosen user: id and expected probability.
-    strategy
-        In a round with strategies: the one that a chosen user gets. Of others: the round's, or if each user gets their
-        own, the one with which most responses are expected of them.
-    offers
-        In a round with strategies, for each of them: its id, the expected responses if this user alone were contacted
-        with it, and what it adds to the cost. Known for seeds and for the thousand best.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> campaign = tu.create_campaign("spring", graph=tu.Graph.from_edges(["ann"], ["bob"]), storage="memory://")
-    >>> print(campaign.ask(k=1, exclude=["ann"]).explain("ann").text)
-    'ann' was not considered: excluded by the caller.
-    """
-
-    user: int | str
-    status: str
-    text: str
-    rank: int | None = None
-    gain: float | None = None
-    score: float | None = None
-    threshold: float | None = None
-    followers: tuple[tuple[int | str, float], ...] = ()
-    strategy: int | str | None = None
-    offers: tuple[tuple[int | str, float, float], ...] = ()
-
-
-@dataclass(frozen=True)
-class RoundExplanation:
-    """Every seed explained, and how many users were left out for what reason.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> campaign = tu.create_campaign("spring", graph=tu.Graph.from_edges(["ann"], ["bob"]), storage="memory://")
-    >>> why = campaign.ask(k=1, exclude=["ann"]).explain()
-    >>> len(why.seeds), dict(why.left_out)
-    (1, {'cooldown': 0, 'opt_out': 1, 'outside_candidates': 0})
-    """
-
-    seeds: tuple[Explanation, ...]
-    left_out: Mapping[str, int]
-
-    def __str__(self) -> str:
-        reasons = ", ".join(f"{name} {count}" for name, count in self.left_out.items() if count)
-        return "\n".join([*(seed.text for seed in self.seeds), f"Left out beforehand: {reasons or 'nobody'}."])
 
 
 @dataclass(frozen=True)
@@ -241,6 +164,7 @@ def collect_evidence(network: Network, rules: Constraints, choice: Choice, outlo
         "threshold": threshold,
         "value": value,
         "next_key": network.next_key,
+        "certificate": choice.certificate,
         "unit": unit,
     }
     return Evidence(settings, arrays)
@@ -264,7 +188,10 @@ def _offers(graph: Graph, predictions: Sequence[Prediction], rows: I64) -> F64:
 def _blocked(rules: Constraints, choice: Choice, top: I64) -> NDArray[np.int8]:
     """For the best-ranked users whether a full group or the money left stood against them."""
     codes = np.zeros(top.size, dtype=np.int8)
-    full = [label for label, (used, quota) in group_use(rules, choice.rows).items() if used >= quota]
+    bound = [label for label, (used, least) in group_use(rules, choice.rows, rules.minima).items() if used == least]
+    if bound and rules.groups is not None:
+        codes[~np.isin(rules.groups[top], bound)] = _MINIMUM
+    full = [label for label, (used, quota) in group_use(rules, choice.rows, rules.quotas).items() if used >= quota]
     if full and rules.groups is not None:
         codes[np.isin(rules.groups[top], full)] = _QUOTA
     costs = rules.costs()
@@ -275,9 +202,9 @@ def _blocked(rules: Constraints, choice: Choice, top: I64) -> NDArray[np.int8]:
     return codes
 
 
-def _explain_user(network: Network, record: RoundRecord, evidence: Evidence, key: int) -> Explanation:
+def _explain_user(network: Network, record: Round, evidence: Evidence, key: int) -> Explanation:
     user, arrays = network.ids([key])[0], evidence.arrays
-    if key in record.payload["seeds"]:
+    if key in record.chosen:
         return _with_offers(_chosen(network, record, evidence, key, user), record, evidence, key)
     if key >= evidence.settings["next_key"]:
         return Explanation(user, "not_there_yet", f"{user!r} joined the campaign after this round was opened.")
@@ -291,27 +218,32 @@ def _explain_user(network: Network, record: RoundRecord, evidence: Evidence, key
     return _with_offers(_passed_over(evidence, key, user), record, evidence, key)
 
 
-def _chosen(network: Network, record: RoundRecord, evidence: Evidence, key: int, user: int | str) -> Explanation:
-    place = record.payload["seeds"].index(key)
-    gain, threshold = float(record.payload["gains"][place]), float(evidence.settings["threshold"])
+def _chosen(network: Network, record: Round, evidence: Evidence, key: int, user: int | str) -> Explanation:
+    place = int(np.flatnonzero(record.chosen == key)[0])
+    gain, threshold = float(record.gains[place]), float(evidence.settings["threshold"])
     arrays, at = evidence.arrays, evidence.place("seeds", key)
     score = float(arrays["seed_scores"][at])
     pairs = zip(arrays["follower_keys"][at].tolist(), arrays["follower_probabilities"][at].tolist(), strict=True)
     # Of those who were forgotten, or are not there, no id is left.
-    followers = tuple((name, p) for follower, p in pairs if follower >= 0 for name in network.ids([follower]))
-    best = ", ".join(f"{follower!r} {p:.2f}" for follower, p in followers)
-    held = key in record.payload["holdout"]
-    how = "was put on the list by a person" if record.payload.get("listed") else "was chosen"
+    followers = tuple(Follower(name, p) for follower, p in pairs if follower >= 0 for name in network.ids([follower]))
+    best = strongest(followers)
+    held = key in record.held_out
+    how = "was put on the list by a person" if record.listed else "was chosen"
     text, before = f"{user!r} {how} as number {place + 1}", " to those chosen before" if place else ""
     if held:
         text += f" and held out at random, to measure the lift: would add {gain:.2f} expected responses"
-    elif record.payload["objective"] == "cascade":
+    elif record.objective == "cascade":
         text += f": adds {gain:.2f} users{before} in the expected cascade"
     else:
         text += f": adds {gain:.2f} expected responses{before}"
     text += f"; {score:.2f} expected direct responses if contacted alone"
     text += f"; strongest followers {best}." if best else "."
     return Explanation(user, "held_out" if held else "chosen", text, place + 1, gain, score, threshold, followers)
+
+
+def strongest(followers: Sequence[Follower]) -> str:
+    """Followers with their probabilities, as a text lists them."""
+    return ", ".join(f"{follower.user!r} {follower.probability:.2f}" for follower in followers)
 
 
 def _passed_over(evidence: Evidence, key: int, user: int | str) -> Explanation:
@@ -337,43 +269,46 @@ def _passed_over(evidence: Evidence, key: int, user: int | str) -> Explanation:
     status, reason = "not_enough", _reason(settings, value, numbers)
     if arrays["ranked_codes"][at] == _QUOTA:
         status, reason = "group_quota", f"the group's quota is used up ({numbers})"
+    elif arrays["ranked_codes"][at] == _MINIMUM and close is not None:
+        status, reason = "group_minimum", f"places were kept for groups with a minimum ({numbers})"
     elif arrays["ranked_codes"][at] == _BUDGET:
         status, reason = "budget", f"costs more than the budget has left ({numbers})"
     return Explanation(user, status, f"{user!r} was not chosen: {reason}.", None, gain, score, threshold)
 
 
-def _with_offers(found: Explanation, record: RoundRecord, evidence: Evidence, key: int) -> Explanation:
+def _with_offers(found: Explanation, record: Round, evidence: Evidence, key: int) -> Explanation:
     """The explanation, with what this user gets or would get, and what is expected of each strategy."""
-    offered, arrays = record.payload.get("strategies"), evidence.arrays
-    if offered is None:
-        return replace(found, strategy=record.payload["product"].get("strategy"))
-    one = None if offered["per_user"] or not offered["seeds"] else offered["seeds"][0]
+    strategies, arrays = record.strategies, evidence.arrays
+    if strategies is None:
+        return replace(found, strategy=record.context.strategy)
+    offered = strategies.offered
+    one = None if strategies.per_user or not strategies.chosen.size else int(strategies.chosen[0])
     at = evidence.place("ranked_keys" if found.rank is None else "seeds", key)
     known = at is not None and "seed_offers" in arrays
     place, values = one, None
     if found.rank is not None:
-        place = offered["seeds"][found.rank - 1]
+        place = int(strategies.chosen[found.rank - 1])
         values = arrays["seed_offers"][at] if known else None
     elif at is not None and known:
         place = int(arrays["ranked_strategies"][at])
         values = evidence.ranked("offers", at)
-    strategy = None if place is None else offered["ids"][place]
+    strategy = None if place is None else offered.ids[place]
     if place is None or values is None:
         return replace(found, strategy=strategy)
-    offers = tuple(zip(offered["ids"], values.tolist(), offered["costs"], strict=True))
+    offers = tuple(map(Offer, offered.ids, values.tolist(), offered.costs.tolist()))
     text = f"{found.text} {_offered(found.rank is not None, one is not None, place, offers)}"
-    best = max(offers, key=lambda offer: offer[1])
-    if found.rank is not None and one is None and best[1] > offers[place][1] + _SEEN:
-        text += f" More is expected with {best[0]!r}, but {_COUNTED[evidence.settings['rule']]}."
+    best = max(offers, key=lambda offer: offer.expected)
+    if found.rank is not None and one is None and best.expected > offers[place].expected + _SEEN:
+        text += f" More is expected with {best.strategy!r}, but {_COUNTED[evidence.settings['rule']]}."
     return replace(found, text=text, strategy=strategy, offers=offers)
 
 
-def _offered(chosen: bool, one: bool, place: int, offers: Sequence[tuple[int | str, float, float]]) -> str:
+def _offered(chosen: bool, one: bool, place: int, offers: Sequence[Offer]) -> str:
     """What is expected of this user with each strategy, in a sentence."""
-    costly = any(cost for _, _, cost in offers)
-    named = [f"{name!r} (cost {cost:g})" if costly else f"{name!r}" for name, _, cost in offers]
-    others = ", ".join(f"with {named[i]} {offers[i][1]:.2f}" for i in range(len(offers)) if i != place)
-    numbers = f"{offers[place][1]:.2f} expected direct responses alone; {others}."
+    costly = any(offer.cost for offer in offers)
+    named = [f"{offer.strategy!r} (cost {offer.cost:g})" if costly else f"{offer.strategy!r}" for offer in offers]
+    others = ", ".join(f"with {named[i]} {offers[i].expected:.2f}" for i in range(len(offers)) if i != place)
+    numbers = f"{offers[place].expected:.2f} expected direct responses alone; {others}."
     if one:
         return f"{'Gets' if chosen else 'Would get'} {named[place]}, as everybody does in this round: {numbers}"
     return f"{'Gets' if chosen else 'The best offer for this user is'} {named[place]}: {numbers}"
@@ -420,7 +355,7 @@ def explain(view: View, round_id: str | int, user: int | str | None) -> Explanat
     return explain_seeds(network, record, evidence)
 
 
-def explain_seeds(network: Network, record: RoundRecord, evidence: Evidence) -> RoundExplanation:
+def explain_seeds(network: Network, record: Round, evidence: Evidence) -> RoundExplanation:
     """The explanation of all seeds of a round, also of one that was not opened."""
-    seeds = tuple(_explain_user(network, record, evidence, key) for key in record.payload["seeds"])
-    return RoundExplanation(seeds, dict(record.payload["excluded"]))
+    seeds = tuple(_explain_user(network, record, evidence, key) for key in record.chosen.tolist())
+    return RoundExplanation(seeds, dict(record.left_out), evidence.settings["certificate"])

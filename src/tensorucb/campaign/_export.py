@@ -16,14 +16,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
-from tensorucb.campaign._catalogue import strategy_names
 from tensorucb.campaign._handle import Handle, View
+from tensorucb.campaign._model import wanted
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._told import Told, in_window
+from tensorucb.campaign._round import Round
+from tensorucb.campaign._told import Told
 from tensorucb.checks import check_choice, check_path, shown_path
 from tensorucb.errors import InputError
 from tensorucb.files import staged
-from tensorucb.store._protocol import RoundRecord
 from tensorucb.tables import guarded
 
 MANIFEST = "manifest.json"
@@ -96,7 +96,7 @@ def _as(kind: Any, entry: Any) -> Any:
     return str(entry) if kind is pl.String and entry is not None else entry
 
 
-def _rounds(records: list[RoundRecord], ids: _Kinds) -> pl.DataFrame:
+def _rounds(records: list[Round], ids: _Kinds) -> pl.DataFrame:
     texts, numbers = ("round", "kind", "status", "credit"), ("number", "k")
     names = "round number kind status product k window credit opened deadline closed cost reach reach_low reach_high"
     schema: dict[str, Any] = {
@@ -105,38 +105,35 @@ def _rounds(records: list[RoundRecord], ids: _Kinds) -> pl.DataFrame:
     schema["product"] = ids["product"]
     rows = []
     for record in records:
-        payload, product = record.payload, record.payload["product"]["id"]
+        reach = record.reach
         rows.append(
             (
                 record.id,
                 record.number,
-                payload["kind"],
+                record.kind,
                 record.status,
-                _as(ids["product"], product),
-                # Imported history was asked by nobody: it has none of these.
-                *(payload[name] for name in ("k", "window", "credit")),
-                *(record.opened, record.deadline, record.closed, payload["cost"]),
-                *((payload["reach"] or {}).get(name) for name in ("mean", "low", "high")),
+                _as(ids["product"], record.product),
+                *(record.k, record.window, record.credit),
+                *(record.opened, record.deadline, record.closed, record.cost),
+                *((None,) * 3 if reach is None else (reach.mean, reach.low, reach.high)),
             )
         )
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _seeds(records: list[RoundRecord], network: Network, ids: _Kinds) -> pl.DataFrame:
+def _seeds(records: list[Round], network: Network, ids: _Kinds) -> pl.DataFrame:
     """Who was chosen, held out and contacted in each round, and with which strategy."""
     rows = []
     for record in records:
-        payload = record.payload
-        held = payload["holdout"]
+        chosen = record.strategy_of("chosen") or {}
         roles = {
-            "seed": ([key for key in payload["seeds"] if key not in held], "seeds"),
-            "held_out": (held, "seeds"),
-            "contacted": (payload["contacted"], "contacted"),
+            "seed": (record.chosen[~np.isin(record.chosen, record.held_out)], chosen),
+            "held_out": (record.held_out, chosen),
+            "contacted": (record.contacted, record.strategy_of("contacted") or {}),
         }
-        for role, (keys, given) in roles.items():
-            names = strategy_names(payload, given) or {}
-            for key, user in zip(keys, network.ids(keys), strict=True):
-                rows.append((record.id, user, role, _as(ids["strategy"], names.get(key))))
+        for role, (keys, strategies) in roles.items():
+            for key, user in zip(keys.tolist(), network.ids(keys), strict=True):
+                rows.append((record.id, user, role, _as(ids["strategy"], strategies.get(key))))
     schema = {"round": pl.String, "user": ids["user"], "role": pl.String, "strategy": ids["strategy"]}
     return pl.DataFrame(rows, schema=schema, orient="row")
 
@@ -153,28 +150,29 @@ def _credited(handle: Handle, view: View, ids: _Kinds) -> pl.DataFrame:
         **{name: ids[name] for name in ("product", "strategy")},
         **dict.fromkeys(("credit", "time"), pl.Float64),
     }
-    network, records, frames = view.network, view.ledger.to_learn(), [pl.DataFrame(schema=schema)]
-    shared = [i for i, record in enumerate(records) if record.payload["credit"] == "shared"]
-    last = max((i for i in shared if view.told(records[i].number).users.size), default=-1)
+    network, pairs, frames = view.network, wanted(view, "ask"), [pl.DataFrame(schema=schema)]
+    records = [view.ledger.rounds[number] for number, _ in pairs]
+    shared = [i for i, record in enumerate(records) if record.credit == "shared"]
+    last = max((i for i in shared if view.told(*pairs[i]).users.size), default=-1)
     # The past is learned again only as far as credit depends on it.
-    fold = handle.fresh_fold()
+    model = handle.fresh_model(apart=True)
     if last >= 0:
-        fold.begin(network, "")
+        model.begin(network)
     for i, record in enumerate(records):
-        told, payload = view.told(record.number), record.payload
-        edges, credit = fold.lesson(network, record, told)
+        told = view.told(*pairs[i])
+        edges, credit = model.lesson(network, record, told)
         if i < last:
-            fold.learn(view, [record])
+            model.learn(view, pairs[i : i + 1])
         kept = (credit > 0.0) | np.isin(edges, told.edges)
         edges, credit = edges[kept], credit[kept]
         sources, targets = network.graph.sources[edges], network.graph.targets[edges]
-        names = strategy_names(payload, "contacted") or {}
+        strategies = record.strategy_of("contacted") or {}
         columns = {
             "round": [record.id] * edges.size,
             "source": network.graph.ids[sources].tolist(),
             "target": network.graph.ids[targets].tolist(),
-            "product": [_as(ids["product"], payload["product"]["id"])] * edges.size,
-            "strategy": [_as(ids["strategy"], names.get(key)) for key in network.keys[sources].tolist()],
+            "product": [_as(ids["product"], record.product)] * edges.size,
+            "strategy": [_as(ids["strategy"], strategies.get(key)) for key in network.keys[sources].tolist()],
             "credit": credit,
             "time": _times(view, record, told, edges),
         }
@@ -182,11 +180,11 @@ def _credited(handle: Handle, view: View, ids: _Kinds) -> pl.DataFrame:
     return pl.concat(frames).with_columns(pl.col("time").fill_nan(None))
 
 
-def _times(view: View, record: RoundRecord, told: Told, edges: I64) -> F64:
+def _times(view: View, record: Round, told: Told, edges: I64) -> F64:
     """When each edge's response happened: the time told with the edge, else the target's first action in the window."""
     network, graph = view.network, view.network.graph
     first = np.full(graph.n_nodes, np.inf)
-    inside = in_window(told.times, record.opened, record.payload["window"])
+    inside = record.in_window(told.times)
     np.minimum.at(first, told.users[inside], told.times[inside])
     times = first[graph.targets[edges]]
     rows = view.session.edge_responses(view.number, record.number)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from tensorucb.campaign._explain import Evidence
 from tensorucb.campaign._handle import ERASING, Handle, View
@@ -15,7 +13,6 @@ from tensorucb.campaign._history import put_used_log, used_log
 from tensorucb.campaign._network import drop_user
 from tensorucb.checks import check_id
 from tensorucb.errors import StoreError, UnknownIdError
-from tensorucb.store._protocol import RoundRecord
 
 _TELLING = 6  # bytes; shorter ids turn up in any file by chance
 _SEARCH = "import sys; x = sys.stdin.buffer.read(); sys.exit(any(x in open(p, 'rb').read() for p in sys.argv[1:]))"
@@ -125,12 +122,11 @@ def _remove(view: View, row: int, now: float) -> tuple[int, int]:
         put_used_log(session, number, used.without(key))
     touched = 0
     for record in view.ledger.rounds.values():
-        changed = _without(record, key)
+        changed = record.without(key)
         touched += changed is not record
-        # On another network a round that could not be learned is tried again.
-        payload = {name: value for name, value in changed.payload.items() if name != "quarantined"}
-        if changed is not record or len(payload) < len(changed.payload):
-            session.put_round(number, replace(changed, payload=payload))
+        if changed is not record or record.quarantined is not None:
+            # On another network a round that could not be learned is tried again.
+            view.put_round(replace(changed, quarantined=None))
     for name in session.blobs(number, "explain-"):
         evidence = Evidence.from_blob(session.blob(number, name) or b"")
         session.put_blob(number, name, evidence.without(key).to_blob())
@@ -144,24 +140,6 @@ def _remove(view: View, row: int, now: float) -> tuple[int, int]:
     payload = {"responses": responses, "rounds": touched, "world": smaller.revision}
     view.append("forgotten", None, payload, now)
     return responses, touched
-
-
-def _without(record: RoundRecord, key: int) -> RoundRecord:
-    """The round without this user; the same object if it never held them."""
-    payload: Mapping[str, Any] = record.payload
-    lists = {name: payload[name] for name in ("contacted", "holdout", "must_include")}
-    if not any(key in keys for keys in (payload["seeds"], *lists.values())):
-        return record
-    kept = [i for i, seed in enumerate(payload["seeds"]) if seed != key]
-    others = {name: [k for k in keys if k != key] for name, keys in lists.items()}
-    chosen = {name: [payload[name][i] for i in kept] for name in ("seeds", "gains")}
-    changed = {**payload, **others, **chosen}
-    if "strategies" in payload:
-        given = payload["strategies"]
-        told = zip(payload["contacted"], given["contacted"], strict=True)
-        mine = {"seeds": [given["seeds"][i] for i in kept], "contacted": [place for k, place in told if k != key]}
-        changed["strategies"] = {**given, **mine}
-    return replace(record, payload=changed)
 
 
 def _search(url: str, user: int | str, ids: list[int | str]) -> tuple[tuple[str, ...], bool | None]:

@@ -6,23 +6,32 @@ import copy
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tensorucb.campaign._catalogue import PLURAL, Catalogue
-from tensorucb.campaign._fold import Fold, build_policy
-from tensorucb.campaign._ledger import Ledger
-from tensorucb.campaign._model import IN_CLOSE, SERVED, SNAPSHOTS, Model, Snapshot, prunable, served_name
-from tensorucb.campaign._network import Network, network_from_blob, network_to_blob, seal
+from tensorucb.campaign._ledger import LEARNED, RELEARNED, Ledger, Pair
+from tensorucb.campaign._model import (
+    SNAPSHOTS,
+    Caller,
+    Model,
+    build_policy,
+    count_of,
+    prunable,
+    snapshot_name,
+    wanted,
+)
+from tensorucb.campaign._network import Network, network_from_blob, network_to_blob
 from tensorucb.campaign._reach import TrackRecord
+from tensorucb.campaign._round import Round
 from tensorucb.campaign._told import Told
 from tensorucb.checks import check_callable, check_text, shown
-from tensorucb.errors import FileFormatError, StateError, StoreError, UnknownIdError
+from tensorucb.errors import FileFormatError, StateError, StoreError, UnknownIdError, call
 from tensorucb.policies import Policy
-from tensorucb.store._protocol import CampaignRecord, RoundRecord, Status
+from tensorucb.store._protocol import CampaignRecord, Status
 from tensorucb.work import Engine, check_engine
 
 if TYPE_CHECKING:
@@ -94,25 +103,32 @@ class View:
         """The catalogues of products and of strategies."""
         return self.catalogue("product"), self.catalogue("strategy")
 
-    def round(self, round_id: str | int) -> RoundRecord:
+    def round(self, round_id: str | int) -> Round:
         """The round of that id or number."""
         if type(round_id) is int or (isinstance(round_id, str) and re.fullmatch("[0-9]{1,18}", round_id)):
             record = self.ledger.rounds.get(int(round_id))
         else:
-            record = self.session.round(self.number, check_text("round_id", round_id))
+            row = self.session.round(self.number, check_text("round_id", round_id))
+            record = None if row is None else Round.from_row(row)
         if record is None:
             raise UnknownIdError(
-                f"campaign {shown(self._handle.record.name)} has no round {shown(round_id)}. "
-                "Use the id that ask returned, or its number; rounds() lists them."
+                f"campaign {shown(self._handle.record.name)} has no round {shown(round_id)}.",
+                advice=("Use the id that ", call("ask"), " gave, or its number; ", call("rounds"), " lists them."),
             )
         return record
 
-    def rounds(self) -> list[RoundRecord]:
+    def rounds(self) -> list[Round]:
         """All rounds by number."""
         return [record for _, record in sorted(self.ledger.rounds.items())]
 
-    def told(self, number: int) -> Told:
-        """What a round was told, by edge number; not read again if this process told it last."""
+    def told(self, number: int, revision: int | None = None) -> Told:
+        """What a round was told, by edge number, up to a revision of it or until now.
+
+        It is not read again if this process told it last.
+        """
+        if revision is not None and revision != self.ledger.rounds[number].revision:
+            edges = self.session.edge_responses(self.number, number, revision)
+            return Told.of(edges, self.session.node_events(self.number, number, revision), self.network)
         last = self._handle.last_told
         if last is not None and last[:2] == (number, self.ledger.told_tag(number)):
             return last[2]
@@ -125,7 +141,7 @@ class View:
             self._next = end + 1
         return self._ahead[number]
 
-    def leave_out(self, record: RoundRecord, reason: str) -> None:
+    def leave_out(self, record: Round, reason: str) -> None:
         """A round cannot be learned: models of this process go on without it."""
         self.ledger = self.ledger.without(record, reason)
         self._handle.ledger = self._handle.ledger.without(record, reason)
@@ -134,19 +150,23 @@ class View:
         """Append an event to the log; returns its number. From here on, methods need a write transaction."""
         return self.session.append_event(self.number, kind, round_number, payload, now)
 
+    def put_round(self, record: Round) -> None:
+        """Store a round, or another state of it."""
+        self.session.put_round(self.number, record.to_row())
+
     def close_due(self, now: float) -> None:
         """Close the rounds whose deadline has passed."""
         self.expired = [self.finish(record, "expired", now).id for record in self.ledger.due(now)]
         if self.expired:
             self.ledger = self.ledger.followed(self.session)
 
-    def finish(self, record: RoundRecord, kind: str, now: float) -> RoundRecord:
+    def finish(self, record: Round, kind: str, now: float) -> Round:
         """End a round; ``kind`` is ``closed``, ``expired`` or ``cancelled``."""
         seq = self.append(kind, record.number, {"id": record.id}, now)
         status: Status = "cancelled" if kind == "cancelled" else "closed"
         moment = record.deadline if kind == "expired" else now
         ended = replace(record, status=status, closed=moment, revision=seq)
-        self.session.put_round(self.number, ended)
+        self.put_round(ended)
         return ended
 
     def put_network(self, network: Network) -> None:
@@ -154,7 +174,20 @@ class View:
         self._handle.tallied = 0
         old = self.session.blobs(self.number, "world-")
         self.session.put_blob(self.number, f"world-{network.revision:08d}", network_to_blob(network))
-        self.session.delete_blobs(self.number, [*old, *self.session.blobs(self.number, SNAPSHOTS), SERVED, TALLY])
+        self.session.delete_blobs(self.number, [*old, *self.session.blobs(self.number, SNAPSHOTS), TALLY])
+
+
+class Progress(NamedTuple):
+    """What a model has learned that the log may not say yet.
+
+    ``before`` are the rounds as the model saw them, ``pairs`` is what it knows. ``snapshot`` is a copy of it, if one is
+    due, and ``damaged`` names copies that cannot be read.
+    """
+
+    before: Ledger
+    pairs: list[Pair]
+    snapshot: bytes | None
+    damaged: frozenset[str]
 
 
 class Handle:
@@ -164,7 +197,8 @@ class Handle:
     share all of it. ``ledger``, ``network``, ``catalogues``, ``last_told`` and ``counted`` are what was read last: each
     is one reference to something that never changes, and a `View` knows whether it is up to date, so that nobody has to
     wait. Only ``model`` changes as it learns: whoever learns or chooses with it holds ``lock``. A thread that holds it
-    may begin a write transaction, never the other way round.
+    may begin a write transaction, never the other way round. A long past is learned again in a model apart, which then
+    takes the place of ``model``.
     """
 
     def __init__(
@@ -181,6 +215,7 @@ class Handle:
             self.record = find_campaign(session, store, name)
         self._policy = policy
         self.lock = threading.RLock()
+        self._relearning = threading.Lock()
         self.ledger = Ledger(self.record.campaign)
         self.network: Network | None = None
         self.catalogues: dict[str, tuple[int, Catalogue]] = {}
@@ -242,12 +277,12 @@ class Handle:
 
     @contextmanager
     def learned(self) -> Iterator[View]:
-        """The campaign as it is now, with a model that has learned all of it; who else needs the model waits."""
+        """The campaign as it is now, with the model that the next ask chooses by; who else needs the model waits."""
         with self.lock, self.read() as view:
-            self.model.sync(view)
+            self.model.follow(view, wanted(view, "ask"))
             yield view
 
-    def close(self, round_id: str | int) -> tuple[Network, RoundRecord]:
+    def close(self, round_id: str | int) -> tuple[Network, Round]:
         """Close a round and learn it; closing again changes nothing."""
         now = self.clock()
         with self.change(now) as view:
@@ -259,10 +294,10 @@ class Handle:
                 record = view.finish(record, "closed", now)
         if was_open:
             _log.info("campaign %r: round %d closed", self.record.name, record.number)
-        self.learn(IN_CLOSE)
+        self.learn("close")
         return network, record
 
-    def cancel(self, round_id: str | int) -> tuple[Network, RoundRecord]:
+    def cancel(self, round_id: str | int) -> tuple[Network, Round]:
         """Cancel a round that is open or could not be learned; cancelling again changes nothing."""
         now = self.clock()
         with self.change(now) as view:
@@ -288,69 +323,94 @@ class Handle:
 
     def fresh_model(self, *, apart: bool = False) -> Model:
         """A model that has learned nothing, with the caller's policy object if there is one; ``apart`` with a copy."""
-        settings = self.record.settings
-        spec = settings["policy"]
+        spec = self.record.settings["policy"]
+        given = self._policy
+        if apart and not spec["own"]:
+            given = copy.deepcopy(given)
+        return Model(build_policy(spec, given), int(self.record.settings["seed"]))
 
-        def another() -> Policy:
-            return build_policy(spec, None) if spec["own"] else copy.deepcopy(self._policy)  # type: ignore[return-value]
-
-        policy = another() if apart else build_policy(spec, self._policy)
-        return Model(policy, another, spec, settings["seed"], settings["snapshot_every"])
-
-    def fresh_fold(self) -> Fold:
-        """A fold that has learned nothing, with a policy of its own, for looking at the past."""
-        return Fold(self.fresh_model(apart=True).policy, int(self.record.settings["seed"]))
-
-    def learn(self, budget: int | None = None) -> int:
-        """Bring the model up to date with the log, at most ``budget`` of work at a time, and store due snapshots.
-
-        Returns how many rounds it learned.
-        """
-        with self.lock:
+    def learn(self, caller: Caller) -> int:
+        """Bring the model up to date with the log, and say so there; returns how many rounds it learned."""
+        with self._relearning:
             with self.read() as view:
-                due = self.model.sync(view, budget=budget)
-            if self.model.replayed:
-                _log.info("campaign %r: %d rounds learned", self.record.name, self.model.replayed)
-            self.keep(due, view.ledger)
-            return self.model.replayed
+                pairs = wanted(view, caller)
+                if self.model.network is None or self.model.leads_to(view.network, pairs):
+                    with self.lock:
+                        model = self.model
+                        model.follow(view, pairs)
+                        progress = self.progress(view)
+                else:
+                    model = self.fresh_model(apart=True)
+                    model.follow(view, pairs)
+                    with self.lock:
+                        self.model = model
+                        progress = self.progress(view)
+            if model.replayed:
+                _log.info("campaign %r: %d rounds learned", self.record.name, model.replayed)
+            self.keep(progress)
+            return model.replayed
 
-    def keep(self, due: Sequence[Snapshot], learned: Ledger) -> None:
-        """Store snapshots, and which rounds of a ledger could not be learned; the caller holds the lock."""
-        model, number = self.model, self.record.campaign
-        if not due and not model.damaged and not learned.unlearned:
+    def progress(self, view: View) -> Progress:
+        """What the model has learned by now; the caller holds the lock."""
+        model, every = self.model, int(self.record.settings["snapshot_every"])
+        names = view.session.blobs(view.number, SNAPSHOTS)
+        newest = max((count_of(name) for name in names if name not in model.damaged), default=0)
+        snapshot = None
+        if len(model.pairs) // every > newest // every or (model.slow and len(model.pairs) != newest):
+            snapshot = model.to_blob(view)
+        damaged = frozenset(model.damaged)
+        model.damaged.clear()
+        return Progress(view.ledger, model.pairs, snapshot, damaged)
+
+    def keep(self, progress: Progress) -> None:
+        """Write down what a model has learned, and which rounds could not be learned."""
+        before, pairs, snapshot, damaged = progress
+        if pairs == before.learned and snapshot is None and not damaged and not before.unlearned:
             return
-        now = self.clock()
+        now, number = self.clock(), self.record.campaign
         with self.write() as view:
             session = view.session
             # Every other process has to leave out the rounds that could not be learned here.
-            for at, reason in sorted(learned.unlearned.items()):
-                record = learned.rounds[at]
-                if view.ledger.rounds.get(at) != record:
+            for at, reason in sorted(before.unlearned.items()):
+                record = before.rounds[at]
+                if not view.ledger.holds(record):
                     continue  # it has changed since, and is tried again
                 seq = view.append("quarantined", at, {"id": record.id, "reason": reason}, now)
-                marked = {**record.payload, "quarantined": reason}
-                session.put_round(number, replace(record, revision=seq, payload=marked))
-            session.delete_blobs(number, model.damaged)
-            if model.serves(view.network):
-                for name, data in due:
-                    session.put_blob(number, name, data)
-                if model.served in dict(due):
-                    session.put_blob(number, SERVED, seal(SERVED, {"name": model.served}, {}))
-            names, served = session.blobs(number, SNAPSHOTS), served_name(session, number)
-            session.delete_blobs(number, prunable(names, model.hashes(view), served))
-        model.damaged.clear()
+                view.put_round(replace(record, revision=seq, quarantined=reason))
+            session.delete_blobs(number, damaged)
+            event = self._log_learned(view, before, pairs, now)
+            if event is None or view.ledger.revision != before.revision:
+                return
+            if snapshot is not None:
+                session.put_blob(number, snapshot_name(event, len(pairs)), snapshot)
+            session.delete_blobs(number, prunable(session.blobs(number, SNAPSHOTS)))
+
+    def _log_learned(self, view: View, before: Ledger, pairs: list[Pair], now: float) -> int | None:
+        """The event that says that the model knows these rounds; None if another process was quicker."""
+        old = before.learned
+        if pairs == old:
+            return before.learned_at
+        if pairs[: len(old)] == old:
+            if view.ledger.learned_at != before.learned_at:
+                return None
+            return view.append(LEARNED, None, {"rounds": pairs[len(old) :]}, now)
+        same = next((i for i, (a, b) in enumerate(zip(old, pairs, strict=False)) if a != b), min(len(old), len(pairs)))
+        # Copies of what is not known any more are of no use.
+        stale = [name for name in view.session.blobs(view.number, SNAPSHOTS) if count_of(name) > same]
+        view.session.delete_blobs(view.number, stale)
+        return view.append(RELEARNED, None, {"rounds": pairs}, now)
 
     def model_hash(self) -> str:
-        """SHA-256 of everything the policy has learned from the log as it is now."""
+        """SHA-256 of everything that the model knows: what the log says, and new rounds."""
         with self.learned():
             return self.model.state_hash()
 
     def replay_hash(self) -> str:
-        """The same, learned again from the whole log without snapshots, by a policy of its own."""
+        """The same, learned again from the log without snapshots, by a policy of its own."""
         model = self.fresh_model(apart=True)
         with self.lock, self.read() as view:
             self.last_told = None  # nothing that this process remembers takes part
-            model.sync(view, snapshots=False)
+            model.follow(view, wanted(view, "ask"), snapshots=False)
         return model.state_hash()
 
     def purge(self, timeout: float | None = None) -> None:

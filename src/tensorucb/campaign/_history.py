@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
-from tensorucb.campaign._ask import round_id
 from tensorucb.campaign._catalogue import Catalogue, Context, by_text, check_sizes, read_context, with_strategy
+from tensorucb.campaign._documents import to_json
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import Network, seal, unseal
 from tensorucb.campaign._resolve import Resolved, resolve
@@ -26,10 +26,11 @@ from tensorucb.campaign._responses import (
     whole,
     written,
 )
+from tensorucb.campaign._round import Round, round_id
 from tensorucb.checks import check_choice, check_id, is_missing, shown
-from tensorucb.errors import InputError
+from tensorucb.errors import InputError, argument
 from tensorucb.moments import duration, duration_text
-from tensorucb.store._protocol import CampaignRecord, EdgeResponses, RoundRecord
+from tensorucb.store._protocol import CampaignRecord, EdgeResponses
 
 if TYPE_CHECKING:
     from tensorucb.data import ActionLog
@@ -111,13 +112,15 @@ def import_history(
         batch = read_responses(responses, strings=view.network.strings, columns=columns)
         if batch.nodes.rows.size and batch.edges.rows.size:
             raise InputError(
-                f"history must be edge responses or a log of purchases; row {batch.edges.rows[0] + 1} is the one and "
-                f"row {batch.nodes.rows[0] + 1} the other. Import them one after the other."
+                f"must be edge responses or a log of purchases; row {batch.edges.rows[0] + 1} is the one and "
+                f"row {batch.nodes.rows[0] + 1} the other. Import them one after the other.",
+                argument="history",
             )
         if product is None and batch.length and "product" not in batch.extra:
             raise InputError(
-                "history needs a field 'product' (or 'item') with ids of the catalogue. "
-                "Say which column it is with columns={'product': 'NAME'}."
+                "needs a field 'product' (or 'item') with ids of the catalogue.",
+                argument="history",
+                advice=("Say which column it is with ", argument("columns", {"product": "NAME"}), "."),
             )
         # All that needs no lock is done before others have to wait.
         seen, past = view.ledger.seq, read(view)
@@ -130,7 +133,7 @@ def import_history(
 
 def _past_round(context: Context, label: str | None, rows: EdgeResponses, span: Any = None) -> _PastRound:
     # By id as well as by features: two products that are described alike are two products.
-    about = [label, context.to_payload()]
+    about = [label, to_json(context)]
     told = [rows.sources.tolist(), rows.targets.tolist(), rows.outcomes.tolist()]
     digest = hashlib.sha256(repr([*about, *told]).encode()).hexdigest()
     mark = hashlib.sha256(repr(about).encode()).hexdigest()
@@ -147,7 +150,7 @@ def _from_edges(view: View, batch: Batch, found: Resolved, product: Any) -> _Pas
     strategies = nothing
     if "strategy" in batch.extra and catalogues[1].ids:
         if isinstance(product, list | tuple):
-            raise InputError("history has a field 'strategy', so the argument product must be an id alone.")
+            raise InputError("must be an id alone, since the history has a field 'strategy'.", argument="product")
         strategies = _entries(batch, "strategy", at, catalogues[1])
     groups: dict[tuple[Any, Any, Any], list[int]] = {}
     for i, key in enumerate(zip(products, strategies, labels, strict=True)):
@@ -255,9 +258,9 @@ def _distinct(network: Network, found: Resolved) -> EdgeResponses:
 
 def _write(view: View, campaign: CampaignRecord, past: _Past, now: float) -> HistoryReport:
     rounds, *left_out = past
-    labelled: dict[str | None, list[RoundRecord]] = {}
+    labelled: dict[str | None, list[Round]] = {}
     for record in view.ledger.rounds.values():
-        labelled.setdefault(record.payload.get("label"), []).append(record)
+        labelled.setdefault(record.label, []).append(record)
     new = [p for p in rounds if not _known(view, p, labelled.get(p.label, []))]
     responses = sum(int(p.rows.sources.size) for p in new)
     if new:
@@ -265,14 +268,28 @@ def _write(view: View, campaign: CampaignRecord, past: _Past, now: float) -> His
         seq = view.append("history_imported", None, payload, now)
         first = view.ledger.next_number()
         for at, p in enumerate(new, first):
-            identifier = round_id(campaign, at)
-            record = RoundRecord(at, identifier, "closed", now, None, now, seq, p.fingerprint, _payload(p))
-            view.session.put_round(view.number, record)
+            view.put_round(
+                Round(
+                    number=at,
+                    id=round_id(campaign, at),
+                    status="closed",
+                    opened=now,
+                    deadline=None,
+                    closed=now,
+                    revision=seq,
+                    request_id=p.fingerprint,
+                    kind="history",
+                    context=p.context,
+                    contacted=np.unique(p.rows.sources),
+                    label=p.label,
+                    span=p.span,
+                )
+            )
             view.session.add_edge_responses(view.number, at, p.rows, seq)
     return HistoryReport(len(new), responses, len(rounds) - len(new), *left_out)
 
 
-def _known(view: View, past: _PastRound, labelled: Sequence[RoundRecord]) -> bool:
+def _known(view: View, past: _PastRound, labelled: Sequence[Round]) -> bool:
     """Whether this round was imported before; since then somebody may have been forgotten, and be gone from both."""
     if view.ledger.opened_by(past.fingerprint) is not None:
         return True
@@ -281,7 +298,7 @@ def _known(view: View, past: _PastRound, labelled: Sequence[RoundRecord]) -> boo
         columns = ("sources", "targets", "outcomes")
         if all(np.array_equal(getattr(held, name), getattr(past.rows, name)) for name in columns):
             return True
-        _refuse_overlap(past, record.payload.get("span"))
+        _refuse_overlap(past, record.span)
     return False
 
 
@@ -294,30 +311,6 @@ def _refuse_overlap(past: _PastRound, before: Sequence[float] | None) -> None:
         f"purchases of product {shown(past.context.product)} from {start} to {stop} UTC were imported before, and this "
         "log has others of that time. Nothing was imported, since they would count twice. Import only rows after that."
     )
-
-
-def _payload(past: _PastRound) -> dict[str, Any]:
-    return {
-        "kind": "history",
-        "product": past.context.to_payload(),
-        "k": None,
-        "seeds": [],
-        "gains": [],
-        "contacted": np.unique(past.rows.sources).tolist(),
-        "holdout": [],
-        "must_include": [],
-        "cost": None,
-        "reach": None,
-        "forecast": None,
-        "behind": 0,
-        "window": None,
-        "credit": "any",
-        "objective": None,
-        "learn": "told",
-        "label": past.label,
-        "excluded": {},
-        **({} if past.span is None else {"span": past.span}),
-    }
 
 
 @dataclass(frozen=True, eq=False)

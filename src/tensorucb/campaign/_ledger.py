@@ -1,64 +1,62 @@
 """What a campaign object remembers of the store between calls, brought up to date from the log alone.
 
-Everything that a call needs of all rounds (the order of learning with its hashes, the open rounds, the next number)
-is kept as rounds come and change, so that a call costs what is new and not what is there. A ledger never changes once
-it is made, so threads share it: what has changed since makes a new one.
+Everything that a call needs of all rounds (what the model knows of them, the open ones, the next number) is kept as
+rounds come and change, so that a call costs what is new and not what is there. A ledger never changes once it is made,
+so threads share it: what has changed since makes a new one.
 """
 
 from __future__ import annotations
 
-import hashlib
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tensorucb.campaign._round import Round
 from tensorucb.errors import UnknownIdError
-from tensorucb.store._protocol import RoundRecord
+from tensorucb.store._protocol import EventRecord
 
 if TYPE_CHECKING:
     from tensorucb.store._session import Session
 
 Pair = tuple[int, int]
-"""A round's number and its revision, which stands for what the round taught at that moment."""
+"""A round's number and its revision, the event up to which it was told: what the round taught at that moment."""
 
 # Events of these kinds leave every round as it was.
 _WITHOUT_ROUND = frozenset({"created", "products_added", "strategies_added", "contradiction"})
+# These say what the model knows: it has learned some more rounds, or these alone.
+LEARNED, RELEARNED = "learned", "relearned"
 # After events of these kinds everything is read again.
 _LOADING = frozenset({"users_added", "forgotten", "history_imported"})
 
 
-def place(record: RoundRecord) -> Pair:
+def place(record: Round) -> Pair:
     """Where a round stands in the order of learning: imported history first, then by number."""
-    return int(record.payload["kind"] != "history"), record.number
-
-
-def link(before: str, pair: Pair) -> str:
-    """The hash of a model that has learned one more round than the model of hash ``before``."""
-    return hashlib.sha256(f"{before}:{pair[0]}:{pair[1]}".encode()).hexdigest()
+    return int(record.kind != "history"), record.number
 
 
 @dataclass
 class Ledger:
     """Rounds by number, the log's last event seen, the revision of the network, and who was told what last.
 
-    ``loaded`` is the event up to which everything was read at once. ``unlearned`` holds the rounds that this object
-    could not learn and has yet to report to the log, with the reason.
+    ``loaded`` is the event up to which everything was read at once. ``learned`` is what the model knows, in order, and
+    ``learned_at`` the event that says so. ``unlearned`` holds the rounds that this object could not learn and has yet
+    to report to the log, with the reason.
     """
 
     campaign: int
     seq: int = 0
     revision: int = 0
     catalogue: int = 0
-    rounds: dict[int, RoundRecord] = field(default_factory=dict)
+    rounds: dict[int, Round] = field(default_factory=dict)
     loaded: int = 0
     told: dict[int, int] = field(default_factory=dict)
+    learned: list[Pair] = field(default_factory=list)
+    learned_at: int = 0
     unlearned: dict[int, str] = field(default_factory=dict)
     last: int = 0
     _open: set[int] = field(default_factory=set)
     _requests: dict[str, int] = field(default_factory=dict)
     _order: list[Pair] = field(default_factory=list)
-    _chain: tuple[str, list[str]] = ("", [])
 
     def followed(self, session: Session) -> Ledger:
         """The ledger of the campaign as a session shows it; this one if the log has not grown since."""
@@ -76,11 +74,12 @@ class Ledger:
                 new.told[event.round] = event.seq
             if event.kind in ("products_added", "strategies_added"):
                 new.catalogue = event.seq
+            new._learn(event)
             changes = event.kind not in _WITHOUT_ROUND and not (event.kind == "told" and not event.payload["late"])
             if changes and event.round is not None:
-                record = session.round(self.campaign, str(event.payload["id"]))
-                if record is not None:
-                    new._put(record)
+                row = session.round(self.campaign, str(event.payload["id"]))
+                if row is not None:
+                    new._put(Round.from_row(row))
         new.seq = events[-1].seq
         return new
 
@@ -90,8 +89,10 @@ class Ledger:
         names = session.blobs(campaign, "world-")
         revision = int(names[-1].removeprefix("world-"))
         new = cls(campaign, seq=seq, revision=revision, catalogue=seq, loaded=seq)
-        for record in session.rounds(campaign):
-            new._put(record)
+        for row in session.rounds(campaign):
+            new._put(Round.from_row(row))
+        for event in session.events(campaign, kinds=(LEARNED, RELEARNED)):
+            new._learn(event)
         return new
 
     def _copy(self) -> Ledger:
@@ -106,11 +107,18 @@ class Ledger:
             _order=list(self._order),
         )
 
+    def _learn(self, event: EventRecord) -> None:
+        """What the model knows after an event."""
+        if event.kind in (LEARNED, RELEARNED):
+            pairs = [(int(number), int(revision)) for number, revision in event.payload["rounds"]]
+            self.learned = pairs if event.kind == RELEARNED else [*self.learned, *pairs]
+            self.learned_at = event.seq
+
     def told_tag(self, number: int) -> tuple[int, int]:
         """Changes whenever somebody tells this round something new."""
         return self.loaded, self.told.get(number, 0)
 
-    def _put(self, record: RoundRecord) -> None:
+    def _put(self, record: Round) -> None:
         number, before = record.number, self.rounds.get(record.number)
         if before is not None and before.revision != record.revision:
             # It has changed since it could not be learned: it is tried again, unless the log says not to.
@@ -122,9 +130,9 @@ class Ledger:
         (self._open.add if record.status == "open" else self._open.discard)(number)
         self._rank(record)
 
-    def _rank(self, record: RoundRecord) -> None:
-        """Put a round into the order of learning, or take it out; hashes from there on are computed again."""
-        closed = record.status == "closed" and "quarantined" not in record.payload
+    def _rank(self, record: Round) -> None:
+        """Put a round into the order of learning, or take it out."""
+        closed = record.status == "closed" and record.quarantined is None
         wanted, key = closed and record.number not in self.unlearned, place(record)
         at = bisect_left(self._order, key)
         held = at < len(self._order) and self._order[at] == key
@@ -132,44 +140,31 @@ class Ledger:
             self._order.insert(at, key)
         elif held and not wanted:
             del self._order[at]
-        if wanted or held:
-            basis, hashes = self._chain
-            self._chain = basis, hashes[: at + 1]
 
-    def without(self, record: RoundRecord, reason: str) -> Ledger:
+    def holds(self, record: Round) -> bool:
+        """Whether the round is still as it was."""
+        held = self.rounds.get(record.number)
+        return held is not None and held.revision == record.revision
+
+    def without(self, record: Round, reason: str) -> Ledger:
         """The same without a round that cannot be learned, if it is as it was; `unlearned` keeps it for the log."""
-        if self.rounds.get(record.number) != record:
+        if not self.holds(record):
             return self
         new = self._copy()
         new.unlearned[record.number] = reason
         new._rank(record)
         return new
 
-    def to_learn(self, start: int = 0) -> list[RoundRecord]:
-        """Closed rounds in the order of learning, without the first ``start`` of them."""
-        return [self.rounds[number] for _, number in self._order[start:]]
+    def in_order(self) -> list[Pair]:
+        """All rounds that can be learned, as they are now: imported history first, then by number."""
+        return [(number, self.rounds[number].revision) for _, number in self._order]
 
-    def position(self, after: Pair | None) -> int:
-        """How many closed rounds stand up to a place in the order of learning."""
-        return 0 if after is None else bisect_right(self._order, after)
-
-    def hashes(self, basis: str) -> list[str]:
-        """For each length of the order of learning, a hash of what a model that learned so many rounds depends on."""
-        held, hashes = self._chain
-        if basis != held or not hashes:
-            hashes = [hashlib.sha256(basis.encode()).hexdigest()]
-        missing = self._order[len(hashes) - 1 :]
-        if missing:
-            hashes = list(hashes)  # another thread may be reading the shorter one
-            for _, number in missing:
-                hashes.append(link(hashes[-1], (number, self.rounds[number].revision)))
-        self._chain = basis, hashes
-        return hashes
-
-    def unlike(self, learned: Iterable[Pair]) -> int:
-        """How many rounds a model that learned these has not learned as they are now, or should not have learned."""
-        wanted = {(number, self.rounds[number].revision) for _, number in self._order}
-        return len({number for number, _ in wanted.symmetric_difference(learned)})
+    def kept(self) -> list[Pair]:
+        """The rounds that the model knows, as it knows them, and then those that are new."""
+        place_of = dict(self.learned)
+        can = {number for _, number in self._order}
+        old = [pair for pair in self.learned if pair[0] in can]
+        return old + [pair for pair in self.in_order() if pair[0] not in place_of]
 
     def next_number(self) -> int:
         """The number of the next round."""
@@ -180,17 +175,15 @@ class Ledger:
         for number in range(1, self.last + 1):
             record = self.rounds.get(number)
             if record is not None and record.status != "cancelled":
-                first, *rest = [len(vector) for vector in record.payload["product"]["vectors"]]
-                offered = record.payload.get("strategies")
-                return [first, *rest] if offered is None else [first, len(offered["vectors"][0]), *rest]
+                return record.sizes
         return None
 
-    def opened_by(self, request_id: str) -> RoundRecord | None:
+    def opened_by(self, request_id: str) -> Round | None:
         """The round that this request has opened, if there is one."""
         number = self._requests.get(request_id)
         return None if number is None else self.rounds[number]
 
-    def due(self, now: float) -> list[RoundRecord]:
+    def due(self, now: float) -> list[Round]:
         """Open rounds whose deadline has passed."""
         records = (self.rounds[number] for number in sorted(self._open))
         return [r for r in records if r.deadline is not None and r.deadline <= now]
@@ -207,6 +200,6 @@ class Ledger:
 
     def quarantined(self) -> dict[str, str]:
         """Ids of the closed rounds that could not be learned, and why."""
-        marked = {r.number: r.payload["quarantined"] for r in self.rounds.values() if "quarantined" in r.payload}
+        marked = {r.number: r.quarantined for r in self.rounds.values() if r.quarantined is not None}
         found = {**marked, **self.unlearned}
         return {self.rounds[n].id: found[n] for n in sorted(found) if self.rounds[n].status == "closed"}

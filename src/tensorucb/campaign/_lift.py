@@ -20,12 +20,10 @@ from numpy.typing import NDArray
 
 from tensorucb.arrays import F64
 from tensorucb.campaign._handle import Handle, View
-from tensorucb.campaign._told import in_window
-from tensorucb.errors import StateError
+from tensorucb.campaign._round import LEVEL, Round
+from tensorucb.errors import StateError, call
 from tensorucb.graph import Graph
-from tensorucb.store._protocol import RoundRecord
 
-_LEVEL = 0.9
 # An exact test needs no more draws than this; more would only make the ends of the interval smoother.
 _DRAWS = 1999
 _STREAM = 0x11F7
@@ -79,7 +77,19 @@ class Lift:
     low: float
     high: float
     rounds: int
-    level: float = _LEVEL
+    level: float = LEVEL
+
+    @property
+    def text(self) -> str:
+        """What contact changes, in words."""
+        verdict = "The interval does not hold 0: contact changes something."
+        if self.low <= 0.0 <= self.high:
+            verdict = "The interval holds 0: so far, contact may change nothing."
+        return (
+            f"contact changes the share of followers who respond by {100 * self.difference:+.2f} percentage points "
+            f"({100 * self.level:.0f} % interval {100 * self.low:+.2f} to {100 * self.high:+.2f}), measured in "
+            f"{self.rounds:,} round{'' if self.rounds == 1 else 's'} with a hold-out. {verdict}"
+        )
 
     def __repr__(self) -> str:
         return (
@@ -124,7 +134,7 @@ def draw_of(
     return Draw(followers[drawn], responders[drawn], np.isin(drawn, held_out))
 
 
-def compare_arms(rounds: Sequence[Draw], rng: np.random.Generator, *, level: float = _LEVEL) -> Lift:
+def compare_arms(rounds: Sequence[Draw], rng: np.random.Generator, *, level: float = LEVEL) -> Lift:
     """The difference between the arms, and its interval by drawing the hold-outs again."""
     arms = np.array([[_by_arm(draw.followers, draw), _by_arm(draw.responders, draw)] for draw in rounds])
     followers, responders = arms.reshape(-1, 2, 2).transpose(1, 0, 2)
@@ -211,9 +221,10 @@ def lift(handle: Handle) -> Lift:
 
 def lift_of(view: View, seed: int) -> Lift:
     """The same of a campaign as a session shows it; ``seed`` is the campaign's."""
-    rounds = [r for r in view.ledger.rounds.values() if r.payload["holdout"] and r.status != "cancelled"]
+    rounds = [r for r in view.ledger.rounds.values() if r.held_out.size and r.status != "cancelled"]
     if not rounds:
-        raise StateError("no round has a hold-out; open rounds with ask(…, holdout=0.2) to measure the lift.")
+        advice = "Open rounds with ", call("ask"), " and a holdout such as 0.2 to measure the lift."
+        raise StateError("no round has a hold-out.", advice=advice)
     heard = [_draw(view, record) for record in rounds]
     if not any(events for events, _ in heard):
         raise StateError(
@@ -224,11 +235,11 @@ def lift_of(view: View, seed: int) -> Lift:
     return compare_arms(counted, np.random.default_rng([seed, _STREAM]))
 
 
-def _draw(view: View, record: RoundRecord) -> tuple[int, Draw]:
+def _draw(view: View, record: Round) -> tuple[int, Draw]:
     """How many node events a round has, and its arms."""
-    payload, network, told = record.payload, view.network, view.told(record.number)
+    network, told = view.network, view.told(record.number)
     acted = np.zeros(network.graph.n_nodes, dtype=np.bool_)
-    acted[told.users[in_window(told.times, record.opened, payload["window"])]] = True
-    drawn = [key for key in payload["seeds"] if key not in payload["must_include"]]
-    seeds, free, held = (network.rows(keys) for keys in (payload["seeds"], drawn, payload["holdout"]))
-    return told.users.size, draw_of(network.graph, seeds, free, held, acted, edges=network.born <= record.number)
+    acted[told.users[record.in_window(told.times)]] = True
+    drawn = record.chosen[~np.isin(record.chosen, record.must_include)]
+    chosen, free, held = (network.rows(keys) for keys in (record.chosen, drawn, record.held_out))
+    return told.users.size, draw_of(network.graph, chosen, free, held, acted, edges=network.born <= record.number)

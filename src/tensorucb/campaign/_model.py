@@ -1,38 +1,93 @@
-"""The model is a pure function of the log: a fold over closed rounds, and snapshots that make it quick.
+"""The model of a campaign: a policy, and the rounds that it has learned. The log says which rounds these are.
 
-While the past is being learned again (somebody told an old round something), the model goes on answering from the
-fold that it has, and builds a second one, a bounded part with each call. See docs/design.md.
+Events of the kinds ``learned`` and ``relearned`` name rounds, each as it was told up to an event. The first adds rounds
+to what the model knows, the second says all that it knows from then on. So a model is a function of the log up to the
+last such event, in every process. A snapshot is a copy of it that saves learning these rounds again.
+
+A round that is new is learned at once. A late response changes a round that was learned already: a short past is then
+learned again at once, too. A long past is learned again when a round closes and a twentieth of it has changed, or when
+`Campaign.sync` is called, in a policy apart, so that nobody waits for it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
-from tensorucb.campaign._fold import Fold, pairs_of, state_hash
-from tensorucb.campaign._network import Network, unseal
-from tensorucb.errors import FileFormatError, InputError
-from tensorucb.policies import Policy
-from tensorucb.store._protocol import RoundRecord
+import numpy as np
+
+from tensorucb import policies
+from tensorucb.arrays import F64, I64
+from tensorucb.campaign._ledger import Pair
+from tensorucb.campaign._network import Network, seal, unseal
+from tensorucb.campaign._reach import of_sources
+from tensorucb.campaign._round import Round
+from tensorucb.campaign._told import Told, learned
+from tensorucb.errors import FileFormatError, InputError, StateError
+from tensorucb.policies import Policy, PolicyState
+from tensorucb.policies._base import check_policy_object
 
 if TYPE_CHECKING:
     from tensorucb.campaign._handle import View
-    from tensorucb.store._session import Session
 
 SNAPSHOTS = "snapshot-"
-SERVED = "served"
-"""The blob that names the snapshot from which asks are answered while the past is learned again."""
-
-_LONG = 1.0  # seconds of replay after which a snapshot is worth its bytes
 
 # Work is counted in observed edges; a round counts as its own edges and this many more.
 _ROUND = 200
-_AT_ONCE = 40_000
-IN_ASK, IN_CLOSE = 1_200, 8_000
-"""How much of a changed past an ask and a close learn on the way: about as much as they take themselves."""
+# A past of so much work is learned again at once; of a longer one, this share must have changed.
+_SHORT, _SHARE = 40_000, 0.05
+_LONG = 1.0  # seconds of learning after which a snapshot is worth its bytes
+_REASON = 300  # characters of an error that the log keeps
+
+Caller = Literal["ask", "close", "sync"]
+"""Who brings the model up to date; whoever is not waited for may learn a long past again."""
+
+
+def policy_spec(policy: Policy) -> dict[str, Any]:
+    """The policy's type and arguments as JSON; a policy among the arguments is described in the same way.
+
+    A policy of this package can be built again from it. One of another package, or around one of another package, can
+    only be recognised by it.
+    """
+    check_policy_object("policy", policy)
+    kind, settings = type(policy), getattr(policy, "settings", None)
+    name, arguments = kind.__name__, dict(settings()) if callable(settings) else {}
+    if name not in policies.__all__ or getattr(policies, name) is not kind:
+        return {"type": f"{kind.__module__}:{kind.__qualname__}", "own": False, "arguments": arguments}
+    inner = {key: policy_spec(value) for key in arguments if isinstance(value := getattr(policy, key, None), Policy)}
+    foreign = [spec["type"] for spec in inner.values() if not spec["own"]]
+    title = f"{name} around {', '.join(foreign)}" if foreign else name
+    return {"type": title, "own": not foreign, "arguments": {**arguments, **inner}}
+
+
+def build_policy(spec: Mapping[str, Any], given: Policy | None) -> Policy:
+    """The policy of a spec; one of another package must be ``given`` and fit."""
+    if given is not None:
+        found = policy_spec(given)
+        if json.dumps(found, sort_keys=True) != json.dumps(dict(spec), sort_keys=True):
+            raise InputError(
+                f"the campaign was created with policy {spec['type']} and arguments {spec['arguments']}; "
+                f"got {found['type']} with {found['arguments']}. Pass the same, or none for one of this package."
+            )
+        if not spec["own"]:
+            return given
+    if not spec["own"]:
+        raise StateError(
+            f"the campaign's policy {spec['type']} is not of this package. "
+            "Load it in Python, with load_campaign(…, policy=…)."
+        )
+    arguments = dict(spec["arguments"])
+    for name, value in arguments.items():
+        if isinstance(value, Mapping) and set(value) == {"type", "own", "arguments"}:  # a policy inside the policy
+            arguments[name] = build_policy(value, None)
+    built: Policy = getattr(policies, spec["type"])(**arguments)
+    return built
 
 
 class DamagedSnapshotWarning(RuntimeWarning):
@@ -47,252 +102,261 @@ class DamagedSnapshotWarning(RuntimeWarning):
     """
 
 
-Snapshot = tuple[str, bytes]
-"""A snapshot to be stored: its blob's name and bytes."""
+class UnlearnableRoundWarning(RuntimeWarning):
+    """A round could not be learned; the model goes on without it, and ``status()`` names it.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from tensorucb.campaign import UnlearnableRoundWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", UnlearnableRoundWarning)  # stop instead of going on without the round
+    """
+
+
+class _UnlearnableError(Exception):
+    """The policy refused a round, or was left with something that is not a number."""
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """A state that was looked at and found sound, and how many rounds it had learned."""
+
+    count: int
+    state: PolicyState
+
+
+def wanted(view: View, caller: Caller) -> list[Pair]:
+    """The rounds that a model is to learn, in order: those that the log says it knows and new ones, or all again."""
+    ledger = view.ledger
+    now = ledger.in_order()
+    kept = ledger.kept()
+    if kept == now:
+        return now
+    changed = len(set(now).symmetric_difference(kept)) // 2 or 1
+    if caller == "sync" or (caller == "close" and changed >= _SHARE * len(now)) or _short(view, now):
+        return now
+    return kept
+
+
+def behind(view: View) -> int:
+    """Of how many rounds the next ask does not know the newest responses."""
+    return sum(view.ledger.rounds[number].revision != revision for number, revision in wanted(view, "ask"))
+
+
+def _short(view: View, pairs: Sequence[Pair]) -> bool:
+    """Whether so much may be learned again within one call."""
+    work, degrees = 0, view.network.graph.out_degree
+    for number, _ in pairs:
+        work += _ROUND + int(degrees[view.network.rows(view.ledger.rounds[number].contacted)].sum())
+        if work > _SHORT:
+            return False
+    return True
 
 
 class Model:
-    """A policy with what it learned from the log; it is bound again whenever learning starts again.
+    """A policy and the rounds that it has learned, one after the other.
 
-    ``another`` makes a second policy like it, for the second fold. ``spec`` (type and arguments) and ``seed`` are part
-    of what snapshots depend on. A snapshot is due whenever the number of learned rounds passes a multiple of ``every``.
-
-    ``damaged`` names stored snapshots that cannot be read, ``served`` the last snapshot of the fold that answers, and
-    ``replayed`` says how many rounds the last `sync` learned.
+    ``pairs`` are these rounds in order, each with the event up to which it was told. ``network`` is the network that
+    the policy is bound to; None if it holds nothing that can be built on. ``replayed`` says how many rounds the last
+    `follow` learned and ``slow`` whether that took long.
     """
 
-    def __init__(
-        self, policy: Policy, another: Callable[[], Policy], spec: Mapping[str, Any], seed: int, every: int
-    ) -> None:
-        self._serving = Fold(policy, seed)
-        self._building: Fold | None = None
-        self._positions = [self._serving.position]  # of both folds, after the last `sync`
-        self._another = another
-        self._spec = json.dumps(dict(spec), sort_keys=True)
+    def __init__(self, policy: Policy, seed: int) -> None:
+        self.policy = policy
         self._seed = seed
-        self._every = every
+        self.network: Network | None = None
+        self.pairs: list[Pair] = []
         self.damaged: set[str] = set()
-        self.served = ""
         self.replayed = 0
+        self.slow = False
+        self._mark = _Mark(0, PolicyState({}, {}))
 
-    @property
-    def policy(self) -> Policy:
-        """The policy that answers."""
-        return self._serving.policy
+    def leads_to(self, network: Network, pairs: Sequence[Pair]) -> bool:
+        """Whether learning more rounds makes this model one that has learned exactly ``pairs``."""
+        bound = self.network is not None and self.network.revision == network.revision
+        return bound and self.pairs == list(pairs[: len(self.pairs)])
+
+    def begin(self, network: Network) -> None:
+        """Bind again, with nothing learned."""
+        with self._unsafe(network):
+            self.policy.bind(network.graph, network.users, np.random.default_rng([self._seed, 0]))
+            self.pairs = []
+            self._mark = _Mark(0, self.policy.state())
+
+    def follow(self, view: View, pairs: Sequence[Pair], *, snapshots: bool = True) -> None:
+        """Learn what is missing of ``pairs``, from a snapshot or from nothing if it has learned something else."""
+        started = time.perf_counter()
+        if not self.leads_to(view.network, pairs):
+            self.begin(view.network)
+            if snapshots:
+                self._resume(view, pairs)
+        missing = pairs[len(self.pairs) :]
+        self.learn(view, missing)
+        self.replayed = len(missing)
+        self.slow = time.perf_counter() - started > _LONG
+
+    def learn(self, view: View, pairs: Sequence[Pair]) -> None:
+        """Learn some more rounds; those that cannot be learned are left out, and the view is told.
+
+        Whether the policy still gives numbers is looked at once, at the end.
+        """
+        if not pairs:
+            return
+        with self._unsafe(self.network):
+            try:
+                for pair in pairs:
+                    self._take(view, pair)
+                self._check_scores(view.ledger.rounds[pairs[-1][0]])
+                self.pairs = [*self.pairs, *pairs]
+            except _UnlearnableError:
+                self._one_by_one(view, pairs)
+
+    def lesson(self, network: Network, record: Round, told: Told) -> tuple[I64, F64]:
+        """Edges and outcomes that a closed round teaches a policy that has learned the rounds before it."""
+
+        def believed() -> F64:
+            products, places = record.contexts(), record.places(network)
+            means = np.stack([self.policy.prediction(product).expected() for product in products])
+            return of_sources(network.graph, means, places)
+
+        return learned(network, record, told, believed)
 
     def state_hash(self) -> str:
-        """SHA-256 of what the policy has learned."""
-        return state_hash(self.policy.state())
+        """SHA-256 of the policy's state in canonical form."""
+        state = self.policy.state()
+        digest = hashlib.sha256(json.dumps(dict(state.settings), sort_keys=True).encode())
+        for name in sorted(state.arrays):
+            array = np.ascontiguousarray(state.arrays[name])
+            digest.update(f"|{name}:{array.dtype.str}:{array.shape}|".encode())
+            digest.update(array.tobytes())
+        return digest.hexdigest()
 
-    def hashes(self, view: View) -> list[str]:
-        """Hashes of all lengths of the order of learning as it is now."""
-        return view.ledger.hashes(f"{self._spec}|{self._seed}|{view.network.revision}")
+    def to_blob(self, view: View) -> bytes:
+        """The model as bytes. This looks at the policy's state too, and leaves out rounds which spoiled that."""
+        with self._unsafe(self.network):
+            try:
+                self._mark = _Mark(len(self.pairs), self._checked_state())
+            except _UnlearnableError:
+                self._one_by_one(view, [])
+        state = self._mark.state
+        knows = {"world": view.network.revision, "rounds": self.pairs, "state": dict(state.settings)}
+        return seal("snapshot", knows, state.arrays, compressed=True)
 
-    def serves(self, network: Network) -> bool:
-        """Whether it can answer for this network without learning first."""
-        return self._serving.bound(network) and self._serving.complete
-
-    def behind(self, view: View) -> int:
-        """How many rounds the answering policy has not learned as they are now."""
-        serving = self._positions[0]
-        if not serving.bound(view.network):
-            return view.ledger.unlike(())
-        current = serving.hash == self.hashes(view)[-1]
-        return 0 if current else view.ledger.unlike(serving.pairs)
-
-    def sync(self, view: View, *, budget: int | None = None, snapshots: bool = True) -> list[Snapshot]:
-        """Learn what is new, and again what has changed; returns the snapshots worth storing.
-
-        ``budget`` is how much to learn at most, if there is much to learn and an older model can answer meanwhile;
-        None: learn to the end. ``snapshots`` says whether stored ones may be used. See "Two folds" in docs/design.md.
-        """
-        try:
-            return self._sync(view, budget, snapshots)
-        finally:
-            self._positions = [fold.position for fold in (self._serving, self._building) if fold is not None]
-
-    def _sync(self, view: View, budget: int | None, snapshots: bool) -> list[Snapshot]:
-        self.replayed, serving, network, ledger = 0, self._serving, view.network, view.ledger
-        wanted, new = self.hashes(view), not serving.bound(network)
-        if new:
-            self._building = None
-        elif serving.complete and serving.hash == wanted[-1]:
-            return []
-        names = self._valid(view, wanted) if snapshots else []
-        best = max(self._usable(network, wanted), key=lambda fold: len(fold.pairs), default=None)
-        start = max(len(best.pairs) if best else 0, _count(names[0]) if names else 0)
-        much = not self._little(network, ledger.to_learn(start))
-        if budget is not None and much and (self.serves(network) or self._restored(view)):
-            if serving.current(network, wanted) and len(serving.pairs) >= start:
-                return self._forward(view, self._slice(network, ledger.to_learn(len(serving.pairs)), budget))
-            due = self._beside(view, names, _AT_ONCE if new else budget)
-            building = self._building
-            if new and building is not None and building.current(network, self.hashes(view)):
-                # This process may end after its first call, and its work must not be lost.
-                due.append(self._snapshot(building, view))
-            return due
-        if best is None or len(best.pairs) < start:
-            self._resume(serving, view, names)
-        elif best is not serving:
-            serving.take_over(best)
-        self._building = None
-        return self._forward(view, ledger.to_learn(len(serving.pairs)))
-
-    def lag(self, view: View) -> int:
-        """How many rounds the next ask would not have learned as they are now; whoever asks this need not wait."""
-        network, wanted, positions = view.network, self.hashes(view), self._positions
-        counts = [len(position.pairs) for position in positions if position.current(network, wanted)]
-        if max(counts, default=-1) < len(wanted) - 1:
-            counts += [_count(name) for name in self._valid(view, wanted)[:1]]
-        if self._little(network, view.ledger.to_learn(max(counts, default=0))):
-            return 0
-        if positions[0].bound(network) and positions[0].complete:
-            return self.behind(view)
-        name = self._served_name(view)
-        return view.ledger.unlike(pairs_of(view.session.blob(view.number, name) or b"")) if name else 0
-
-    def _usable(self, network: Network, wanted: Sequence[str]) -> list[Fold]:
-        """The folds that have learned the first rounds of the log as they are now."""
-        return [fold for fold in (self._serving, self._building) if fold is not None and fold.current(network, wanted)]
-
-    def _forward(self, view: View, records: Sequence[RoundRecord]) -> list[Snapshot]:
-        """Learn more rounds in the fold that answers."""
-        due = self._learn(self._serving, view, records)
-        self._serving.complete = True
-        return due
-
-    def _beside(self, view: View, names: Sequence[str], budget: int) -> list[Snapshot]:
-        """The past has changed: learn some new rounds in the fold that answers, some of the past in the second."""
-        network, ledger = view.network, view.ledger
-        serving, building = self._serving, self._building
-        due = self._learn(serving, view, self._slice(network, serving.following(ledger), budget))
-        if building is None or not building.bound(network) or (names and _count(names[0]) > len(building.pairs)):
-            building = self._building = Fold(self._another(), self._seed)
-            self._resume(building, view, names)
-        due += self._learn(building, view, self._slice(network, building.following(ledger), budget))
-        if not building.following(ledger):
-            serving.take_over(building)
-            self._building = None
-            due.append(self._snapshot(serving, view))
-        return due
-
-    def _little(self, network: Network, records: Sequence[RoundRecord]) -> bool:
-        """Whether so much may be learned within one call."""
-        return len(records) <= 2 * self._every or len(self._slice(network, records, _AT_ONCE)) == len(records)
-
-    def _slice(self, network: Network, records: Sequence[RoundRecord], budget: int) -> Sequence[RoundRecord]:
-        """The first rounds, at least one, up to an amount of work."""
-        spent = 0
-        for count, record in enumerate(records):
-            degrees = network.graph.out_degree[network.rows(record.payload["contacted"])]
-            spent += _ROUND + int(degrees.sum())
-            if spent > budget:
-                return records[: max(count, 1)]
-        return records
-
-    def _learn(self, fold: Fold, view: View, records: Sequence[RoundRecord]) -> list[Snapshot]:
-        """Learn rounds, with a stop at each count that deserves a snapshot."""
-        started, due, first = time.perf_counter(), [], len(fold.pairs)
-        self.replayed += len(records)
-        stops = self._stops(first, first + len(fold.following(view.ledger)))
-        done = 0
-        for stop in [*(count - first for count in stops if count - first < len(records)), len(records)]:
-            fold.learn(view, records[done:stop])
-            done = stop
-            # A round that was left out shifts the count: then the next stop comes soon enough.
-            if len(fold.pairs) in stops and self._keeps(fold, view):
-                due.append(self._snapshot(fold, view))
-        late = len(fold.pairs) not in stops and time.perf_counter() - started > _LONG
-        if late and len(fold.pairs) > first and self._keeps(fold, view):
-            due.append(self._snapshot(fold, view))
-        return due
-
-    def _keeps(self, fold: Fold, view: View) -> bool:
-        """Whether a snapshot of this fold is of use: a changed past is worth it only for the fold that answers."""
-        return fold is self._serving or fold.current(view.network, self.hashes(view))
-
-    def _stops(self, first: int, last: int) -> list[int]:
-        """Which counts in (first, last] deserve a snapshot: those that would outlive `prunable` at the end."""
-        newest, stops = last - last % self._every, dict[int, int]()
-        for count in range(first - first % self._every + self._every, newest + 1, self._every):
-            stops.setdefault((newest - count).bit_length(), count)
-        return list(stops.values())
-
-    def _valid(self, view: View, wanted: Sequence[str]) -> list[str]:
-        """Stored snapshots of the log as it is now, newest first."""
-        names = (name for name in reversed(view.session.blobs(view.number, SNAPSHOTS)) if name not in self.damaged)
-        return [name for name in names if _fits(name, wanted)]
-
-    def _resume(self, fold: Fold, view: View, names: Sequence[str]) -> None:
-        """Begin again, from the newest of these snapshots that can be read, or from nothing."""
-        fold.begin(view.network, self.hashes(view)[0])
-        for name in names:
-            if self._read(fold, view, name):
+    def _resume(self, view: View, pairs: Sequence[Pair]) -> None:
+        """Go on from the newest snapshot whose rounds are the first of ``pairs``, if there is one."""
+        for name in reversed(view.session.blobs(view.number, SNAPSHOTS)):
+            if name in self.damaged or count_of(name) > len(pairs):
+                continue
+            try:
+                settings, arrays = unseal(view.session.blob(view.number, name) or b"", "snapshot", f"snapshot {name}")
+                rounds = [(int(number), int(event)) for number, event in settings["rounds"]]
+                if settings["world"] != view.network.revision or rounds != list(pairs[: len(rounds)]):
+                    continue
+                state = PolicyState(settings["state"], arrays)
+                with self._unsafe(view.network):
+                    self.policy.restore(state)
+                    self.pairs = rounds
+                    self._mark = _Mark(len(rounds), state)
                 return
+            except (FileFormatError, InputError, KeyError, TypeError, ValueError) as error:
+                self.damaged.add(name)
+                self.begin(view.network)
+                warnings.warn(f"{error} The model is learned again from the log.", DamagedSnapshotWarning, stacklevel=2)
 
-    def _served_name(self, view: View) -> str:
-        """The snapshot of a model that answered others, if there is one."""
-        name = served_name(view.session, view.number)
-        return "" if name in self.damaged or name not in view.session.blobs(view.number, SNAPSHOTS) else name
+    @contextmanager
+    def _unsafe(self, network: Network | None) -> Iterator[None]:
+        """While this block runs, the model counts as empty: an interrupted policy must not be built on."""
+        self.network = None
+        yield
+        self.network = network
 
-    def _restored(self, view: View) -> bool:
-        """Whether a model that answered others can answer now."""
-        name = self._served_name(view)
-        if not name:
-            return False
-        self._serving.begin(view.network, self.hashes(view)[0])
-        self._serving.complete = self._read(self._serving, view, name)
-        return self._serving.complete
+    def _one_by_one(self, view: View, pairs: Sequence[Pair]) -> None:
+        """Learn again from the last sound state, to find out which round it was that cannot be learned."""
+        since = self.pairs[self._mark.count :]
+        self.pairs = self.pairs[: self._mark.count]
+        self.policy.restore(self._mark.state)
+        for pair in [*since, *pairs]:
+            record = view.ledger.rounds[pair[0]]
+            try:
+                self._take(view, pair)
+                self._check_scores(record)
+                state = self._checked_state()
+            except _UnlearnableError as error:
+                self.policy.restore(self._mark.state)
+                view.leave_out(record, str(error))
+                warnings.warn(
+                    f"round {record.id} could not be learned and is left out of the model ({error}). The campaign "
+                    "goes on; cancel the round if nobody needs it.",
+                    UnlearnableRoundWarning,
+                    stacklevel=2,
+                )
+                continue
+            self.pairs = [*self.pairs, pair]
+            self._mark = _Mark(len(self.pairs), state)
 
-    def _read(self, fold: Fold, view: View, name: str) -> bool:
-        """Whether the fold could go on from this snapshot; if not, it has begun again with nothing."""
-        try:
-            fold.from_blob(view.network, view.session.blob(view.number, name) or b"", name)
-        except (FileFormatError, InputError, KeyError, TypeError, ValueError) as error:
-            self.damaged.add(name)
-            fold.begin(view.network, self.hashes(view)[0])
-            warnings.warn(f"{error} The model is learned again from the log.", DamagedSnapshotWarning, stacklevel=2)
-            return False
-        return True
+    def _take(self, view: View, pair: Pair) -> None:
+        """Let the policy learn one round."""
+        network, record = view.network, view.ledger.rounds[pair[0]]
+        with _blamed():
+            products, places = record.contexts(), record.places(network)
+            # Credit is a matter of the whole round; then each strategy teaches what was done with it, in a fixed order.
+            edges, outcomes = self.lesson(network, record, view.told(*pair))
+            used = sorted(set(places[network.rows(record.contacted)].tolist())) or [0]
+            for at in used:
+                own = slice(None) if len(products) == 1 else places[network.graph.sources[edges]] == at
+                history: dict[str, Any] = {}
+                if record.kind == "history" and getattr(self.policy, "weighs_history", False):
+                    history = {"passive": True}
+                self.policy.update(products[at], edges[own], outcomes[own], **history)
 
-    def _snapshot(self, fold: Fold, view: View) -> Snapshot:
-        data = fold.to_blob(view)  # this may leave out rounds, so the name comes after it
-        name = _name(len(fold.pairs), fold.hash)
-        if fold is self._serving:
-            self.served = name
-        return name, data
+    def _check_scores(self, record: Round) -> None:
+        # A policy whose scoring changes what it knows must not be asked more often than by its caller.
+        if not getattr(self.policy, "pure", False):
+            return
+        with _blamed():
+            scores = np.asarray(self.policy.score(record.contexts()[0]))
+        if not np.isfinite(scores).all():
+            raise _UnlearnableError("afterwards the policy's scores were not all numbers")
+
+    def _checked_state(self) -> PolicyState:
+        with _blamed():
+            state = self.policy.state()
+        for name, array in state.arrays.items():
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                raise _UnlearnableError(f"afterwards the policy's state had NaN or infinity in {name!r}")
+        return state
 
 
-def served_name(session: Session, campaign: int) -> str:
-    """The snapshot that the store calls served; none where the note of it is damaged."""
+@contextmanager
+def _blamed() -> Iterator[None]:
+    """Whatever a policy raises, of this package or another, means that the round cannot be learned."""
     try:
-        return str(unseal(session.blob(campaign, SERVED) or b"", SERVED, "the note of the served snapshot")[0]["name"])
-    except FileFormatError:
-        return ""
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise _UnlearnableError(f"{type(error).__name__}: {error}"[:_REASON]) from error
 
 
-def _name(count: int, basis: str) -> str:
-    return f"{SNAPSHOTS}{count:08d}-{basis[:32]}"
+def snapshot_name(event: int, count: int) -> str:
+    """The blob of the model after an event of the log, which had learned so many rounds."""
+    return f"{SNAPSHOTS}{event:010d}-{count:08d}"
 
 
-def _count(name: str) -> int:
-    return int(name.removeprefix(SNAPSHOTS).split("-")[0])
+def count_of(name: str) -> int:
+    """How many rounds the model of a snapshot had learned."""
+    return int(name.rsplit("-", 1)[1])
 
 
-def _fits(name: str, wanted: Sequence[str]) -> bool:
-    """Whether a snapshot is one of the log as it is now."""
-    return _count(name) < len(wanted) and name == _name(_count(name), wanted[_count(name)])
+def prunable(names: Sequence[str]) -> list[str]:
+    """Snapshots to delete: all but one at each doubling of the distance to the newest.
 
-
-def prunable(names: list[str], wanted: list[str], served: str = "") -> list[str]:
-    """Snapshots to delete: those of a log that has changed since, and all but one at each doubling of the distance.
-
-    So late data, however old, replays at most about twice the rounds since then. The one that is ``served`` stays.
+    So late data, however old, replays at most about twice the rounds since then.
     """
-    valid = [name for name in names if _fits(name, wanted)]
-    newest = max((_count(name) for name in valid), default=0)
+    newest = max((count_of(name) for name in names), default=0)
     keep: dict[int, str] = {}
-    for name in sorted(valid):
-        # The oldest of each bucket stays: it grows into the next one as new snapshots come.
-        keep.setdefault((newest - _count(name)).bit_length(), name)
-    return sorted(set(names) - set(keep.values()) - {served})
+    for name in sorted(names, key=count_of):
+        # The oldest of each distance stays: it grows into the next one as new snapshots come.
+        keep.setdefault((newest - count_of(name)).bit_length(), name)
+    return sorted(set(names) - set(keep.values()))

@@ -1,4 +1,10 @@
-"""How many users a choice will make respond: the expected number, its interval, and how earlier ones turned out."""
+"""How many users a choice will make respond: the expected number, its interval, and how earlier ones turned out.
+
+The mean is the policy's and nothing else. What a campaign adds is the width: it compares the responders of its closed
+rounds with the intervals that the policy stated, and makes the next one so many times as wide (on the scale of
+logarithms) as would have been right for the promised share of them (conformal prediction). Before there are rounds to
+look back on, the interval is the policy's.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +12,17 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
-from tensorucb.campaign._forecast import Forecast, Outcome, stated, width_factor
+from tensorucb.campaign._round import LEVEL, Forecast, Reach, Round
 from tensorucb.campaign._told import responded
 from tensorucb.diffusion import simulate_gains
 from tensorucb.graph import Graph
 from tensorucb.policies.prediction import LEVELS, ROUNDS, Prediction
-from tensorucb.store._protocol import RoundRecord
 from tensorucb.work import Engine
 
 if TYPE_CHECKING:
@@ -27,54 +31,12 @@ if TYPE_CHECKING:
 
 _RUNS, _LEAST_RUNS = 1000, 50
 _DRAWS = 32  # of what is not known of the sources
-_LEVEL = 0.9
 # Rounds looked back on, so that an ask does not take longer as a campaign grows older.
 _WINDOW = 200
-_COUNTED = {"direct": "followers of those contacted who respond", "cascade": "everybody reached in a cascade"}
-
-
-@dataclass(frozen=True)
-class Reach:
-    """How many users will respond, contacted users not counted among them.
-
-    With the direct objective these are the responders that the campaign can observe: distinct followers of the
-    contacted users who respond within the window. With the cascade objective it is everybody who becomes active
-    because of them, near or far; the campaign sees of these only what node events tell, so that its interval is no
-    better than the policy's beliefs about edges that nobody observed.
-
-    The expected number is the policy's own. The interval holds the number that will be observed, not its expectation:
-    it includes chance, what is not known of the chosen users, and how popular this product turns out to be. It is made
-    as wide as closed rounds show that it has to be, counted in direct responders under both objectives.
-
-    Attributes
-    ----------
-    mean
-        Expected number; what the seeds add to it (`Explanation.gain`) sums to this.
-    low, high
-        Ends of the interval of the number.
-    objective
-        What is counted: ``direct`` or ``cascade``.
-    level
-        The interval's coverage.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> campaign = tu.create_campaign("spring", graph=tu.Graph.from_edges(["ann"], ["bob"]), storage="memory://")
-    >>> ask = campaign.ask(k=1)
-    >>> ask.reach.low <= ask.reach.mean <= ask.reach.high
-    True
-    """
-
-    mean: float
-    low: float
-    high: float
-    objective: str
-    level: float = _LEVEL
-
-    def __str__(self) -> str:
-        between = f"{self.level:.0%} between {self.low:.0f} and {self.high:.0f}"
-        return f"{self.mean:.1f} users, {between} ({_COUNTED[self.objective]}; those contacted do not count)"
+# Misses in units of the stated half-width, as they are if the policy is right: those of a normal distribution.
+_USUAL_MISSES = np.array([0.038, 0.115, 0.194, 0.276, 0.363, 0.459, 0.568, 0.7, 0.875, 1.192])
+_THEIR_WEIGHT = 0.3  # of each of these, in rounds
+_DISCOUNT = 0.98  # of older rounds, since the policy goes on learning
 
 
 @dataclass(frozen=True)
@@ -128,6 +90,14 @@ class Outlook:
     gains: F64
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """A closed round: what was stated, and how many responded."""
+
+    forecast: Forecast
+    responders: int
+
+
 class TrackRecord:
     """What closed rounds were expected to bring, and what they brought; counted again only if something new is told."""
 
@@ -141,28 +111,16 @@ class TrackRecord:
         closed = [record for record in numbered if record is not None and record.status == "closed"]
         counted = {}
         for record in closed:
-            if record.payload["forecast"] is not None:
+            if record.forecast is not None:
                 key = (record.number, record.revision, view.network.revision)
-                counted[key] = self._counted.get(key) or _outcome(view, record)
+                counted[key] = self._counted.get(key) or _outcome(view, record, record.forecast)
         self._counted = counted
         return tuple(counted.values())
 
 
-def _outcome(view: View, record: RoundRecord) -> Outcome:
+def _outcome(view: View, record: Round, forecast: Forecast) -> Outcome:
     count = int(np.count_nonzero(responded(view.network, record, view.told(record.number))))
-    return Outcome(Forecast(**record.payload["forecast"]), count)
-
-
-def promised(record: RoundRecord) -> Reach | None:
-    """What was promised of a round's responders; None if the promise was about something else, or there was none.
-
-    A cascade counts users who are not observed, a shadow round's expectation is about users who were not contacted,
-    and nothing is expected where nobody follows.
-    """
-    payload = record.payload
-    ours = payload["kind"] == "ask" and payload["objective"] == "direct"
-    ours = ours and payload["forecast"] is not None
-    return Reach(**payload["reach"]) if ours else None
+    return Outcome(forecast, count)
 
 
 def foresee(
@@ -180,7 +138,7 @@ def foresee(
         return Outlook(Reach(0.0, 0.0, 0.0, objective=objective), None, beliefs, np.zeros(rows.size))
     expected = audience.responders(beliefs.rounds(audience.edges), beliefs.redundancy)
     forecast = _stated(beliefs, audience, expected)
-    factor = width_factor(past, _LEVEL)
+    factor = width_factor(past, LEVEL)
     if objective == "direct":
         gains = sum(w * direct_gains(graph, p, rows, beliefs.redundancy) for w, p in beliefs.each_round())
         low, high = forecast.widened(factor, audience.size)
@@ -195,7 +153,7 @@ def foresee(
     totals = added.sum(axis=1)
     mean = float(shares @ totals)
     order = np.argsort(totals, kind="stable")
-    ends = np.searchsorted(np.cumsum(shares[order]), [(1.0 - _LEVEL) / 2.0, (1.0 + _LEVEL) / 2.0])
+    ends = np.searchsorted(np.cumsum(shares[order]), [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0])
     low, high = totals[order][np.minimum(ends, order.size - 1)].tolist()
     low, high = Forecast(mean, min(low, mean), max(high, mean)).widened(factor, graph.n_nodes - rows.size)
     return Outlook(_reach(mean, low, high, objective), forecast, beliefs, shares @ added)
@@ -250,7 +208,37 @@ def _stated(beliefs: Beliefs, audience: _Audience, expected: F64) -> Forecast:
     # Draws and doubts are about the width: the mean stays what is believed.
     weights = np.full(counts.size, 1.0 / counts.size)
     mean = float(ROUNDS @ expected)
-    return stated(mean, weights, np.clip(counts.ravel(), 1e-9, audience.size), audience.size, _LEVEL)
+    return stated(mean, weights, np.clip(counts.ravel(), 1e-9, audience.size), audience.size)
+
+
+def stated(mean: float, weights: F64, counts: F64, audience: int) -> Forecast:
+    """A forecast with this mean, and the interval of a mixture of binomials with these weights and expected counts."""
+    low, high = (_quantile(weights, counts, audience, share) for share in ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0))
+    return Forecast(mean, min(low, mean), max(high, mean))
+
+
+def _quantile(weights: F64, counts: F64, audience: int, share: float) -> float:
+    from scipy.special import bdtr
+
+    rates = np.clip(counts / audience, 0.0, 1.0 - 1e-12)
+    low, high = 0, audience
+    while low < high:
+        middle = (low + high) // 2
+        if float(weights @ bdtr(middle, audience, rates)) >= share:
+            high = middle
+        else:
+            low = middle + 1
+    return float(low)
+
+
+def width_factor(past: Sequence[Outcome], level: float) -> float:
+    """How many times as wide as stated an interval must be to hold ``level`` of the numbers; rounds oldest first."""
+    misses = np.array([*_USUAL_MISSES, *(outcome.forecast.miss(outcome.responders) for outcome in past)])
+    weights = np.append(np.full(_USUAL_MISSES.size, _THEIR_WEIGHT), _DISCOUNT ** np.arange(len(past))[::-1])
+    order = np.argsort(misses, kind="stable")
+    # Each miss stands for the middle of its share.
+    middle = (np.cumsum(weights[order]) - 0.5 * weights[order]) / weights.sum()
+    return float(np.interp(level, middle, misses[order]))
 
 
 def _reach(mean: float, low: float, high: float, objective: str) -> Reach:
@@ -318,16 +306,3 @@ def of_sources(graph: Graph, values: F64, strategies: I64) -> F64:
     if values.ndim == 1:
         return values
     return np.asarray(values[0] if len(values) == 1 else values[strategies[graph.sources], np.arange(graph.n_edges)])
-
-
-def html_table(columns: Sequence[str], rows: Sequence[Sequence[object]], caption: str) -> str:
-    """A table with a caption above it; ids may hold anything."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows)
-    title = f'<caption style="caption-side: top; text-align: left">{escape(caption)}</caption>'
-    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def expectation(reach: Reach | None) -> str:
-    """An expected number with its interval; nothing if there is none."""
-    return "" if reach is None else f"{reach.mean:,.1f} ({reach.low:,.0f} to {reach.high:,.0f})"

@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tensorucb.campaign._handle import ERASING, find_campaign
-from tensorucb.campaign._model import SERVED, SNAPSHOTS
+from tensorucb.campaign._ledger import LEARNED, RELEARNED
+from tensorucb.campaign._model import SNAPSHOTS
 from tensorucb.campaign._webhook import WEBHOOK
 from tensorucb.checks import (
     check_path,
     check_slug,
     check_text,
+    refusal,
     shown,
 )
 from tensorucb.errors import InputError, StoreError
@@ -63,9 +65,7 @@ def opened(
         yield storage
         return
     else:
-        raise InputError(
-            f"{name} must be a storage URL, the path of a SQLite file or an open store; got {shown(storage)}."
-        )
+        raise refusal(name, "a storage URL, the path of a SQLite file or an open store", storage)
     try:
         yield store
     except BaseException:
@@ -112,7 +112,7 @@ def copy_campaign(
 ) -> None:
     """Copy a campaign with its whole log under a new name, into the same store or another one.
 
-    Snapshots of the model are not copied: the copy makes its own. Nor is a webhook: a copy tells nobody.
+    What the model knows is not copied: the copy learns its rounds as they are. Nor is a webhook: a copy tells nobody.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def copy_campaign(
     with opened(storage, make=False) as source, source.read() as old:
         record = find_campaign(old, source, name)
         users, rounds, events = old.users(record.campaign), old.rounds(record.campaign), old.events(record.campaign)
-        names = [n for n in old.blobs(record.campaign) if not n.startswith((SNAPSHOTS, SERVED, ERASING, WEBHOOK))]
+        names = [n for n in old.blobs(record.campaign) if not n.startswith((SNAPSHOTS, ERASING, WEBHOOK))]
         blobs = {name: old.blob(record.campaign, name) for name in names}
         told = {r.number: old.edge_responses(record.campaign, r.number) for r in rounds}
         acted = {r.number: old.node_events(record.campaign, r.number) for r in rounds}
@@ -139,12 +139,17 @@ def copy_campaign(
         new.add_users(number, *users)
         for blob_name, data in blobs.items():
             new.put_blob(number, blob_name, data or b"")
-        seqs = {e.seq: new.append_event(number, e.kind, e.round, e.payload, e.created) for e in events}
+        seqs = {
+            event.seq: new.append_event(number, event.kind, event.round, event.payload, event.created)
+            for event in events
+            if event.kind not in (LEARNED, RELEARNED)
+        }
         last = max(seqs.values(), default=0)
         for r in rounds:
-            new.put_round(number, replace(r, revision=seqs.get(r.revision, last)))
-            new.add_edge_responses(number, r.number, told[r.number], last)
-            new.add_node_events(number, r.number, acted[r.number], last)
+            revision = seqs.get(r.revision, last)
+            new.put_round(number, replace(r, revision=revision))
+            new.add_edge_responses(number, r.number, told[r.number], revision)
+            new.add_node_events(number, r.number, acted[r.number], revision)
 
 
 def delete_campaign(name: str, *, storage: str | os.PathLike[str] | Store = STORAGE) -> None:

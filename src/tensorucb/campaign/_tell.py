@@ -16,10 +16,11 @@ from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._resolve import Resolved, resolve
 from tensorucb.campaign._responses import UNKNOWN, Batch, Part, read_responses, text_places, written
-from tensorucb.campaign._told import Told, in_window
+from tensorucb.campaign._round import Round
+from tensorucb.campaign._told import Told
 from tensorucb.checks import check_choice, shown
-from tensorucb.errors import InputError, StateError
-from tensorucb.store._protocol import EdgeResponses, NodeEvents, RoundRecord
+from tensorucb.errors import InputError, StateError, call
+from tensorucb.store._protocol import EdgeResponses, NodeEvents
 
 _Content = tuple[int, str, int, int | None, float | None, float | None]
 _LOGGED = 1000
@@ -109,7 +110,7 @@ class _Sorting:
     """Rows of one batch, sorted into new, duplicate and contradictory; ``known`` is what their event ids stand for."""
 
     network: Network
-    record: RoundRecord
+    record: Round
     known: dict[str, _Content]
     duplicates: int = 0
     clashes: int = 0
@@ -142,8 +143,9 @@ def tell(handle: Handle, round_id: str | int, responses: Any, unknown: str, colu
         network, record = view.network, view.round(round_id)
         if record.status == "cancelled":
             raise StateError(f"round {round_id} was cancelled and takes no responses. Ask for a new round.")
-        if record.payload["kind"] == "history":
-            raise StateError(f"round {round_id} is imported history. Use import_history for more of it.")
+        if record.kind == "history":
+            advice = "Use ", call("import_history"), " for more of it."
+            raise StateError(f"round {round_id} is imported history.", advice=advice)
         if network.revision != found.revision:
             found = resolve(network, batch, unknown)
             check_contacted(network, record, found)
@@ -158,9 +160,9 @@ def tell(handle: Handle, round_id: str | int, responses: Any, unknown: str, colu
     return replace(report, unknown=found.unknown)
 
 
-def _check_product(record: RoundRecord, batch: Batch) -> None:
+def _check_product(record: Round, batch: Batch) -> None:
     """Refuse rows that say that they are about another product than the round."""
-    own = record.payload["product"]["id"]
+    own = record.product
     if own is None or "product" not in batch.extra or not batch.length:
         return
     products = written("product", batch.extra["product"])
@@ -173,10 +175,10 @@ def _check_product(record: RoundRecord, batch: Batch) -> None:
         )
 
 
-def check_contacted(network: Network, record: RoundRecord, found: Resolved) -> None:
+def check_contacted(network: Network, record: Round, found: Resolved) -> None:
     """Refuse responses to somebody who was not contacted in this round."""
     contacted = np.zeros(network.graph.n_nodes, dtype=np.bool_)
-    contacted[network.rows(record.payload["contacted"])] = True
+    contacted[network.rows(record.contacted)] = True
     others = np.flatnonzero(~contacted[found.sources])
     if others.size:
         source = network.graph.ids[found.sources[others[0]]].item()
@@ -186,7 +188,7 @@ def check_contacted(network: Network, record: RoundRecord, found: Resolved) -> N
         )
 
 
-def store(view: View, record: RoundRecord, found: Resolved, told: Told, now: float) -> tuple[TellReport, int, Resolved]:
+def store(view: View, record: Round, found: Resolved, told: Told, now: float) -> tuple[TellReport, int, Resolved]:
     """Sort the rows, append those that are new to the round, and log it; ``told`` is what it was told before.
 
     Returns the report, the number of the event (0 if nothing is new), and the rows that are new.
@@ -210,12 +212,11 @@ def store(view: View, record: RoundRecord, found: Resolved, told: Told, now: flo
         session.add_node_events(view.number, record.number, nodes, seq)
     if late:
         # With more to learn from, a round that could not be learned is tried again.
-        payload = {name: value for name, value in record.payload.items() if name != "quarantined"}
-        session.put_round(view.number, replace(record, revision=seq, payload=payload))
+        view.put_round(replace(record, revision=seq, quarantined=None))
     if sorting.clashes:
         clashes = {"id": record.id, "count": sorting.clashes, "items": sorting.items}
         view.append("contradiction", record.number, clashes, now)
-    outside = int(np.count_nonzero(~in_window(new.nodes.times, record.opened, record.payload["window"])))
+    outside = int(np.count_nonzero(~record.in_window(new.nodes.times)))
     return TellReport(accepted, sorting.duplicates, tuple(sorting.contradictions), late, outside), seq, new
 
 

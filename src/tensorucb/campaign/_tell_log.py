@@ -15,10 +15,10 @@ from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._resolve import Resolved, resolve
 from tensorucb.campaign._responses import UNKNOWN, Batch, read_responses, text_places, written
+from tensorucb.campaign._round import Round
 from tensorucb.campaign._tell import TellReport, check_contacted, store
 from tensorucb.checks import check_choice
-from tensorucb.errors import InputError
-from tensorucb.store._protocol import RoundRecord
+from tensorucb.errors import InputError, argument
 
 _log = logging.getLogger("tensorucb.campaign")
 _NO_NAME, _NO_ROUND = -1, -2
@@ -60,9 +60,12 @@ def tell_log(handle: Handle, responses: Any, unknown: str, columns: Any) -> Tell
         by_product = "product" in batch.extra and not batch.edges.rows.size
         if batch.length and "round" not in batch.extra and not by_product:
             raise InputError(
-                "rows of several rounds need a field 'round', or 'product' (or 'item') with user and time. Say "
-                "which column it is with columns={'product': 'NAME'}; if all rows belong to one round, name the "
-                "round."
+                "rows of several rounds need a field 'round', or 'product' (or 'item') with user and time.",
+                advice=(
+                    "Say which column it is with ",
+                    argument("columns", {"product": "NAME"}),
+                    "; if all rows belong to one round, name the round.",
+                ),
             )
         # All that needs no lock is done before others have to wait.
         seen, (rounds, strangers, other) = view.ledger.seq, _by_round(view, batch, unknown)
@@ -94,7 +97,7 @@ def _by_round(view: View, batch: Batch, unknown: str) -> tuple[list[tuple[str, R
     Only rows that have a round must name known users: a log has rows of all kinds.
     """
     network = view.network
-    rounds = [r for r in view.rounds() if r.status != "cancelled" and r.payload["kind"] != "history"]
+    rounds = [r for r in view.rounds() if r.status != "cancelled" and r.kind != "history"]
     named = _named(batch, rounds)
     bought = dict(_bought(batch, rounds, np.flatnonzero(named[batch.nodes.rows] == _NO_NAME)))
     claimed = named >= 0
@@ -132,7 +135,7 @@ def _known(place: I64, rows: I64) -> I64:
     return at[at >= 0]
 
 
-def _named(batch: Batch, rounds: Sequence[RoundRecord]) -> I64:
+def _named(batch: Batch, rounds: Sequence[Round]) -> I64:
     """For each row the place of the round that it names."""
     if "round" not in batch.extra:
         return np.full(batch.length, _NO_NAME, dtype=np.int64)
@@ -149,11 +152,11 @@ def _named(batch: Batch, rounds: Sequence[RoundRecord]) -> I64:
     return named
 
 
-def _bought(batch: Batch, rounds: Sequence[RoundRecord], free: I64) -> Iterator[tuple[int, I64]]:
+def _bought(batch: Batch, rounds: Sequence[Round], free: I64) -> Iterator[tuple[int, I64]]:
     """For each round the rows of its product in its window, of those node events that name no round."""
     if "product" not in batch.extra or not free.size:
         return
-    texts = [None if (name := record.payload["product"]["id"]) is None else str(name) for record in rounds]
+    texts = [None if (name := record.product) is None else str(name) for record in rounds]
     code = {text: place for place, text in enumerate(sorted({text for text in texts if text is not None}))}
     codes = text_places(written("product", batch.extra["product"]), list(code))[batch.nodes.rows[free]]
     free, codes = free[codes >= 0], codes[codes >= 0]
@@ -163,18 +166,17 @@ def _bought(batch: Batch, rounds: Sequence[RoundRecord], free: I64) -> Iterator[
         if text is None:
             continue
         start, stop = np.searchsorted(codes, [code[text], code[text] + 1]).tolist()
-        window = record.payload["window"]
-        last = np.inf if window is None else record.opened + window
+        last = np.inf if record.window is None else record.opened + record.window
         first = start + int(np.searchsorted(times[start:stop], record.opened, side="left"))
         stop = start + int(np.searchsorted(times[start:stop], last, side="right"))
         if first < stop:
             yield at, rows[first:stop]
 
 
-def _counting(network: Network, record: RoundRecord) -> NDArray[np.bool_]:
+def _counting(network: Network, record: Round) -> NDArray[np.bool_]:
     """Whose actions count for a round: those chosen, contacted or held out, and their followers at that time."""
     graph = network.graph
-    chosen = np.unique(network.rows([*record.payload["contacted"], *record.payload["holdout"]]))
+    chosen = np.unique(network.rows(np.concatenate([record.contacted, record.held_out])))
     counts = np.zeros(graph.n_nodes, dtype=np.bool_)
     counts[graph.targets[network.edges_in_round(chosen, record.number)]] = True
     counts[chosen] = True

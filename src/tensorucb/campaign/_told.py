@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._network import Network
-from tensorucb.checks import check_choice
+from tensorucb.campaign._round import Round
 from tensorucb.graph import Graph
-from tensorucb.store._protocol import EdgeResponses, NodeEvents, RoundRecord
+from tensorucb.store._protocol import EdgeResponses, NodeEvents
 
 if TYPE_CHECKING:
     from tensorucb.store._session import Session
-
-_RULES = ("any", "last", "shared")
 
 
 class Told:
@@ -77,56 +75,45 @@ class Told:
         return new
 
 
-def in_window(times: F64, opened: float, window: float | None) -> NDArray[np.bool_]:
-    """Which moments lie between the contact and the end of the window, if there is one."""
-    last = np.inf if window is None else opened + window
-    return np.asarray((times >= opened) & (times <= last))
-
-
-def learned(network: Network, record: RoundRecord, told: Told, probabilities: Callable[[], F64]) -> tuple[I64, F64]:
+def learned(network: Network, record: Round, told: Told, probabilities: Callable[[], F64]) -> tuple[I64, F64]:
     """Edges and outcomes that a closed round teaches, in graph order.
 
     All out-edges of the contacted users, silence being 0; of an imported round only the edges that were told. What
     was told of an edge and the credit from node events combine by maximum.
     """
-    graph, payload = network.graph, record.payload
     order = np.argsort(told.edges, kind="stable")
     told_edges, told_outcomes = told.edges[order], told.outcomes[order]
-    if payload["learn"] == "told":
+    if record.kind == "history":
         return told_edges, told_outcomes
     # An edge that joined later was not silent in this round, but may have been told.
-    edges = network.edges_in_round(network.rows(payload["contacted"]), record.number, told_edges)
+    edges = network.edges_in_round(network.rows(record.contacted), record.number, told_edges)
     outcomes = np.zeros(edges.size)
     if told.users.size:
-        rule, window = payload["credit"], payload["window"]
-        outcomes = credits(rule, graph, edges, told.users, told.times, record.opened, window, probabilities)
+        inside = record.in_window(told.times)
+        acted = told.users[inside], told.times[inside]
+        outcomes = credits(record.credit, network.graph, edges, *acted, record.opened, probabilities)
     held = np.isin(told_edges, edges)
     at = np.searchsorted(edges, told_edges[held])
     outcomes[at] = np.maximum(outcomes[at], told_outcomes[held])
     return edges, outcomes
 
 
-def responded(network: Network, record: RoundRecord, told: Told) -> NDArray[np.bool_]:
+def responded(network: Network, record: Round, told: Told) -> NDArray[np.bool_]:
     """Which users responded to a round, by graph row: the users whose number `Reach` forecasts.
 
     Followers of the contacted users, not contacted themselves, who acted within the window or have an edge with an
     outcome of 1.
     """
-    graph, contacted = network.graph, network.rows(record.payload["contacted"])
+    graph, contacted = network.graph, network.rows(record.contacted)
     found = np.zeros(graph.n_nodes, dtype=np.bool_)
     found[graph.targets[told.edges[told.outcomes > 0.0]]] = True
     if told.users.size:
         follows = np.zeros(graph.n_nodes, dtype=np.bool_)
         follows[graph.targets[network.edges_in_round(contacted, record.number)]] = True
-        rows = told.users[in_window(told.times, record.opened, record.payload["window"])]
+        rows = told.users[record.in_window(told.times)]
         found[rows[follows[rows]]] = True
     found[contacted] = False
     return found
-
-
-def check_credit(rule: str) -> str:
-    """A rule of `credits`."""
-    return check_choice("credit", rule, _RULES)
 
 
 def credits(
@@ -136,20 +123,18 @@ def credits(
     users: I64,
     times: F64,
     opened: float,
-    window: float | None,
     probabilities: Callable[[], F64],
 ) -> F64:
     """The outcome of each of ``edges`` (ascending) as far as node events tell: ``users`` acted at ``times``.
 
-    An edge i → j is eligible if i was contacted (``edges`` are the out-edges of those) and j acted in the window; a
-    user's first action there counts. The rule ``any`` gives 1 to every eligible edge; ``last`` to the one whose source
+    An edge i → j is eligible if i was contacted (``edges`` are the out-edges of those) and j acted; a user's first
+    action counts. The rule ``any`` gives 1 to every eligible edge; ``last`` to the one whose source
     was the last to act before j (a source that did not act counts from when it was contacted), ties to the first edge;
     ``shared`` gives ``p_ij / (1 − Π(1 − p))`` over j's eligible edges, and only then asks for the probabilities.
     """
-    credit, inside = np.zeros(edges.size), in_window(times, opened, window)
-    if not inside.any():
+    credit = np.zeros(edges.size)
+    if not users.size:
         return credit
-    users, times = users[inside], times[inside]
     first = np.full(graph.n_nodes, np.inf)
     np.minimum.at(first, users, times)
     hit = np.flatnonzero(np.isfinite(first[graph.targets[edges]]))

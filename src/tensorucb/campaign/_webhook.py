@@ -20,8 +20,8 @@ from typing import Any
 from tensorucb import __version__
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import seal, unseal
+from tensorucb.campaign._round import Round
 from tensorucb.checks import check_text, refusal
-from tensorucb.store._protocol import RoundRecord
 
 WEBHOOK = "webhook"
 """The blob with the address, the secret, and how far the deliveries are."""
@@ -124,14 +124,14 @@ def deliver(handle: Handle) -> int:
         taken += 1
 
 
-def _pending(view: View, hook: dict[str, Any]) -> list[RoundRecord]:
+def _pending(view: View, hook: dict[str, Any]) -> list[Round]:
     """Closed rounds that nobody was told of; history that is imported was never open."""
     done = set(hook["done"])
     closed = [record for record in view.rounds() if record.status == "closed" and record.number not in done]
-    return [record for record in closed if record.payload["kind"] != "history"]
+    return [record for record in closed if record.kind != "history"]
 
 
-def _due(view: View, hook: dict[str, Any] | None, now: float) -> list[RoundRecord]:
+def _due(view: View, hook: dict[str, Any] | None, now: float) -> list[Round]:
     """The same if the time of the next attempt has come."""
     return [] if hook is None or now < hook["next"] else _pending(view, hook)
 
@@ -146,17 +146,16 @@ def _put(view: View, hook: dict[str, Any]) -> None:
     view.session.put_blob(view.number, WEBHOOK, seal(WEBHOOK, hook, {}))
 
 
-def _document(handle: Handle, record: RoundRecord) -> bytes:
+def _document(handle: Handle, record: Round) -> bytes:
     """What is told of a round: nothing that names a person."""
-    payload = record.payload
     document = {
         "type": "round.closed",
         "campaign": handle.record.name,
         "round": record.id,
         "number": record.number,
-        "product": payload["product"]["id"],
-        "contacted": len(payload["contacted"]),
-        "held_out": len(payload["holdout"]),
+        "product": record.product,
+        "contacted": record.contacted.size,
+        "held_out": record.held_out.size,
         "opened": record.opened,
         "closed": record.closed,
     }

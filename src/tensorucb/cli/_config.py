@@ -13,12 +13,14 @@ from typing import Annotated, Any
 from typer import Context, Option
 
 from tensorucb.errors import FileFormatError, InputError
+from tensorucb.question import CREDITS, OBJECTIVES, STORED
 
 _TABLES = ("edges", "actions", "products", "users", "strategies")
-_CAMPAIGN = ("name", "storage", "policy", "settings", "objective", "credit", "window", "seed")
+_SETTINGS = ("objective", "credit", "window", "epsilon", "seed", "snapshot_every")
+_CAMPAIGN = ("name", "storage", "policy", "settings", *_SETTINGS)
 _DATA = ("directory", *_TABLES, "id_type")
 _KINDS = ("products", "users")  # tables whose columns become features
-_CHOICES = {"objective": ("direct", "cascade"), "credit": ("any", "last", "shared"), "id_type": ("auto", "int", "str")}
+_CHOICES = {"objective": OBJECTIVES, "credit": CREDITS, "id_type": ("auto", "int", "str")}
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,6 @@ class CampaignFile:
 
 def read_campaign_file(path: str) -> CampaignFile:
     """Read a campaign file; a key that is not known is an error that names the nearest one that is."""
-    from tensorucb.campaign._request import NAMES
     from tensorucb.checks import check_path
 
     try:
@@ -47,7 +48,7 @@ def read_campaign_file(path: str) -> CampaignFile:
         options = _options(content, "campaign", _CAMPAIGN, file.parent) | _options(content, "data", _DATA, file.parent)
         columns, kinds = _by_table(content, "columns", _TABLES), _by_table(content, "kinds", _KINDS)
         ask = _section(content, "ask") if "ask" in content else None
-        _check_names("[ask]", ask or (), NAMES)
+        _check_names("[ask]", ask or (), STORED)
         return CampaignFile(options, columns, kinds, ask)
     except InputError as error:  # of a check; it would pass for a mistake on the command line
         raise FileFormatError(f"{path!r}: {error}") from error
@@ -91,7 +92,7 @@ def _options(content: Mapping[str, Any], section: str, known: Collection[str], f
 
 def _value(title: str, section: str, name: str, given: Mapping[str, Any], folder: Path) -> Any:
     """One value; a path is relative to the file's folder, and then to where the command runs."""
-    from tensorucb.checks import check_choice, check_count, check_path, check_text
+    from tensorucb.checks import check_choice, check_count, check_path, check_share, check_text
     from tensorucb.moments import duration
 
     value = given[name]
@@ -102,8 +103,10 @@ def _value(title: str, section: str, name: str, given: Mapping[str, Any], folder
     if name == "window":
         duration(title, value)
         return value
-    if name == "seed":
+    if name in ("seed", "snapshot_every"):
         return check_count(title, value, 0, 2**63 - 1)
+    if name == "epsilon":
+        return check_share(title, value, zero=False, one=False)
     return str(folder / check_path(title, value)) if section == "data" else check_text(title, value)
 
 
@@ -166,6 +169,8 @@ window = "7d"              # how long a response counts: 7d, 12h, 30m ...
 # policy = "TensorUCB"
 # settings = { rank = 5 }  # arguments of the policy
 # seed = 0
+# epsilon = 0.1            # accuracy of the choice by cascades
+# snapshot_every = 10      # rounds between snapshots of the model
 # storage = "sqlite:///campaigns.db"    # where you are; or "postgresql://..."
 
 # Files are .csv, .tsv, .ndjson or .parquet. Paths are relative to this file.
@@ -221,4 +226,7 @@ holdout = 0.1              # share of the chosen not to contact, for the lift
 
 # [ask.quotas]             # the most users of a group
 # Lisbon = 5
+
+# [ask.minima]             # the fewest users of a group
+# Porto = 1
 """

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tensorucb.data import Dataset, Sandbox
     from tensorucb.experiments import Environment, WorldSettings
 
+Features = Literal["paper", "ours"]
 Synthetic = Literal["digg", "flixster"]
 
 Data = Annotated[Path | None, Option(help="Directory with a network and an action log.", metavar="DIR")]
@@ -109,17 +110,21 @@ class LoadedNetwork:
         report: Callable[[int, int, str], None] | None,
         *,
         replay: bool = False,
+        features: Features = "ours",
         **fit: Any,
     ) -> Environment:
         """The network with a truth to play against, or with its log; what is computed of a data set is kept."""
         from tensorucb.data import Dataset
         from tensorucb.experiments import Environment, environment_from_dataset, replay_from_dataset
+        from tensorucb.features import laplacian_eigenmap
 
         if isinstance(self.content, Dataset):
             if replay:
                 return replay_from_dataset(self.content, settings=settings, cache=cache, report=report)
-            return environment_from_dataset(self.content, settings=settings, cache=cache, report=report, **fit)
-        return Environment.from_sandbox(self.content, settings=settings, name=self.name)
+            fit |= {"features": features, "cache": cache, "report": report}
+            return environment_from_dataset(self.content, settings=settings, **fit)
+        world = Environment.from_sandbox(self.content, settings=settings, name=self.name)
+        return world if features == "ours" else world.with_users(laplacian_eigenmap(world.graph))
 
 
 def load_network(

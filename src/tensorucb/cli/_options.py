@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 from tensorucb.cli._output import one_line, say
 from tensorucb.cli._progress import Progress
 from tensorucb.errors import FileFormatError, InputError, UnknownIdError
+from tensorucb.question import help_of
 
 if TYPE_CHECKING:
     from tensorucb.campaign import Campaign
@@ -175,7 +176,7 @@ def opened_engine(name: str, address: str | None) -> Iterator[RayEngine | None]:
 
 Name = Annotated[str, Argument(help="The campaign's name.", metavar="NAME", show_default=False, callback=typed)]
 Storage = Annotated[str, Option(help=WHERE, metavar="URL", envvar="TENSORUCB_STORAGE")]
-Window = Annotated[str | None, Option(help="How long a response counts, such as 7d or 12h.", parser=span, metavar=SPAN)]
+Window = Annotated[str | None, Option(help=help_of("window"), parser=span, metavar=SPAN)]
 Unknown = Annotated[
     str,
     Option(
@@ -251,7 +252,7 @@ def listed_ids(
     try:
         graph.rows(ids)
     except UnknownIdError as error:
-        raise UnknownIdError(f"{option}: {error}") from error
+        raise UnknownIdError(f"{option}: ", *error.parts()) from error
     return ids
 
 

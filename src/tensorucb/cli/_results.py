@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tensorucb.cli._output import print_table, say, shown
 
 if TYPE_CHECKING:
-    from tensorucb.experiments import PaperResults
+    from tensorucb.experiments._paper import PaperResults
 
 Rows = Sequence[Mapping[str, Any]]
 Printed = tuple[Sequence[str], Sequence[Sequence[str]]]  # columns and cells
@@ -30,10 +30,10 @@ _RESPONDERS = (
 
 def write_tables(rows: Rows, printed: Printed, csv: Path | None, latex: Path | None) -> None:
     """Write the files of ``--csv`` (all columns and digits) and ``--latex`` (what is printed), if asked for."""
-    from tensorucb.experiments import write_latex, write_rows
+    from tensorucb.experiments._files import write_csv, write_latex
 
     if csv is not None:
-        write_rows(csv, rows)
+        write_csv(csv, rows)
     if latex is not None:
         write_latex(latex, *printed)
 
@@ -47,24 +47,29 @@ def plus_minus() -> str:
     return "±"
 
 
+def explained(*, replay: bool, networks: int, sign: str = "±") -> str:
+    """What the columns of the table of results mean."""
+    over = "networks" if networks > 1 else "runs"
+    return (_RESPONDERS if replay else _REGRET).format(sign=sign, over=over)
+
+
 def print_decisions(rows: Rows, *, title: str, networks: int = 1, replay: bool = False) -> None:
     """The table of a comparison, which fits into 80 columns."""
-    from tensorucb.experiments import printed_table
+    from tensorucb.experiments._results import printed_table
 
     columns, cells = printed_table(rows, sign=plus_minus())
-    over = "networks" if networks > 1 else "runs"
     print_table(
         columns,
         [[shown(policy), *numbers] for policy, *numbers in cells],
         words=("Policy",),
         title=title,
-        caption="\n" + (_RESPONDERS if replay else _REGRET).format(sign=plus_minus(), over=over),
+        caption="\n" + explained(replay=replay, networks=networks, sign=plus_minus()),
     )
 
 
 def print_reproduction(results: PaperResults, rows: Rows, size: str) -> None:
     """The results of the paper's targets, one table each; ``rows`` are those of the regret, ``size`` its length."""
-    from tensorucb.experiments import network_statistics
+    from tensorucb.experiments._paper import network_statistics
 
     name = shown(results.name)
     if "table-network" in results.targets:
@@ -79,7 +84,7 @@ def print_reproduction(results: PaperResults, rows: Rows, size: str) -> None:
         print_decisions(rows, title=f"\nRegret on {name}, {size}\n")
     for label, experiment in (results.rank or {}).items():
         finals = [(rank, f"{float(experiment.final(rank).mean):.2f}") for rank in experiment.policies]
-        print_table(("Rank", "regret"), finals, words=("Rank",), title=f"\n{shown(label)} by rank, one product\n")
+        print_table(("Rank", "regret"), finals, words=("Rank",), title=f"\n{shown(label)} by rank\n")
     if results.runtime is not None:
         largest = max(row["users"] for row in results.runtime)
         times = [

@@ -132,18 +132,23 @@ def compare(
         raise BadParameter(f"--networks {networks} needs as many --runs; got {runs}.")
     with Progress("compare") as progress, opt.opened_engine(engine, address) as where:
         from tensorucb import experiments
-        from tensorucb.cli._compare_report import save_comparison
+        from tensorucb.cli._reports import save_comparison
+        from tensorucb.experiments._cold_start import arrival_table
+        from tensorucb.experiments._comparison import Comparison
+        from tensorucb.experiments._contestants import contestants, ours_untouched, references, strategy_contestants
+        from tensorucb.experiments._files import write_csv, write_manifest, write_validation
+        from tensorucb.experiments._results import REGRET_COLUMNS, printed_table
 
-        known = experiments.strategy_contestants() if strategies else experiments.contestants()
+        known = strategy_contestants() if strategies else contestants()
         policies = _contestants(known, policy, in_strategies=bool(strategies))
         generator = Generator(scale, product_effect, strategies, strategy_effect)
         network = net.load_network(data, synthetic, generator, seed=seed, min_actions=min_actions)
         rules = experiments.WorldSettings(k=k, objective=objective, feedback=feedback, seed=seed)
-        truth = {} if prior is None else {"truth_prior": prior}
+        truth: dict[str, Any] = {} if prior is None else {"truth_prior": prior}
         environment = network.environment(rules, out / "cache", progress, replay=replay, engine=where, **truth)
         described = environment.describe()
         size: Any = {"rounds": rounds, "runs": runs, "validation_rounds": validation_rounds}
-        experiments.write_manifest(
+        write_manifest(
             out / "manifest.json",
             command=["tensorucb", *sys.argv[1:]],
             seed=seed,
@@ -157,7 +162,7 @@ def compare(
             },
             data=network.about,
         )
-        comparison = experiments.Comparison(
+        comparison = Comparison(
             environment,
             policies,
             out,
@@ -168,8 +173,8 @@ def compare(
             engine=where,
             report=progress,
         )
-        tuning = comparison.tune(experiments.ours_untouched(comparison.policies))
-        experiments.write_validation(out / "validation.csv", tuning)
+        tuning = comparison.tune(ours_untouched(comparison.policies))
+        write_validation(out / "validation.csv", tuning)
         if cold_start:
             arrivals = experiments.cold_start(
                 comparison.world,
@@ -179,17 +184,17 @@ def compare(
                 runs=runs,
                 seed=seed,
             )
-            rows = experiments.arrival_table(arrivals)
-            experiments.write_rows(out / "cold-start.csv", rows)
+            rows = arrival_table(arrivals)
+            write_csv(out / "cold-start.csv", rows)
             printed = _arrivals(rows)
         else:
-            experiment = comparison.run(lambda world: {**tuning.policies, **experiments.references(world)}, "decisions")
+            experiment = comparison.run(lambda world: {**tuning.policies, **references(world)}, "decisions")
             rows = experiments.decision_table(experiment, networks=networks)
-            experiments.write_regret(out / "decisions-regret.csv", experiment)
-            experiments.write_rows(out / "decisions.csv", rows)
+            write_csv(out / "decisions-regret.csv", experiment.frame.select(REGRET_COLUMNS))
+            write_csv(out / "decisions.csv", rows)
             command = shlex.join(["tensorucb", *sys.argv[1:]])
             save_comparison(out, experiment, rows, tuning, environment, command=command, networks=networks)
-            printed = experiments.printed_table(rows)
+            printed = printed_table(rows)
         write_tables(rows, printed, csv, latex)
     if json:
         emit_json({"environment": described, "rows": rows})

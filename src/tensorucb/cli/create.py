@@ -15,6 +15,7 @@ from tensorucb.cli._options import STORAGE, typed
 from tensorucb.cli._output import emit_json, emit_record, say, shown
 from tensorucb.cli._progress import Progress
 from tensorucb.errors import InputError
+from tensorucb.question import help_of
 
 if TYPE_CHECKING:
     from tensorucb.campaign import Campaign, CampaignData
@@ -87,14 +88,17 @@ def create(
             metavar="direct|cascade",
         ),
     ] = "direct",
-    credit: Annotated[
-        str, Option(help="Which contacted users a purchase counts for.", metavar="any|last|shared")
-    ] = "any",
+    credit: Annotated[str, Option(help=help_of("credit"), metavar="any|last|shared")] = "any",
     window: opt.Window = None,
+    epsilon: Annotated[float, Option(help=help_of("epsilon"), callback=opt.finite)] = 0.1,
     id_type: Annotated[
         str, Option(help="What ids of users are: numbers, or text, which keeps 007 as it is.", metavar="auto|int|str")
     ] = "auto",
     seed: opt.Seed = 0,
+    snapshot_every: Annotated[int, Option(help="Rounds between snapshots of the model.", callback=opt.counted)] = 10,
+    request_id: Annotated[
+        str | None, Option(help="Creating again with it finds the same campaign.", metavar="ID")
+    ] = None,
     storage: opt.Storage = STORAGE,
     json: opt.Json = False,
 ) -> None:
@@ -115,15 +119,15 @@ def create(
     with Progress("create") as progress:
         from tensorucb.campaign import create_campaign, read_campaign_data
         from tensorucb.campaign._documents import policy_named
+        from tensorucb.campaign._question import read_plain
         from tensorucb.campaign._stored import campaign_exists
-        from tensorucb.campaign._told import check_credit
-        from tensorucb.checks import check_choice
 
         # What can be refused at once is not refused after minutes of reading.
-        check_credit(credit)
-        check_choice("objective", objective, ("cascade", "direct"))
+        read_plain("credit", credit)
+        read_plain("objective", objective)
+        read_plain("epsilon", epsilon)
         chosen = policy_named(policy, settings)
-        if campaign_exists(name, storage):
+        if request_id is None and campaign_exists(name, storage):
             raise InputError(f"there is a campaign called {name!r} already; choose another name.")
         found = read_campaign_data(
             data,
@@ -145,8 +149,11 @@ def create(
             storage=storage,
             objective=objective,
             credit=credit,
+            epsilon=epsilon,
             ask=told.ask,
             seed=seed,
+            snapshot_every=snapshot_every,
+            request_id=request_id,
         ) as campaign:
             made, url, following = campaign.status(), campaign.store.masked_url, _next(campaign, found, storage)
     if json:

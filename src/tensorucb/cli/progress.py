@@ -14,7 +14,7 @@ from tensorucb.cli._options import STORAGE, campaign_at, one_id, typed
 from tensorucb.cli._output import count, emit_json, emit_record, print_table, say, shown
 
 if TYPE_CHECKING:
-    from tensorucb.campaign import CampaignProgress, CampaignStatus, Lift, RoundProgress, Totals
+    from tensorucb.campaign import CampaignProgress, CampaignStatus, RoundProgress, Totals
 
 _SHOWN = 20  # rounds that `status` prints
 
@@ -71,10 +71,8 @@ def _explain(storage: str, name: str, explain: str, user: str | None, json: bool
 
 def _one(storage: str, name: str, json: bool) -> None:
     with campaign_at(storage, name, "status") as campaign:
-        from tensorucb.campaign._documents import ask_document
-
         numbers, progress, settings = campaign.status(), campaign.progress(), campaign.settings
-        rounds = [ask_document(entry) for entry in campaign.rounds()] if json else []
+        rounds = campaign.rounds() if json else ()
     if json:
         window, ask = settings["window"], settings.get("ask", {})
         emit_record(numbers, window=window, ask=ask, rounds=rounds, progress=progress)
@@ -99,17 +97,13 @@ def _one(storage: str, name: str, json: bool) -> None:
         )
         say(f"Spend: {progress.spend:,.6g}{each}.")
     if progress.lift is not None:
-        say(f"Lift: {_lift_line(progress.lift)}")
+        say(f"Lift: {progress.lift.text}")
     elif any(entry.held_out for entry in progress.rounds):
         say(f"Lift: {progress.lift_missing}")
-    if (found := progress.calibration) is not None:
-        say(
-            f"Calibration: the interval held in {found.held} of {found.rounds} closed rounds, "
-            f"{100 * found.share:.0f} % (90 % interval {100 * found.low:.0f} to {100 * found.high:.0f} %); "
-            f"{100 * found.promised:.0f} % are promised."
-        )
+    if progress.calibration is not None:
+        say(f"Calibration: {progress.calibration.text}")
     if progress.behind:
-        say(f"Model: late responses are being learned; the next ask will miss the newest of {progress.behind} rounds.")
+        say(f"Model: late responses to {progress.behind} rounds are learned when more have come and a round closes.")
     elif numbers.closed:
         say("Model: up to date; the next ask knows all responses of closed rounds.")
     _print_warnings(numbers)
@@ -118,11 +112,10 @@ def _one(storage: str, name: str, json: bool) -> None:
 def _settings_text(settings: Mapping[str, Any]) -> str:
     """What a campaign does unless it is told something else, in one sentence or two; empty if there is nothing."""
     from tensorucb.moments import duration_text
+    from tensorucb.question import ARGUMENTS
 
     def said(name: str, value: Any) -> str:
-        if name in ("exclude", "candidates", "must_include"):
-            return count(len(value), "user")
-        return duration_text(value) if name in ("cooldown", "window") and value else shown(value)
+        return count(len(value), "user") if ARGUMENTS[name].kind == "users" else shown(value)
 
     window, defaults = settings["window"], settings.get("ask", {})
     terms = ", ".join(f"{name} = {said(name, value)}" for name, value in defaults.items())
@@ -151,7 +144,7 @@ def _print_rounds(progress: CampaignProgress) -> None:
 
 
 def _row(entry: RoundProgress) -> tuple[object, ...]:
-    from tensorucb.campaign._reach import expectation
+    from tensorucb.campaign._round import expectation
 
     mark = " "
     if entry.expected is not None and entry.within is False:
@@ -186,15 +179,6 @@ def _print_warnings(numbers: CampaignStatus) -> None:
         )
 
 
-def _lift_line(found: Lift) -> str:
-    """The lift in one sentence."""
-    return (
-        f"contact changes the share of followers who respond by {100 * found.difference:+.2f} percentage points "
-        f"({100 * found.level:.0f} % interval {100 * found.low:+.2f} to {100 * found.high:+.2f}), measured in "
-        f"{count(found.rounds, 'round')} with a hold-out."
-    )
-
-
 def lift(name: opt.Name, storage: opt.Storage = STORAGE, json: opt.Json = False) -> None:
     """Tell what contact changes: responses of followers of contacted users against those held out, with an interval."""
     with campaign_at(storage, name, "lift") as campaign:
@@ -207,9 +191,7 @@ def lift(name: opt.Name, storage: opt.Storage = STORAGE, json: opt.Json = False)
         ("held out", f"{found.held_out_followers:,}", f"{100 * found.held_out_rate:.2f} %"),
     ]
     print_table(("Followers of users who were", "Followers", "Responded"), rows, words=("Followers of users who were",))
-    say(f"Lift: {_lift_line(found)}")
-    if found.low <= 0.0 <= found.high:
-        say("The interval holds 0: so far, contact may change nothing.")
+    say(f"Lift: {found.text}")
 
 
 def expire(name: opt.Name, storage: opt.Storage = STORAGE, json: opt.Json = False) -> None:

@@ -27,6 +27,13 @@ def reproduce(
     data: net.Data = None,
     synthetic: net.SyntheticNetwork = None,
     scale: net.Scale = net.Generator.scale,
+    features: Annotated[
+        net.Features,
+        Option(
+            help="What policies know of users. paper: the eigenmap of the network and nothing else, baselines as "
+            "published and tuned, and the paper's oracle. ours: their past as well, everybody tuned."
+        ),
+    ] = "paper",
     policy: PolicyNames = None,
     min_actions: net.MinActions = 0,
     products: Annotated[
@@ -35,6 +42,14 @@ def reproduce(
     window: net.ActivationWindow = None,
     objective: net.RoundObjective = "direct",
     feedback: net.RoundFeedback = "one_hop",
+    oracle: Annotated[
+        Literal["tim", "opim"] | None,
+        Option(
+            help="What maximises whole cascades: TIM+, the paper's oracle, or OPIM-C, with the same guarantee from far "
+            "fewer samples.",
+            show_default="tim for --features paper, else opim",
+        ),
+    ] = None,
     k: opt.SeedsPerRound = 10,
     runs: opt.QuickRuns = None,
     rounds: Annotated[
@@ -64,36 +79,49 @@ def reproduce(
     with Progress("reproduce") as progress, opt.opened_engine(engine, address) as where:
         from tensorucb import experiments
         from tensorucb.cli._reports import draw, save_reproduction
+        from tensorucb.experiments._comparison import Comparison
+        from tensorucb.experiments._contestants import paper_policies
+        from tensorucb.experiments._files import read_settings, write_manifest
+        from tensorucb.experiments._paper import Effort, PaperResults, needs_tuning, run_targets, write_results
+        from tensorucb.experiments._results import printed_table
         from tensorucb.experiments._tuning import check_labels
         from tensorucb.plots import save_figure
 
-        policies = chosen_policies(experiments.paper_policies(), policy)
-        grids = {} if settings is None else dict(experiments.read_settings(settings))
-        check_labels(grids, policies if policy else experiments.paper_policies())
+        known, published = paper_policies(features)
+        policies = chosen_policies(known, policy)
+        from_file = {} if settings is None else read_settings(settings)
+        check_labels(from_file, {**known, **policies})
+        grids = {label: grid for label, grid in {**published, **from_file}.items() if label in policies}
         preparation: Any = {"min_actions": min_actions, "products": products, "window": window}
         network = net.load_network(data, synthetic, net.Generator(scale), seed=seed, **preparation)
         graph = network.content.graph
         wanted = _targets(target, policies)
-        effort = experiments.Effort.quick() if quick else experiments.Effort()
+        effort = Effort.quick() if quick else Effort()
         effort = replace(effort, rounds=rounds or effort.rounds, runs=runs or effort.runs)
         described = {"name": network.name, "n_nodes": graph.n_nodes, "n_edges": graph.n_edges}
         environment = None
         if target not in ("table-network", "fig-degrees"):
-            rules = experiments.WorldSettings(k=k, objective=objective, feedback=feedback, seed=seed)
-            environment = network.environment(rules, out / "cache", progress, engine=where)
+            rules = experiments.WorldSettings(
+                k=k,
+                objective=objective,
+                feedback=feedback,
+                algorithm=oracle or ("tim" if features == "paper" else "opim"),
+                seed=seed,
+            )
+            environment = network.environment(rules, out / "cache", progress, features=features, engine=where)
             described = environment.describe()
-        manifest = experiments.write_manifest(
+        manifest = write_manifest(
             out / "manifest.json",
             command=["tensorucb", *sys.argv[1:]],
             seed=seed,
             environment=described,
-            settings={"target": target, "effort": asdict(effort), "grids": grids},
+            settings={"target": target, "features": features, "effort": asdict(effort), "grids": grids},
             data=network.about,
         )
         if environment is None:
-            results = experiments.PaperResults(network.name, graph, wanted)
+            results = PaperResults(network.name, graph, wanted)
         else:
-            comparison = experiments.Comparison(
+            comparison = Comparison(
                 environment,
                 policies,
                 out,
@@ -106,17 +134,17 @@ def reproduce(
                 report=progress,
             )
             tuning = None
-            if experiments.needs_tuning(wanted):
-                tuning = comparison.tune({**effort.grids(comparison.policies), **grids})
-            results = experiments.run_targets(comparison, tuning, wanted, effort)
-        tables = experiments.write_results(results, out)
+            if needs_tuning(wanted):
+                tuning = comparison.tune(effort.grids(policies, grids))
+            results = run_targets(comparison, tuning, wanted, effort)
+        tables = write_results(results, out)
         charts = draw(results)
         figures = [path for name, chart in charts.items() for path in save_figure(chart, out, name)]
         page = save_reproduction(out / "report.html", results, charts, environment, effort, quick=quick)
         files = [page, *sorted(tables), manifest, *figures]
         rows = [] if results.regret is None else experiments.decision_table(results.regret)
         if rows:
-            write_tables(rows, experiments.printed_table(rows), csv, latex)
+            write_tables(rows, printed_table(rows), csv, latex)
     if json:
         emit_json({"targets": wanted, "files": [str(path) for path in files], "rows": rows})
         return

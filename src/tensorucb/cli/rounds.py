@@ -6,9 +6,8 @@ import json as jsonlib
 import math
 import re
 import sys
-import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, BadParameter, Option
@@ -17,6 +16,7 @@ from tensorucb.cli import _options as opt
 from tensorucb.cli._options import IDS, SPAN, STORAGE, campaign_at, finite, listed_ids, span, typed
 from tensorucb.cli._output import count, emit_json, emit_record, left_out, print_table, say, shown
 from tensorucb.errors import FileFormatError, InputError
+from tensorucb.question import ARGUMENTS, help_of
 
 if TYPE_CHECKING:
     from tensorucb.campaign import Ask, Campaign, TellReport
@@ -40,39 +40,31 @@ def ask(
     per_user: Annotated[
         bool | None, Option("--per-user/--one-for-all", help="The best of --strategies for each user, or for all.")
     ] = None,
-    k: Annotated[int | None, Option("--k", "-k", min=1, help="How many users.")] = None,
-    exclude: Annotated[Users, Option(help="Who must not be chosen, such as opt-outs.", metavar=IDS)] = None,
-    candidates: Annotated[Users, Option(help="The only users who may be chosen.", metavar=IDS)] = None,
-    must_include: Annotated[Users, Option(help="Who has to be chosen.", metavar=IDS)] = None,
-    shadow: Annotated[
-        Users, Option(help="Users chosen by someone else; the round only records and learns.", metavar=IDS)
-    ] = None,
-    cooldown: Annotated[
-        str | None,
-        Option(help="Leave out users contacted less than this ago: 7d, 12h; 0: nobody.", parser=span, metavar=SPAN),
-    ] = None,
-    budget: Annotated[
-        float | None, Option(help="The most to spend, by the costs of users and strategies.", callback=finite)
-    ] = None,
-    quota: Annotated[
+    k: Annotated[int | None, Option("--k", "-k", min=1, help=help_of("k"))] = None,
+    exclude: Annotated[Users, Option(help=help_of("exclude"), metavar=IDS)] = None,
+    candidates: Annotated[Users, Option(help=help_of("candidates"), metavar=IDS)] = None,
+    must_include: Annotated[Users, Option(help=help_of("must_include"), metavar=IDS)] = None,
+    users: Annotated[Users, Option(help=help_of("users"), metavar=IDS)] = None,
+    shadow: Annotated[Users, Option(help=help_of("shadow"), metavar=IDS)] = None,
+    cooldown: Annotated[str | None, Option(help=help_of("cooldown"), parser=span, metavar=SPAN)] = None,
+    budget: Annotated[float | None, Option(help=help_of("budget"), callback=finite)] = None,
+    costs: Annotated[Path | None, Option(help=f"{help_of('costs')} A table with columns user and cost.")] = None,
+    quotas: Annotated[
         list[str] | None,
-        Option(help="The most users of a group, or one number for all groups. Repeatable.", metavar="GROUP=NUMBER"),
+        Option("--quota", help=f"{help_of('quotas')} One number is for all. Repeatable.", metavar="GROUP=NUMBER"),
     ] = None,
-    holdout: Annotated[
-        float | None, Option(help="Share of the chosen not to contact, to measure the lift.", callback=finite)
+    minima: Annotated[
+        list[str] | None,
+        Option("--minimum", help=f"{help_of('minima')} One number is for all. Repeatable.", metavar="GROUP=NUMBER"),
     ] = None,
+    groups: Annotated[Path | None, Option(help=f"{help_of('groups')} A table with columns user and group.")] = None,
+    holdout: Annotated[float | None, Option(help=help_of("holdout"), callback=finite)] = None,
     window: opt.Window = None,
-    deadline: Annotated[
-        str | None,
-        Option(help="When the round closes by itself: 3d from now, an ISO time (UTC) or unix seconds.", metavar="TIME"),
-    ] = None,
-    credit: Annotated[
-        str | None, Option(help="Which contacted users a purchase counts for.", metavar="any|last|shared")
-    ] = None,
-    objective: Annotated[
-        str | None, Option(help="What the choice counts; by default as in the campaign.", metavar="direct|cascade")
-    ] = None,
-    request_id: Annotated[str | None, Option(help="Asking again with it gives the same round.", metavar="ID")] = None,
+    deadline: Annotated[str | None, Option(help=help_of("deadline"), metavar="TIME")] = None,
+    credit: Annotated[str | None, Option(help=help_of("credit"), metavar="any|last|shared")] = None,
+    objective: Annotated[str | None, Option(help=help_of("objective"), metavar="direct|cascade")] = None,
+    epsilon: Annotated[float | None, Option(help=help_of("epsilon"), callback=finite)] = None,
+    request_id: Annotated[str | None, Option(help=help_of("request_id"), metavar="ID")] = None,
     storage: opt.Storage = STORAGE,
     json: opt.Json = False,
 ) -> None:
@@ -81,6 +73,7 @@ def ask(
     Options that name users may be repeated. Each takes an id exactly as it is, or @FILE, a file with one id on each
     line; an id that begins with @ is written with two: @@ann. What is left out comes from [ask] of the campaign file.
     """
+    arguments: dict[str, Any] = {name: value for name, value in locals().items() if name in ARGUMENTS}
     if product is not None and features is not None:
         raise BadParameter("give --product or --features, not both.")
     if strategy is not None and strategies is not None:
@@ -92,32 +85,20 @@ def ask(
             "--shadow goes with --strategy, if all users got the same one. If they did not, say who got which in "
             "Python: campaign.ask(…, strategies=…, shadow={user: strategy})."
         )
-    vector = None if features is None else _numbers(features)
-    quotas, closes = _quotas(quota), _moment(deadline)
-    if isinstance(closes, float) and closes <= time.time() and request_id is None:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M")
-        raise BadParameter(f"--deadline {deadline!r} is in the past: it is now {now} UTC.")
+    arguments["product"] = None if features is None else _numbers(features)
+    arguments["quotas"] = _by_group("--quota", quotas)
+    arguments["minima"] = _by_group("--minimum", minima)
     with campaign_at(storage, name, "ask") as campaign:
-        graph = campaign.graph
-        result = campaign.ask(
-            vector if product is None else _known(product, campaign.products()),
-            k,
-            strategies=_strategy_ids(strategy, strategies, campaign.strategies()),
-            per_user=per_user,
-            exclude=listed_ids(graph, exclude, "--exclude"),
-            candidates=listed_ids(graph, candidates, "--candidates", may_be_empty=False),
-            must_include=listed_ids(graph, must_include, "--must-include"),
-            shadow=listed_ids(graph, shadow, "--shadow", may_be_empty=False),
-            cooldown=cooldown,
-            budget=budget,
-            quotas=_by_label(quotas, campaign),
-            holdout=holdout,
-            window=window,
-            deadline=closes,
-            credit=credit,
-            objective=objective,
-            request_id=request_id,
-        )
+        if product is not None:
+            arguments["product"] = _known(product, campaign.products())
+        arguments["strategies"] = _strategy_ids(strategy, strategies, campaign.strategies())
+        for option, about in ARGUMENTS.items():
+            if about.kind in ("users", "contacts"):
+                typed_as = f"--{option.replace('_', '-')}"
+                arguments[option] = listed_ids(campaign.graph, arguments[option], typed_as, may_be_empty=about.zero)
+        arguments["costs"] = _column(campaign, costs, "cost")
+        arguments["groups"] = _column(campaign, groups, "group")
+        result = campaign.ask(**arguments)
         explanation: Any = result.explain()
     if json:
         _emit(result, explanation=explanation)
@@ -128,9 +109,9 @@ def ask(
 
 
 def _emit(ask: Ask, **more: Any) -> None:
-    from tensorucb.campaign._documents import ask_document, fields
+    from tensorucb.campaign._documents import to_json
 
-    emit_json({**ask_document(ask), **fields(more)})
+    emit_json({**to_json(ask), **to_json(more)})
 
 
 def _numbers(text: str) -> list[float]:
@@ -158,51 +139,35 @@ def _strategy_ids(one: str | None, several: str | None, known: tuple[int | str, 
     return [_known(text, known) for text in several.split(",")]
 
 
-def _quotas(given: list[str] | None) -> dict[str, int] | int | None:
+def _by_group(option: str, given: list[str] | None) -> dict[str, int] | int | None:
     if not given:
         return None
     parts = [text.rpartition("=") for text in given]
     if not all(re.fullmatch("[0-9]{1,18}", number) for _, _, number in parts):
-        raise BadParameter(f"--quota must look like north=3, or 3; got {', '.join(map(repr, given))}.")
+        raise BadParameter(f"{option} must look like north=3, or 3; got {', '.join(map(repr, given))}.")
     if len(given) == 1 and "=" not in given[0]:
         return int(given[0])
     if not all(equals for _, equals, _ in parts):
-        raise BadParameter("--quota is one number for all groups, or a GROUP=NUMBER for each; not both.")
-    quotas = {typed(group): int(number) for group, _, number in parts}
-    if len(quotas) < len(parts):
-        raise BadParameter("--quota names a group twice; give each group one number.")
-    return quotas
+        raise BadParameter(f"{option} is one number for all groups, or a GROUP=NUMBER for each; not both.")
+    numbers = {typed(group): int(number) for group, _, number in parts}
+    if len(numbers) < len(parts):
+        raise BadParameter(f"{option} names a group twice; give each group one number.")
+    return numbers
 
 
-def _by_label(quotas: dict[str, int] | int | None, campaign: Campaign) -> dict[Any, int] | int | None:
-    """Quotas by the groups' own labels: files make numbers of labels that look so."""
-    if not isinstance(quotas, dict) or campaign.groups is None:
-        return quotas
-    labels = {str(label): label for label in set(campaign.groups.tolist())}
-    return {labels.get(group, group): number for group, number in quotas.items()}
-
-
-def _moment(text: str | None) -> float | str | None:
-    """A span from now as it is; unix seconds of a number or an ISO time, which is UTC unless it has a zone."""
-    if text is None:
+def _column(campaign: Campaign, file: Path | None, meaning: str) -> Any:
+    """What a file says of every user, in the order of the network."""
+    if file is None:
         return None
-    from tensorucb.moments import duration, is_moment, unix_seconds
+    from tensorucb.campaign._additions import column_from
 
-    seconds = unix_seconds(text)
-    if is_moment(seconds):
-        return seconds
-    try:
-        duration("it", text)
-    except InputError:
-        looks = "look like 3d or 12h from now, or 2030-01-31T12:00, or be unix seconds"
-        raise BadParameter(f"--deadline must {looks}; got {text!r}.") from None
-    return text
+    return column_from(campaign, file, meaning)
 
 
 def _print(result: Ask, explanation: Any) -> None:
     rows = []
     for seed in explanation.seeds:
-        best = ", ".join(f"{shown(user)} {p:.2f}" for user, p in seed.followers[:3])
+        best = ", ".join(f"{shown(each.user)} {each.probability:.2f}" for each in seed.followers[:3])
         place = f"{seed.rank} held out" if seed.status == "held_out" else f"{seed.rank}"
         gets = () if result.strategies is None else (shown(seed.strategy),)
         rows.append((place, shown(seed.user), *gets, f"{seed.gain:.2f}", f"{seed.score:.2f}", best))
@@ -220,6 +185,8 @@ def _print(result: Ask, explanation: Any) -> None:
         say(f"Expected reach {result.reach}.")
     if result.cost is not None:
         say(f"Contacting them costs {result.cost:g}.")
+    if explanation.certificate:
+        say(f"Certificate: {explanation.certificate}")
 
 
 def tell(

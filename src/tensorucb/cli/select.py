@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, BadParameter, Option
 
+from tensorucb.choices import Algorithm, Objective
 from tensorucb.cli import _options as opt
 from tensorucb.cli._output import count, emit_json, print_table, say, shown
 from tensorucb.cli._progress import Progress
@@ -46,10 +47,10 @@ def select(
     source: Annotated[str, Option(help="Column of the users who influence.", metavar="COLUMN")] = "source",
     target: Annotated[str, Option(help="Column of the users who are influenced.", metavar="COLUMN")] = "target",
     objective: Annotated[
-        Literal["direct", "cascade"], Option(help="cascade: all who are reached; direct: by the seeds alone.")
+        Objective, Option(help="cascade: all who are reached; direct: by the seeds alone.")
     ] = "cascade",
     algorithm: Annotated[
-        Literal["opim", "tim", "imm"] | None,
+        Algorithm | None,
         Option(help="For the cascade; direct is solved by exact greedy.", show_default="opim"),
     ] = None,
     epsilon: Annotated[float, Option(help="What sampling may cost of the guarantee.", callback=_epsilon)] = 0.1,
@@ -94,7 +95,7 @@ def select(
     columns = () if probability is None else (probability,)
     with Progress("select"), opt.opened_engine(engine, address) as where:
         from tensorucb.graph import Graph
-        from tensorucb.oracle import select_seeds
+        from tensorucb.oracle import Constraints, Sampling, select_seeds
 
         graph = Graph.read(edges, source=source, target=target, attributes=columns, self_loops="drop")
         pick = select_seeds(
@@ -102,12 +103,11 @@ def select(
             _probabilities(graph, probability, uniform),
             k,
             objective=objective,
-            algorithm=algorithm or "opim",
-            epsilon=epsilon,
+            constraints=Constraints(exclude=opt.listed_ids(graph, exclude, "--exclude")),
             redundancy=redundancy,
-            exclude=opt.listed_ids(graph, exclude, "--exclude"),
-            threads=threads,
+            sampling=Sampling(algorithm=algorithm or "opim", epsilon=epsilon),
             rng=seed,
+            threads=threads,
             engine=where,
         )
     if json:

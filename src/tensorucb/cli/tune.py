@@ -17,7 +17,8 @@ from tensorucb.cli._results import write_tables
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tensorucb.experiments import FeatureChoice, Tuning
+    from tensorucb.experiments import Tuning
+    from tensorucb.experiments._tuning import FeatureChoice
 
 
 def tune(
@@ -46,22 +47,25 @@ def tune(
     with Progress("tune") as progress:
         from tensorucb import experiments
         from tensorucb.data import read_dataset
+        from tensorucb.experiments._contestants import contestants, paper_policies
+        from tensorucb.experiments._files import write_settings
+        from tensorucb.experiments._tuning import choose_features
 
         # In the form in which `reproduce --settings` uses them.
-        contestants = {**experiments.contestants(), **experiments.paper_policies()}
-        policies = chosen_policies(contestants, policy or ["TensorUCB"])
+        known = {**contestants(), **paper_policies("ours")[0]}
+        policies = chosen_policies(known, policy or ["TensorUCB"])
         world = experiments.WorldSettings(k=k, seed=seed)
         kept = out.with_name(f"{out.stem}-runs")
         dataset = read_dataset(data)
         environment = experiments.environment_from_dataset(dataset, settings=world, cache=kept, report=progress)
         options: Any = {"rounds": rounds, "seed": seed, "jobs": jobs, "directory": kept, "report": progress}
         for name, contestant in policies.items():
-            choices[name] = experiments.choose_features(environment, contestant, **options)
+            choices[name] = choose_features(environment, contestant, **options)
             tuned.append(experiments.tune(choices[name].environment, {name: contestant}, **options))
         chosen = {name: policy for found in tuned for name, policy in found.policies.items()}
         trials = {name: tried for found in tuned for name, tried in found.trials.items()}
         tuning = experiments.Tuning(chosen, trials)
-        experiments.write_settings(out, tuning)
+        write_settings(out, tuning)
         rows = _rows(choices, tuning)
         printed = _columns(rows)
         write_tables(rows, printed, csv, latex)
@@ -75,7 +79,8 @@ def tune(
     )
     print_table(*printed, words=("Policy", "Features", "Setting", "Chosen"), title=title)
     say(f"Settings: {shown(out)}")
-    following = ["tensorucb", "reproduce", "fig-regret", "--data", str(data), "--settings", str(out)]
+    following = ["tensorucb", "reproduce", "fig-regret", "--data", str(data), "--features", "ours"]
+    following += ["--settings", str(out)]
     say(f"Next: {shlex.join(following)}")
 
 

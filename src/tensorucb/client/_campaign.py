@@ -29,7 +29,7 @@ from tensorucb.campaign import (
 from tensorucb.checks import check_choice, check_id, check_path, check_text, refusal
 from tensorucb.client._bodies import as_json, as_upload
 from tensorucb.client._http import Connection
-from tensorucb.client._records import as_ask, as_explanation, as_preview, record
+from tensorucb.client._records import explanation, record
 from tensorucb.errors import ServiceError
 from tensorucb.files import staged
 from tensorucb.moments import Duration
@@ -53,6 +53,15 @@ def pages(connection: Connection, path: str, **params: Any) -> Iterator[Any]:
         after = page["next"]
         if after is None:
             return
+
+
+def request_key(request_id: str | None) -> str:
+    """The key of a call that may be sent again; a new one without a ``request_id``."""
+    if request_id is None:
+        return uuid.uuid4().hex
+    if not re.fullmatch("[!-~]{1,200}", check_text("request_id", request_id)):
+        raise refusal("request_id", "1 to 200 visible ASCII characters without spaces", request_id)
+    return request_id
 
 
 class RemoteCampaign:
@@ -102,12 +111,12 @@ class RemoteCampaign:
 
     def rounds(self, status: str | None = None) -> tuple[Ask, ...]:
         """All rounds by number, imported history included; or those that are open, closed or cancelled."""
-        newest_first = [as_ask(item, self) for item in self._pages("rounds", status=status)]
+        newest_first = [self._ask(item) for item in self._pages("rounds", status=status)]
         return tuple(reversed(newest_first))
 
     def round(self, round_id: str | int) -> Ask:
         """One round, by its id or its number."""
-        return as_ask(self._get("rounds", check_id("round_id", round_id)), self)
+        return self._ask(self._get("rounds", check_id("round_id", round_id)))
 
     def ask(
         self,
@@ -120,15 +129,19 @@ class RemoteCampaign:
         candidates: Any = None,
         must_include: Any = None,
         cooldown: Duration | None = None,
+        costs: Any = None,
         budget: float | None = None,
+        groups: Any = None,
         quotas: Mapping[Any, int] | int | None = None,
+        minima: Mapping[Any, int] | int | None = None,
         holdout: float | None = None,
         shadow: Any = None,
+        users: Any = None,
         window: Duration | None = None,
         deadline: float | Duration | datetime | None = None,
         credit: str | None = None,
         objective: str | None = None,
-        users: Any = None,
+        epsilon: float | None = None,
         request_id: str | None = None,
     ) -> Ask:
         """Open a round, as :meth:`Campaign.ask <tensorucb.campaign.Campaign.ask>` does.
@@ -137,21 +150,45 @@ class RemoteCampaign:
         client.
         """
         given = {name: value for name, value in locals().items() if name not in ("self", "request_id")}
-        if request_id is not None and not re.fullmatch("[!-~]{1,200}", check_text("request_id", request_id)):
-            raise refusal("request_id", "1 to 200 visible ASCII characters without spaces", request_id)
-        return as_ask(self._post(_body(given), "rounds", key=request_id or uuid.uuid4().hex), self)
+        return self._ask(self._post(_body(given), "rounds", key=request_key(request_id)))
 
-    def preview(self, product: Any = None, k: int | None = None, **arguments: Any) -> Preview:
+    def preview(
+        self,
+        product: Any = None,
+        k: int | None = None,
+        *,
+        strategies: Sequence[int | str] | str | None = None,
+        per_user: bool | None = None,
+        exclude: Any = None,
+        candidates: Any = None,
+        must_include: Any = None,
+        cooldown: Duration | None = None,
+        costs: Any = None,
+        budget: float | None = None,
+        groups: Any = None,
+        quotas: Mapping[Any, int] | int | None = None,
+        minima: Mapping[Any, int] | int | None = None,
+        holdout: float | None = None,
+        shadow: Any = None,
+        users: Any = None,
+        window: Duration | None = None,
+        deadline: float | Duration | datetime | None = None,
+        credit: str | None = None,
+        objective: str | None = None,
+        epsilon: float | None = None,
+        request_id: str | None = None,
+    ) -> Preview:
         """Say what :meth:`ask` with the same arguments would choose now, and why; opens nothing.
 
         With ``users``, these are judged beside the campaign's own choice.
         """
-        return as_preview(self._post(_body({"product": product, "k": k, **arguments}), "preview"))
+        given = {name: value for name, value in locals().items() if name not in ("self", "request_id")}
+        return record(Preview, self._post(_body(given), "preview"))
 
     def explain(self, round_id: str | int, user: int | str | None = None) -> Explanation | RoundExplanation:
         """Say why a user was or was not chosen in a round; without a user, explain all seeds."""
         asked = None if user is None else check_id("user", user)
-        return as_explanation(self._get("rounds", check_id("round_id", round_id), "explanation", user=asked))
+        return explanation(self._get("rounds", check_id("round_id", round_id), "explanation", user=asked))
 
     def tell(
         self,
@@ -190,11 +227,11 @@ class RemoteCampaign:
 
     def close(self, round_id: str | int) -> Ask:
         """Close a round: silence becomes "no", and the model learns it. Closing again changes nothing."""
-        return as_ask(self._post(None, "rounds", check_id("round_id", round_id), "close"), self)
+        return self._ask(self._post(None, "rounds", check_id("round_id", round_id), "close"))
 
     def cancel(self, round_id: str | int) -> Ask:
         """Cancel an open round: nobody counts as contacted, nothing is learned."""
-        return as_ask(self._post(None, "rounds", check_id("round_id", round_id), "cancel"), self)
+        return self._ask(self._post(None, "rounds", check_id("round_id", round_id), "cancel"))
 
     def expire(self) -> list[str]:
         """Close the rounds whose deadline has passed; returns their ids. The service does so by itself."""
@@ -249,6 +286,9 @@ class RemoteCampaign:
                 (folder / name).write_bytes(archive.read(name))
         ordered = [*(name for name in names if name != _MANIFEST), _MANIFEST]
         return [Path(directory) / name for name in ordered]
+
+    def _ask(self, document: Any) -> Ask:
+        return record(Ask, document).of(self)
 
     def _get(self, *parts: str | int, **params: Any) -> Any:
         return self._connection.get(place(self.name, *parts), **params)

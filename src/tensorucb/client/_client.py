@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any, Self
@@ -11,10 +10,13 @@ from typing import Any, Self
 from tensorucb.campaign import CampaignInfo
 from tensorucb.checks import check_text
 from tensorucb.client._bodies import as_json, as_upload
-from tensorucb.client._campaign import RemoteCampaign, pages, place
+from tensorucb.client._campaign import RemoteCampaign, pages, place, request_key
 from tensorucb.client._http import Connection
 from tensorucb.client._records import Session, record
 from tensorucb.moments import Duration
+
+_TABLES = ("edges", "actions", "products", "users", "strategies")
+_NO_SETTINGS = ("self", "key", "request_id")
 
 
 class Client:
@@ -69,13 +71,19 @@ class Client:
         products: Any = None,
         users: Any = None,
         strategies: Any = None,
-        policy: str | None = None,
-        window: Duration | None = None,
-        objective: str | None = None,
-        ask: Mapping[str, Any] | None = None,
         columns: Mapping[str, Mapping[str, str]] | None = None,
         kinds: Mapping[str, Mapping[str, str]] | None = None,
+        id_type: str | None = None,
+        policy: str | None = None,
+        policy_settings: Mapping[str, Any] | None = None,
+        objective: str | None = None,
+        credit: str | None = None,
+        window: Duration | None = None,
+        epsilon: float | None = None,
+        ask: Mapping[str, Any] | None = None,
         seed: int | None = None,
+        snapshot_every: int | None = None,
+        request_id: str | None = None,
     ) -> RemoteCampaign:
         """Create a campaign from tables; needs the role ``admin``.
 
@@ -86,29 +94,25 @@ class Client:
         edges, actions, products, users, strategies
             Paths of .csv, .ndjson or .parquet files, or polars, pandas or Arrow frames, with the columns that
             :func:`~tensorucb.campaign.read_campaign_data` wants; all but ``edges`` may be left out.
-        policy
-            The name of a policy of this package.
-        window, objective, ask, seed
-            As in :func:`~tensorucb.campaign.create_campaign`.
-        columns, kinds
+        columns, kinds, id_type
             As in :func:`~tensorucb.campaign.read_campaign_data`.
+        policy, policy_settings
+            The name of a policy of this package, and its arguments.
+        objective, credit, window, epsilon, ask, seed, snapshot_every
+            As in :func:`~tensorucb.campaign.create_campaign`.
+        request_id
+            Creating again with the same one, the same tables and the same settings finds the same campaign.
 
         Returns
         -------
         RemoteCampaign
             Its ``report`` says, a line each, what was used and what was left out.
         """
-        tables = {"edges": edges, "actions": actions, "products": products, "users": users, "strategies": strategies}
-        uploads = {table: as_upload(table, given) for table, given in tables.items() if given is not None}
-        options: dict[str, Any] = {
-            "policy": policy,
-            "window": window,
-            "objective": objective,
-            "ask": ask,
-            "columns": columns,
-        }
-        options |= {"name": check_text("name", name), "kinds": kinds, "seed": seed}
-        settings = {key: as_json(key, value) for key, value in options.items() if value is not None}
+        check_text("name", name)
+        key = request_key(request_id)
+        given = {name: value for name, value in locals().items() if name not in _NO_SETTINGS and value is not None}
+        uploads = {table: as_upload(table, given.pop(table)) for table in _TABLES if table in given}
+        settings = {key: as_json(key, value) for key, value in given.items()}
 
         def body(files: ExitStack) -> dict[str, Any]:
             parts = {
@@ -117,7 +121,7 @@ class Client:
             }
             return {"files": parts, "data": {"settings": json.dumps(settings)}}
 
-        made = self._connection.send("POST", "campaigns", body=body, key=uuid.uuid4().hex).json()
+        made = self._connection.send("POST", "campaigns", body=body, key=key).json()
         return RemoteCampaign(self._connection, name, report=tuple(made["report"]))
 
     def delete_campaign(self, name: str) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from tensorucb.diffusion._cascades import chunk_bounds
-from tensorucb.experiments._jobs import in_processes
+from tensorucb.experiments._pool import in_processes
 from tensorucb.graph import Graph
 from tensorucb.oracle.rr import Sampler
 from tensorucb.threads import map_chunks, thread_count
@@ -44,6 +44,12 @@ class LocalEngine:
         """Pieces on this machine's threads."""
         return map_chunks(partial(function, shared), bounds, self._threads)
 
-    def fill(self, tasks: Sequence[Task], jobs: int, each_step: Callable[[int], None]) -> None:
+    def fill(
+        self,
+        tasks: Sequence[Task],
+        jobs: int,
+        each_step: Callable[[int], None],
+        finished: Callable[[int, Any], None],
+    ) -> None:
         """Runs in ``jobs`` processes."""
-        in_processes(tasks, jobs, each_step)
+        in_processes(tasks, jobs, each_step, finished)

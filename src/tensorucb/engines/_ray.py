@@ -22,10 +22,9 @@ from tensorucb.arrays import F64, I64
 from tensorucb.engines._crew import Crew
 from tensorucb.engines._worker import Plan, Round, View
 from tensorucb.errors import EngineError
-from tensorucb.experiments._fingerprint import is_installed
-from tensorucb.experiments._runner import take_over
+from tensorucb.experiments._key import is_installed
 from tensorucb.graph import Graph
-from tensorucb.oracle.greedy._index import Index
+from tensorucb.oracle.greedy._greedy import NO_INDEX, Index
 from tensorucb.oracle.rr import Batch, Collection, Sampler
 from tensorucb.oracle.rr._kernels import count_invalid
 from tensorucb.oracle.rr._sampler import bad_probability
@@ -90,17 +89,22 @@ class RayEngine:
         calls = [("piece", (function, held, int(a), int(b))) for a, b in pairwise(bounds) if b > a]
         return self._crew.run(calls)
 
-    def fill(self, tasks: Sequence[Task], jobs: int, each_step: Callable[[int], None]) -> None:
-        """Runs on the cluster's workers; what they leave is written here. ``jobs`` are this machine's."""
+    def fill(
+        self,
+        tasks: Sequence[Task],
+        jobs: int,
+        each_step: Callable[[int], None],
+        finished: Callable[[int, Any], None],
+    ) -> None:
+        """Runs on the cluster's workers. ``jobs`` are this machine's."""
         if not tasks:
             return
         with _sent_whole(self._crew.ray.cloudpickle):
             held = self._crew.ray.put(list(tasks))
 
-        def done(number: int, played: tuple[int, list[Any]]) -> None:
-            steps, files = played
-            for file in files:
-                take_over(*file)
+        def done(number: int, played: tuple[int, Any]) -> None:
+            steps, result = played
+            finished(number, result)
             for _ in range(steps):
                 each_step(number)
 
@@ -216,7 +220,7 @@ class _RayCollection(Collection):
             self._seen += new.size
             self.counts[nodes] += amounts
 
-    def index(self, nodes: I64, marginal: I64) -> Index:
+    def index(self, nodes: I64, counts: I64) -> Index:
         """The candidates, by which workers index their sets at the first pick."""
         return _RayIndex(self, View(next(_numbers), self._crew.ray.put(nodes)))
 
@@ -240,18 +244,23 @@ class _RayCollection(Collection):
 class _RayIndex:
     """`Index` of sets that stay with the workers: they are told of each pick."""
 
-    def __init__(self, collection: _RayCollection, view: View) -> None:
-        self._collection, self._view = collection, view
+    remote = True
 
-    def run(self, kernels: tuple[Callable[..., None], Callable[..., int]], marginal: I64, *state: Any) -> None:
-        """Pick by pick, here; what a pick covers is counted there."""
-        taken: list[int] = []
-        candidate = int(kernels[1](marginal, *state))
-        while candidate >= 0:
-            taken.append(candidate)
-            for candidates, lost in self._collection.on_all("cover", self._view, taken):
-                marginal[candidates] -= lost
-            candidate = int(kernels[1](marginal, *state))
+    def __init__(self, collection: _RayCollection, view: View) -> None:
+        self._collection = collection
+        self._view = view
+        self._taken: list[int] = []
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """Nothing: the sets are not here."""
+        self._taken = []
+        return NO_INDEX
+
+    def take(self, candidate: int, gains: I64) -> None:
+        """Cover sets there, and take what that was out of ``gains`` here."""
+        self._taken.append(int(candidate))
+        for candidates, lost in self._collection.on_all("cover", self._view, self._taken):
+            gains[candidates] -= lost
 
 
 def ranges(first: int, count: int, shards: int) -> list[tuple[int, int, int]]:

@@ -16,7 +16,7 @@ import numpy as np
 from tensorucb import __version__
 from tensorucb.arrays import F64, I32, I64
 from tensorucb.graph import Graph
-from tensorucb.oracle.greedy._index import LocalIndex
+from tensorucb.oracle.greedy import LocalIndex
 from tensorucb.oracle.rr import Batch, Sampler
 from tensorucb.oracle.rr._kernels import count_members
 from tensorucb.oracle.rr._sampler import covered_units
@@ -104,12 +104,12 @@ class Shard:
         if self._view != view.number:
             self._index, self._view, self._taken = self._new_index(nodes), view.number, []
         if self._taken != taken[:-1]:
-            self._index.restart()
+            self._index.arrays()  # none is covered
             self._taken = []
             for candidate in taken[:-1]:
-                self._index.cover(candidate, np.zeros(nodes.size, dtype=np.int64))
+                self._index.take(candidate, np.zeros(nodes.size, dtype=np.int64))
         lost = np.zeros(nodes.size, dtype=np.int64)
-        self._index.cover(taken[-1], lost)
+        self._index.take(taken[-1], lost)
         self._taken = list(taken)
         changed = np.flatnonzero(lost)
         return changed.astype(np.int32), (-lost[changed]).astype(np.int32)
@@ -189,16 +189,13 @@ class Worker:
         """A piece of `Engine.map`."""
         return function(tuple(_get(each) for each in shared), start, stop)
 
-    def play(self, tasks: Any, number: int) -> tuple[int, list[tuple[Any, ...]]]:
-        """Play a run; the number of its steps and what it would have left on disk come back."""
-        from tensorucb.experiments._runner import handed_over
-
+    def play(self, tasks: Any, number: int) -> tuple[int, Any]:
+        """Play a run; the number of its steps and its result come back."""
         if self._tasks[0] != tasks:
             self._tasks = tasks, _get(tasks)
         steps = itertools.count()
-        with handed_over() as files:
-            self._tasks[1][number](lambda: next(steps))
-        return next(steps), files
+        result = self._tasks[1][number](lambda: next(steps))
+        return next(steps), result
 
 
 def _get(held: Any) -> Any:

@@ -132,15 +132,7 @@ def cold_start(
 
 
 def arrival_table(found: Mapping[str, Arrival]) -> list[dict[str, Any]]:
-    """One row per policy, best first: regret in the first round after the arrival and over all of them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tensorucb.experiments import arrival_table
-    >>> arrival_table({"LinUCB": Arrival(regret=np.ones((1, 20)), newcomers_seeded=np.full((1, 20), 3.0))})[0]["high"]
-    1.0
-    """
+    """One row per policy, best first: regret in the first round after the arrival and over all of them."""
     rows: list[dict[str, Any]] = []
     for policy, arrived in found.items():
         regret = mean_interval(arrived.regret.mean(axis=1)).row()

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tensorucb.checks import check_path, check_report, check_sequence, shown
+from tensorucb.checks import check_count, check_path, check_report, check_sequence, shown
 from tensorucb.errors import InputError
 from tensorucb.experiments._contestants import always, contestants, ours_untouched, references, strategy_contestants
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._results import Experiment, RunResult
-from tensorucb.experiments._runner import check_environment, check_policies, check_rounds, run_experiment
+from tensorucb.experiments._runner import check_environment, check_policies, check_rounds
+from tensorucb.experiments._runs import run_experiment
 from tensorucb.experiments._tuning import Tuning, split_products, tune
 from tensorucb.policies import Grid, Policy
 from tensorucb.policies._base import check_policy_object
@@ -37,15 +38,6 @@ class Comparison:
         which no run plays. Each is made when it is needed.
     jobs, report, engine
         See `run_experiment`.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
-    >>> comparison = Comparison(world, {"Random": tu.policies.Random()}, None, rounds=4, runs=2)
-    >>> tuning = comparison.tune()
-    >>> comparison.run(lambda world: tuning.policies, "runs")
-    Experiment(1 policies, 2 runs of 4 rounds)
     """
 
     environment: Environment
@@ -82,7 +74,7 @@ class Comparison:
 
         Without validation rounds every policy stays as it is.
         """
-        if not self.validation_rounds:
+        if check_count("validation_rounds", self.validation_rounds, 0) == 0:
             return Tuning(self.policies, {})
         return tune(
             self.environment if self.networks else split_products(self.environment)[0],

@@ -7,63 +7,72 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 
 from tensorucb.arrays import F64, I64, Arrays, Vectors
+from tensorucb.checks import check_choice
+from tensorucb.experiments._dataset import Features
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._results import OURS
 from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.experiments._tuning import with_arguments
 from tensorucb.oracle import select_seeds
 from tensorucb.policies import Grid, Oracle, Policy, Prediction, TensorUCB, UCBPolicy
+from tensorucb.policies._base import EXPLORATIONS
 from tensorucb.policies.registry import REGISTRY, make_policy
 
-# Table 3 of the paper, ours, and simple ones that the paper leaves out.
-_PAPER = (
-    *("TensorUCB", "TensorUCB (paper)", "LinUCB", "IMLinUCB", "DILinUCB", "IMFB", "COIN", "COIN-HD", "COIN+"),
-    *("CUCB", "Thompson", "HighDegree", "Random"),
+# Ours, the paper's tensor, its Table 3, and simple ones that it leaves out.
+_OURS = (
+    *("TensorUCB", "TensorUCB (paper)", "TensorUCB (paper, logistic)", "LinUCB", "IMLinUCB", "DILinUCB"),
+    *("IMFB", "COIN", "COIN-HD", "COIN+", "CUCB", "Thompson", "HighDegree", "Random"),
 )
+_STRICT = (
+    *("TensorUCB", "TensorUCB (paper)", "TensorUCB (paper, logistic)", "LinUCB", "LogisticUCB", "IMLinUCB"),
+    *("DILinUCB", "DILinUCB (original)", "IMFB", "COIN", "COIN-HD", "COIN+", "GammaCounts", "HighDegree", "Random"),
+)
+# Arguments as published where ours are others, and what the paper tuned, from its own values.
+_AS_PUBLISHED: dict[str, dict[str, Any]] = {"IMFB": {"base_rate": 0.25}}
+_TUNED_AS_PUBLISHED: dict[str, Grid] = {
+    "TensorUCB (paper)": {"exploration": EXPLORATIONS, "rank": (1, 2, 5, 10, 20, 50)},
+    **{label: {"exploration": EXPLORATIONS} for label in ("IMLinUCB", "DILinUCB", "DILinUCB (original)")},
+    **{label: {} for label in ("TensorUCB", "IMFB", "COIN", "COIN-HD", "COIN+", "GammaCounts")},
+}
+# The baselines of Table 3 whose best form differs from the published one by more than c.
+_ALSO_TUNED = ("IMLinUCB", "DILinUCB", "IMFB", "COIN")
 # Most products over which the truth, and the best strategy, are averaged.
 _AVERAGED, _PRODUCTS = 4_000, 100
 
 
 def contestants() -> dict[str, Policy]:
-    """Ours first, then every baseline in its best form: with all that it can use of the users' past.
-
-    Examples
-    --------
-    >>> list(contestants())[:3]
-    ['TensorUCB', 'TensorUCB (paper)', 'LogisticUCB']
-    """
+    """Ours first, then every baseline in its best form: with all that it can use of the users' past."""
     return {label: make_policy(label) for label in REGISTRY}
 
 
-def paper_policies() -> dict[str, Policy]:
-    """The policies of the paper's Table 3 on the features as published, ours, and simple ones that it leaves out.
+def paper_policies(features: Features = "paper") -> tuple[dict[str, Policy], dict[str, Grid]]:
+    """Who takes part in the paper's figures, and the grids of those that are not tuned in all that they have.
 
-    Examples
-    --------
-    >>> "TensorUCB (paper)" in paper_policies()
-    True
+    With the paper's features, the baselines of its Table 3 play as published, where c of the linear ones is chosen
+    from the paper's values, and, as ``…, tuned``, in their best form. Ours and one count per source play untouched.
+    With ours, all are tuned.
     """
-    made = {label: make_policy(label) for label in _PAPER}
-    return {
-        label: with_arguments(policy, {"matched": False}) if hasattr(policy, "matched") else policy
-        for label, policy in made.items()
-    }
+    if check_choice("features", features, get_args(Features)) == "ours":
+        made = {label: make_policy(label) for label in _OURS}
+        # Flat columns, as published.
+        return {p: with_arguments(m, {"matched": False}) if hasattr(m, "matched") else m for p, m in made.items()}, {}
+    policies: dict[str, Policy] = {}
+    for label in _STRICT:
+        policies[label] = with_arguments(make_policy(label), _AS_PUBLISHED.get(label, {}))
+        if label in _ALSO_TUNED:
+            policies[f"{label}, tuned"] = make_policy(label)
+    return policies, dict(_TUNED_AS_PUBLISHED)
 
 
 def strategy_contestants() -> dict[str, Policy]:
     """For worlds with strategies: ours choosing per user, per round and not at all, and baselines choosing per user.
 
     ``per strategy`` means a separate copy of the policy for each strategy.
-
-    Examples
-    --------
-    >>> next(iter(strategy_contestants()))
-    'TensorUCB'
     """
     # Here and not at the top: these load scipy, which plots of other commands do not need.
     from tensorucb.policies import GammaCounts, HighDegree, LinUCB, LogisticUCB
@@ -87,13 +96,7 @@ def always(known: Mapping[str, Policy]) -> dict[str, Policy]:
 
 
 def ours_untouched(policies: Mapping[str, Policy]) -> dict[str, Grid]:
-    """Grids for :meth:`Comparison.tune` that keep our default policy as it is, alone or inside a `StrategyPolicy`.
-
-    Examples
-    --------
-    >>> ours_untouched(contestants())
-    {'TensorUCB': {}}
-    """
+    """Grids for :meth:`Comparison.tune` that keep our default policy as it is, alone or inside a `StrategyPolicy`."""
     return {label: {} for label, policy in policies.items() if isinstance(getattr(policy, "policy", policy), TensorUCB)}
 
 
@@ -186,15 +189,7 @@ def best_strategy(environment: Environment) -> int:
 
 
 def references(environment: Environment) -> dict[str, Policy]:
-    """Who knows part of the truth of this world: the product-blind oracle, or who knows what strategies do.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
-    >>> list(references(world))
-    ['product-blind oracle']
-    """
+    """Who knows part of the truth of this world: the product-blind oracle, or who knows what strategies do."""
     if not environment.strategies:
         return {ProductBlind.name: ProductBlind(environment)}
     best = best_strategy(environment)

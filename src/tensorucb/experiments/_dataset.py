@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I64
-from tensorucb.checks import check_count, check_instance
+from tensorucb.checks import check_choice, check_count, check_instance
 from tensorucb.data import Dataset, checksum
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.experiments._environment import Environment, WorldSettings
@@ -26,6 +26,8 @@ from tensorucb.threads import OnProgress
 from tensorucb.truth import TopicAwareIC, fit_topic_aware_ic
 from tensorucb.work import Engine
 
+Features = Literal["ours", "paper"]
+"""What policies are told of users: our features, or the paper's."""
 _HOLD_OUT_EVERY = 5
 # Purpose of a derived random stream: (seed, purpose, run).
 _ITEMS = 14
@@ -35,6 +37,7 @@ def environment_from_dataset(
     dataset: Dataset,
     *,
     settings: WorldSettings | None = None,
+    features: Features = "ours",
     dim: int = 10,
     n_topics: int = 10,
     topics_from: Literal["all", "held_out"] = "all",
@@ -47,6 +50,9 @@ def environment_from_dataset(
 
     Parameters
     ----------
+    features
+        What policies are told of users. ``"paper"``: the Laplacian eigenmap of the network with unit rows, and nothing
+        else. ``"ours"``: a `UserProfile` with that, degrees, and what users did on the held-out items.
     dim, n_topics
         Columns of the eigenmap and number of topics, 10 each in the paper.
     topics_from
@@ -66,7 +72,10 @@ def environment_from_dataset(
     >>> environment_from_dataset(generate_dataset("sandbox", scale=0.3), n_topics=3).products.shape[1]
     3
     """
-    described = _Described(dataset, dim, n_topics, topics_from, cache, report, steps=4)
+    check_choice("features", features, get_args(Features))
+    steps = 4 if features == "ours" else 3
+    described = _Described(dataset, dim, n_topics, topics_from, cache, report, steps=steps)
+    users = described.profile() if features == "ours" else described.coordinates()
     graph, log, mixtures = dataset.graph, dataset.log, described.products
     actions = (graph, log.users, log.items, log.times, mixtures)
     window = None if dataset.window_seconds is None else duration_text(dataset.window_seconds)
@@ -79,7 +88,7 @@ def environment_from_dataset(
     truth = TopicAwareIC(edge_topics)
     return Environment(
         graph,
-        described.users,
+        users,
         mixtures,
         lambda product: truth.probabilities(mixtures[product]),
         settings=settings,
@@ -127,7 +136,9 @@ class ReplayedLog(Environment):
 
         super().__init__(graph, users, products, acted, **options)
         if len(self.products) != log.n_items:
-            raise ShapeError(f"products must have {log.n_items} rows, one per item; got {self.products.shape}.")
+            raise ShapeError(
+                f"must have {log.n_items} rows, one per item; got {self.products.shape}.", argument="products"
+            )
         if (self.settings.objective, self.settings.feedback) != ("direct", "one_hop"):
             raise InputError(
                 "a replayed log has the direct objective and one-hop feedback, since it does not tell whom responders "
@@ -185,7 +196,7 @@ def replay_from_dataset(
         )
     return ReplayedLog(
         dataset,
-        described.users,
+        described.profile(),
         described.products,
         settings=settings,
         product_rows=items,
@@ -208,16 +219,17 @@ class _Described:
         steps: int,
     ) -> None:
         graph, log = dataset.graph, dataset.log
+        self._dataset, self._dim, self._n_topics = dataset, dim, n_topics
         if log.n_items <= _HOLD_OUT_EVERY:
             raise InputError(
                 f"{dataset.name!r} has {log.n_items} items; experiments need a log with more than {_HOLD_OUT_EVERY}."
             )
         self._cache, self._report, self._step, self._steps = cache, report, 0, steps
         self._identity = {"data": checksum(dataset)}
-        held_out = np.arange(0, log.n_items, _HOLD_OUT_EVERY)
-        self.items: I64 = np.setdiff1d(np.arange(log.n_items), held_out)
+        self._held_out = np.arange(0, log.n_items, _HOLD_OUT_EVERY)
+        self.items: I64 = np.setdiff1d(np.arange(log.n_items), self._held_out)
         self.topics = {"topics": n_topics, "topics_from": topics_from}
-        learned_from = None if topics_from == "all" else held_out
+        learned_from = None if topics_from == "all" else self._held_out
         self.products: F64 = self.keep(
             "product-topics",
             self.topics,
@@ -225,20 +237,30 @@ class _Described:
                 log, n_topics, held_out=learned_from, n_nodes=graph.n_nodes, rng=0, report=told
             ),
         )
-        coordinates = self.keep("user-coordinates", {"dim": dim}, lambda told: laplacian_eigenmap(graph, dim))
+
+    def coordinates(self) -> F64:
+        """The users' places in the network: the paper's features."""
+        return self.keep(
+            "user-coordinates", {"dim": self._dim}, lambda told: laplacian_eigenmap(self._dataset.graph, self._dim)
+        )
+
+    def profile(self) -> UserProfile:
+        """Degrees, what users did on the held-out items, and their places in the network."""
+        graph, log = self._dataset.graph, self._dataset.log
+        coordinates = self.coordinates()
         # The rest as one array in the cache: features, then four blocks by topic.
         table = self.keep(
             "user-features",
             {**self.topics, "kinds": ["degree"], "past": ["taste", "credit", "exposure", "chances"]},
             lambda told: np.hstack(
-                list(user_profile(graph, log, held_out, self.products, kinds=["degree"]).parts().values())
+                list(user_profile(graph, log, self._held_out, self.products, kinds=["degree"]).parts().values())
             ),
         )
-        split = table.shape[1] - 4 * n_topics
+        split = table.shape[1] - 4 * self._n_topics
         taste, credit, exposure, chances = np.split(table[:, split:], 4, axis=1)
         # Linear baselines have no intercept of their own; the constant gives them one.
         features_and_constant = np.hstack([table[:, :split], np.ones((graph.n_nodes, 1))])
-        self.users = UserProfile(features_and_constant, taste, credit, exposure, coordinates, chances)
+        return UserProfile(features_and_constant, taste, credit, exposure, coordinates, chances)
 
     def keep(self, name: str, key: dict[str, Any], compute: Callable[[OnProgress], NDArray[Any]]) -> NDArray[Any]:
         """What ``compute`` gives, or what it gave the last time if there is a cache; progress is reported."""

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache, reduce
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,6 +23,7 @@ from tensorucb.checks import (
     check_share,
     check_text,
 )
+from tensorucb.choices import Algorithm, Objective
 from tensorucb.diffusion import LiveEdgePool, direct_spread, observe
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.experiments._results import Measure
@@ -66,19 +67,19 @@ class WorldSettings:
     """
 
     k: int = 10
-    objective: Literal["direct", "cascade"] = "direct"
+    objective: Objective = "direct"
     feedback: Literal["one_hop", "cascade"] = "one_hop"
     epsilon: float = 0.1
-    algorithm: Literal["opim", "tim", "imm"] = "opim"
+    algorithm: Algorithm = "opim"
     worlds: int = 256
     seed: int = 0
 
     def __post_init__(self) -> None:
         check_count("k", self.k)
-        check_choice("objective", self.objective, ("direct", "cascade"))
+        check_choice("objective", self.objective, get_args(Objective))
         check_choice("feedback", self.feedback, ("one_hop", "cascade"))
         check_share("epsilon", self.epsilon, zero=False, one=False)
-        check_choice("algorithm", self.algorithm, ("opim", "tim", "imm"))
+        check_choice("algorithm", self.algorithm, get_args(Algorithm))
         check_count("worlds", self.worlds, 1, 10_000_000)
         check_count("seed", self.seed, 0, 2**63 - 1)
 
@@ -157,7 +158,7 @@ class Environment:
         self.users: UserProfile | F64 | None = _check_users(graph, users)
         self.strategies: tuple[F64, ...] = _check_strategies(strategies, self.settings)
         if self.settings.k > graph.n_nodes:
-            raise InputError(f"k = {self.settings.k} seeds cannot be chosen from {graph.n_nodes} users.")
+            raise InputError(f"= {self.settings.k} seeds cannot be chosen from {graph.n_nodes} users.", argument="k")
         every = np.arange(self.products.shape[0]) if product_rows is None else product_rows
         self.product_rows: I64 = self._check_products(every)
         self._truth = check_callable("probabilities", probabilities, "a function of a product's number")
@@ -216,10 +217,13 @@ class Environment:
 
     def oracle(self, rng: np.random.Generator) -> SeedOracle:
         """The oracle that every policy is given."""
-        from tensorucb.oracle import SeedOracle
+        from tensorucb.oracle import Sampling, SeedOracle
 
-        rules: Any = {name: getattr(self.settings, name) for name in ("objective", "epsilon", "algorithm")}
-        return SeedOracle(self.graph, **rules, candidates=self.candidates, rng=rng)
+        settings = self.settings
+        sampling = Sampling(algorithm=settings.algorithm, epsilon=settings.epsilon)
+        return SeedOracle(
+            self.graph, objective=settings.objective, candidates=self.candidates, sampling=sampling, rng=rng
+        )
 
     def pair_oracle(self, probabilities: F64, k: int) -> tuple[I64, I64]:
         """Users and the strategy of each, for ``(S, n_edges)`` probabilities; every policy is given the same one."""
@@ -304,7 +308,7 @@ class Environment:
     def _check_products(self, products: ArrayLike) -> I64:
         rows = check_rows("product_rows", products, self.products.shape[0], hint="It names products.")
         if rows.size == 0:
-            raise InputError("product_rows must name at least one product; got none.")
+            raise InputError("must name at least one product; got none.", argument="product_rows")
         return rows
 
     def _played(self, product: int, seeds: I64, strategies: ArrayLike | None) -> F64:
@@ -317,7 +321,9 @@ class Environment:
             raise InputError("this world has strategies. Say in strategies= which one each of the seeds gets.")
         chosen = check_rows("strategies", strategies, self.n_strategies, hint="One number per seed.")
         if chosen.size != seeds.size:
-            raise ShapeError(f"strategies must hold one number per seed; got {chosen.size} for {seeds.size} seeds.")
+            raise ShapeError(
+                f"must hold one number per seed; got {chosen.size} for {seeds.size} seeds.", argument="strategies"
+            )
         p = np.zeros(self.graph.n_edges)
         for strategy in np.unique(chosen).tolist():
             edges = self.graph.out_edges(seeds[chosen == strategy])
@@ -332,11 +338,11 @@ class Environment:
     def _compute_optimum(self, product: int) -> Optimum:
         """S*, chosen on samples of its own: on the frozen worlds it would look better than it is.
 
-        For cascades several choices are made by the oracle of the policies. Seeds that all of them agree on are kept,
-        and the others are chosen again by TIM+, on far more samples; its walks stop at the seeds kept, which makes that
-        cheap. A policy that knows the truth would otherwise beat S* whenever its samples are luckier.
+        For cascades several choices are made by OPIM-C, whatever the policies' oracle is. Seeds that all of them agree
+        on are kept, and the others are chosen again by TIM+, on far more samples; its walks stop at the seeds kept,
+        which makes that cheap. A policy that knows the truth would otherwise beat S* whenever its samples are luckier.
         """
-        from tensorucb.oracle import SeedOracle
+        from tensorucb.oracle import Sampling, SeedOracle
 
         k = self.settings.k
         if self.strategies:
@@ -344,12 +350,18 @@ class Environment:
             rows, chosen = self.pair_oracle(truth, k)
             return Optimum(rows, self.evaluate(product, rows, chosen), chosen)
         p = self.probabilities(product)
-        oracle = self.oracle(np.random.default_rng([self.settings.seed, _OPTIMUM, product]))
+        oracle = SeedOracle(
+            self.graph,
+            objective=self.settings.objective,
+            sampling=Sampling(epsilon=self.settings.epsilon),
+            candidates=self.candidates,
+            rng=np.random.default_rng([self.settings.seed, _OPTIMUM, product]),
+        )
         rows = oracle(p, k)
         if self.settings.objective == "cascade":
             agreed = reduce(np.intersect1d, [rows, *(oracle(p, k) for _ in range(_CHOICES - 1))])
             rng = np.random.default_rng([self.settings.seed, _OPTIMUM, product, 1])
-            careful = SeedOracle(self.graph, algorithm="tim", epsilon=_EPSILON, rng=rng)
+            careful = SeedOracle(self.graph, sampling=Sampling(algorithm="tim", epsilon=_EPSILON), rng=rng)
             rows = careful(p, k, must_include=agreed) if agreed.size < k else agreed
         return Optimum(rows, self.evaluate(product, rows))
 
@@ -364,7 +376,7 @@ def _check_users(graph: Graph, users: ArrayLike | None) -> UserProfile | F64 | N
     if users is not None and not isinstance(users, UserProfile):
         return check_array("users", users, (graph.n_nodes, "d"), hint="One row per node.")
     if users is not None and users.shape[0] != graph.n_nodes:
-        raise ShapeError(f"users must have {graph.n_nodes} rows, one per node; got {users.shape}.")
+        raise ShapeError(f"must have {graph.n_nodes} rows, one per node; got {users.shape}.", argument="users")
     return users
 
 

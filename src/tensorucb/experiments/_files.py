@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from tensorucb.checks import (
     check_count,
@@ -30,8 +31,7 @@ from tensorucb.checks import (
     shown_path,
 )
 from tensorucb.errors import FileFormatError, InputError
-from tensorucb.experiments._fingerprint import code_digest, package_version
-from tensorucb.experiments._results import Experiment
+from tensorucb.experiments._key import code_digest, package_version
 from tensorucb.experiments._tuning import Tuning, best
 from tensorucb.files import FORMULA, atomic_write
 
@@ -39,44 +39,36 @@ _BY_NAME = "a mapping of names to values"
 _NUMBER = re.compile(r"[+-]?[0-9.,]+(e[+-]?[0-9]+)?")
 
 
-def write_csv(path: str | Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Path:
-    """Write a table, whole or not at all; floats with all their digits, so that equal numbers are equal bytes.
+def write_csv(path: str | Path, table: pl.DataFrame | Sequence[Mapping[str, Any]]) -> Path:
+    """Write a polars frame, or rows that name their columns, whole or not at all.
 
-    A text that a spreadsheet would take for a formula gets an apostrophe in front; numbers stay as they are.
+    Floats have all their digits, so that equal numbers are equal bytes. A text that a spreadsheet would take for a
+    formula gets an apostrophe in front; numbers stay as they are.
 
     Examples
     --------
     >>> from tensorucb.experiments import write_csv
-    >>> path = write_csv("table.csv", ["policy", "regret"], [["LinUCB", 7.7]])
+    >>> path = write_csv("table.csv", [{"policy": "LinUCB", "regret": 7.7}])
     >>> print(path.read_text().strip())
     policy,regret
     LinUCB,7.7
     """
     file = check_path("path", path)
+    if isinstance(table, pl.DataFrame):
+        columns, rows = table.columns, table.rows()
+    else:
+        given = check_sequence("table", table, "a polars frame, or a list of rows")
+        named = [check_mapping("a row", row, "a mapping of columns to values") for row in given]
+        if not named:
+            raise InputError("must hold at least one row: it names the columns.", argument="table")
+        columns, rows = list(named[0]), [tuple(row.values()) for row in named]
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(_texts("columns", columns))
-    for row in check_sequence("rows", rows, "a list of rows"):
-        writer.writerow([_plain(value) for value in check_sequence("a row", row, "a list of values")])
+    writer.writerows([_plain(value) for value in row] for row in rows)
     with atomic_write(file) as out:
         out.write(buffer.getvalue().encode())
     return file
-
-
-def write_rows(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> Path:
-    """Write rows that name their columns, all of them the same ones; see `write_csv`.
-
-    Examples
-    --------
-    >>> from tensorucb.experiments import write_rows
-    >>> write_rows("rows.csv", [{"policy": "LinUCB", "regret": 7.7}]).name
-    'rows.csv'
-    """
-    given = check_sequence("rows", rows, "a list of rows")
-    named = [check_mapping("a row", row, "a mapping of columns to values") for row in given]
-    if not named:
-        raise InputError("rows must hold at least one row: it names the columns.")
-    return write_csv(path, list(named[0]), [list(row.values()) for row in named])
 
 
 def _plain(value: Any) -> Any:
@@ -98,18 +90,14 @@ def write_latex(path: str | Path, columns: Sequence[str], rows: Sequence[Sequenc
     """Write a table of texts as a LaTeX ``tabular`` with the rules of the package booktabs; the first column is a name.
 
     Columns whose cells all begin with a digit or a sign stand to the right.
-
-    Examples
-    --------
-    >>> from tensorucb.experiments import write_latex
-    >>> write_latex("table.tex", ["policy", "regret"], [["LinUCB", "7.7"]]).name
-    'table.tex'
     """
     file = check_path("path", path)
     columns = _texts("columns", columns)
     cells = [_texts("rows", row) for row in check_sequence("rows", rows, "a list of rows")]
     if not columns or any(len(row) != len(columns) for row in cells):
-        raise InputError("columns must name at least one column, and each row must have a cell for every one of them.")
+        raise InputError(
+            "must name at least one column, and each row must have a cell for every one of them.", argument="columns"
+        )
     right = [all(re.match(r"[+-]?\d|$", row[at]) for row in cells) for at in range(len(columns))]
     table = "l" + "".join("r" if numbers else "l" for numbers in right[1:])
 
@@ -134,59 +122,25 @@ def _latex(cell: str) -> str:
     return "".join(_LATEX.get(c, c) for c in text if c.isprintable())
 
 
-def write_regret(path: str | Path, experiment: Experiment) -> Path:
-    """``regret.csv``: one row for each policy, run and round.
-
-    Examples
-    --------
-    >>> from tensorucb.experiments import Experiment, RunResult, write_regret
-    >>> run = RunResult("Random", 0, product=[3, 1], spread=[7.0, 9.0], optimum=[9.0, 9.0], seconds=[[0.0] * 3] * 2)
-    >>> write_regret("regret.csv", Experiment((run,))).read_text().splitlines()[0]
-    'policy,run,round,product,spread,regret,average_regret'
-    """
-    columns = ("policy", "run", "round", "product", "spread", "regret", "average_regret")
-    check_instance("experiment", experiment, Experiment, "an Experiment", "run_experiment makes one.")
-    rows = [
-        (r.policy, r.run, t + 1, int(r.product[t]), r.spread[t], r.regret[t], r.average_regret[t])
-        for r in experiment.results
-        for t in range(r.regret.size)
-    ]
-    return write_csv(path, columns, rows)
-
-
 def write_validation(path: str | Path, tuning: Tuning) -> Path:
-    """``validation.csv``: one row for each setting tried.
-
-    Examples
-    --------
-    >>> from tensorucb.experiments import Trial, Tuning, write_validation
-    >>> tuning = Tuning(policies={}, trials={"LinUCB": [Trial({"exploration": 0.1}, regret=5.8)]})
-    >>> write_validation("validation.csv", tuning).read_text().splitlines()[1]
-    'LinUCB,exploration=0.1,5.8,True'
-    """
-    return write_csv(path, ("policy", "setting", "average_regret", "chosen"), _check_tuning(tuning).rows())
+    """``validation.csv``: one row for each setting tried."""
+    columns = ("policy", "setting", "average_regret", "chosen")
+    return write_csv(path, pl.DataFrame(_check_tuning(tuning).rows(), schema=columns, orient="row"))
 
 
 def _check_tuning(tuning: Any) -> Tuning:
     return check_instance("tuning", tuning, Tuning, "a Tuning", "tune makes one.")
 
 
-def write_settings(path: str | Path, tuning: Tuning) -> None:
-    """The chosen settings as a TOML file that :func:`read_settings` reads: a table per policy, a value per argument.
-
-    Examples
-    --------
-    >>> from tensorucb.experiments import Trial, Tuning, read_settings, write_settings
-    >>> write_settings("settings.toml", Tuning(policies={}, trials={"CUCB": [Trial({"exploration": 0.1}, 5.8)]}))
-    >>> read_settings("settings.toml")
-    {'CUCB': {'exploration': [0.1]}}
-    """
+def write_settings(path: str | Path, tuning: Tuning) -> Path:
+    """The chosen settings as a TOML file that :func:`read_settings` reads: a table per policy, a value per argument."""
     lines = []
     for label, trials in _check_tuning(tuning).trials.items():
         lines += [f"[{json.dumps(label)}]", *(f"{name} = {value!r}" for name, value in best(trials).arguments.items())]
         lines.append("")
     with atomic_write(path) as file:
         file.write("\n".join(lines).encode())
+    return Path(path)
 
 
 def read_settings(path: str | Path) -> dict[str, dict[str, Sequence[Any]]]:
@@ -223,12 +177,6 @@ def read_settings(path: str | Path) -> dict[str, dict[str, Sequence[Any]]]:
     return grids
 
 
-def write_timings(path: str | Path, experiment: Experiment) -> Path:
-    """Seconds of each round, split into scoring, selecting and updating; these differ between repetitions."""
-    rows = [(r.policy, r.run, t + 1, *r.seconds[t].tolist()) for r in experiment.results for t in range(r.regret.size)]
-    return write_csv(path, ("policy", "run", "round", "score", "select", "update"), rows)
-
-
 def write_manifest(
     path: str | Path,
     *,
@@ -241,12 +189,6 @@ def write_manifest(
     """``manifest.json``: what ran, on what, with which versions; enough to run it again.
 
     ``data`` says where the network came from: a data set's checksum, or a generator's arguments.
-
-    Examples
-    --------
-    >>> from tensorucb.experiments import write_manifest
-    >>> write_manifest("manifest.json", command=["compare"], seed=0, environment={"users": 60}, settings={}).name
-    'manifest.json'
     """
     packages = ("tensorucb", "numpy", "numba", "scipy", "scikit-learn", "polars", "altair")
     content = {

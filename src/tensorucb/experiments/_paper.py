@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_count
 from tensorucb.experiments._comparison import Comparison
 from tensorucb.experiments._environment import Environment
-from tensorucb.experiments._files import write_csv, write_regret, write_rows, write_timings, write_validation
+from tensorucb.experiments._files import write_csv, write_settings, write_validation
 from tensorucb.experiments._regret import exploration_condition, regret_bound
-from tensorucb.experiments._results import Experiment
+from tensorucb.experiments._results import REGRET_COLUMNS, Experiment
 from tensorucb.experiments._runner import check_environment, check_seed, run_policy
-from tensorucb.experiments._tuning import Tuning, with_arguments
+from tensorucb.experiments._tuning import Tuning, own_grid, with_arguments
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
 from tensorucb.policies import Grid, Policy
@@ -31,18 +32,13 @@ _PAPER_NETWORKS = {
     "out-degree 90": (8, 154),
     "out-degree 99": (101, 2_064),
 }
+VARIED = ", products vary"
 _SIZES = (15 / 29, 20 / 29, 25 / 29, 1.0)  # the paper's |V| of about 15, 20, 25 and 29 thousand
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to compute; ``candidates``: at most so many of each argument are tried, and no grid is extended.
-
-    Examples
-    --------
-    >>> Effort(rounds=15, runs=2).validation_rounds
-    50
-    """
+    """How much to compute; ``candidates``: at most so many of each argument are tried, and no grid is extended."""
 
     rounds: int = 100
     runs: int = 5
@@ -56,19 +52,17 @@ class Effort:
         """A rehearsal: every target, nothing to quote."""
         return cls(15, 2, 5, 2, (1, 2, 3, 5), 3)
 
-    def grids(self, policies: Mapping[str, Policy]) -> dict[str, Grid]:
-        """The policies' own grids, thinned to ``candidates``; nothing if there is no such limit."""
+    def grids(self, policies: Mapping[str, Policy], chosen: Mapping[str, Grid]) -> dict[str, Grid]:
+        """The grids that were chosen; with a limit to ``candidates``, every policy's grid, thinned."""
         if self.candidates is None:
-            return {}
+            return dict(chosen)
         size = self.candidates
 
         def middle(values: Sequence[Any]) -> Sequence[Any]:
             return values[max(0, len(values) - size) // 2 :][:size]
 
-        return {
-            label: {name: middle(values) for name, values in getattr(policy, "tunable", {}).items()}
-            for label, policy in policies.items()
-        }
+        grids = {label: chosen.get(label, own_grid(policy)) for label, policy in policies.items()}
+        return {label: {name: middle(values) for name, values in grid.items()} for label, grid in grids.items()}
 
 
 @dataclass(frozen=True)
@@ -77,11 +71,6 @@ class Bound:
 
     The c that was used (``exploration``) and the one that the theorem asks for, the bound on the cumulative regret with
     each of them, and the mean cumulative regret of the tensor policies.
-
-    Examples
-    --------
-    >>> Bound(rounds=[1], exploration=0.1, needed=[9.0], at_used=[10.0], at_needed=[900.0], measured={}).needed
-    [9.0]
     """
 
     rounds: I64
@@ -96,13 +85,9 @@ class Bound:
 class PaperResults:
     """What the targets found; None for what was not asked for. The network's tables follow from ``graph``.
 
-    ``rank`` holds, for each tensor policy, an experiment on a single product with labels ``R = …``; ``runtime`` median
-    milliseconds per round, one row per size and policy, which differ between repetitions.
-
-    Examples
-    --------
-    >>> PaperResults("mine", Graph.from_edges([0, 0, 1], [1, 2, 2]), ["table-network"]).regret is None
-    True
+    ``rank`` holds, for each tensor policy, an experiment on a single product with labels ``R = …``, and another one
+    with a random product in each round; ``runtime`` median milliseconds per round, one row per size and policy, which
+    differ between repetitions.
     """
 
     name: str
@@ -116,29 +101,14 @@ class PaperResults:
 
 
 def needs_tuning(targets: Collection[str]) -> bool:
-    """Whether one of the targets is about tuned policies.
-
-    Examples
-    --------
-    >>> needs_tuning(["fig-degrees"]), needs_tuning(["fig-regret"])
-    (False, True)
-    """
+    """Whether one of the targets is about tuned policies."""
     return bool({"fig-regret", "fig-rank", "bound"} & set(targets))
 
 
 def run_targets(
     comparison: Comparison, tuning: Tuning | None, targets: Collection[str], effort: Effort
 ) -> PaperResults:
-    """Compute what the targets need, each part once; ``tuning`` may be None if :func:`needs_tuning` is false.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
-    >>> comparison = Comparison(world, tu.experiments.paper_policies(), None)
-    >>> run_targets(comparison, None, ["table-network"], Effort()).targets
-    ['table-network']
-    """
+    """Compute what the targets need, each part once; ``tuning`` may be None if :func:`needs_tuning` is false."""
     environment = comparison.environment
     regret = rank = runtime = bound = None
     if tuning is not None:
@@ -156,28 +126,24 @@ def run_targets(
 
 
 def network_statistics(graph: Graph) -> list[tuple[str, float, int, int]]:
-    """table-network: (quantity, here, the paper's Digg, the paper's Flixster).
-
-    Examples
-    --------
-    >>> network_statistics(Graph.from_edges([0, 0, 1], [1, 2, 2]))[0]
-    ('users', 3, 2483, 29384)
-    """
+    """table-network: (quantity, here, the paper's Digg, the paper's Flixster)."""
     here = (graph.n_nodes, graph.n_edges, *np.percentile(graph.out_degree, (50, 90, 99)).tolist())
     return [(name, value, *paper) for (name, paper), value in zip(_PAPER_NETWORKS.items(), here, strict=True)]
 
 
 def _by_rank(comparison: Comparison, policies: Mapping[str, Policy], ranks: Sequence[int]) -> dict[str, Experiment]:
-    """Every policy that has a rank, with each of the ranks, on one product."""
+    """Every policy that has a rank, with each of the ranks: on one product, as in the paper, and on all of them."""
     world = comparison.world
     rows = world.product_rows
     product = int(rows[np.random.default_rng([comparison.seed, 31]).integers(rows.size)])
     single = world.with_product_rows([product], f"{world.name}, product {product}")
-    return {
-        label: comparison.play(single, {f"R = {r}": with_arguments(policy, {"rank": r}) for r in ranks}, "fig-rank")
-        for label, policy in policies.items()
-        if "rank" in getattr(policy, "tunable", ())
-    }
+    found: dict[str, Experiment] = {}
+    for label, policy in policies.items():
+        if "rank" in getattr(policy, "tunable", ()):
+            by_rank = {f"R = {r}": with_arguments(policy, {"rank": r}) for r in ranks}
+            found[label] = comparison.play(single, by_rank, "fig-rank")
+            found[f"{label}{VARIED}"] = comparison.play(world, by_rank, "fig-rank")
+    return found
 
 
 def _runtimes(
@@ -221,61 +187,46 @@ def _bound(environment: Environment, policy: Any, experiment: Experiment) -> Bou
 
 
 def write_results(results: PaperResults, directory: Path) -> list[Path]:
-    """Write the tables of the targets as CSV files; returns their paths.
-
-    Examples
-    --------
-    >>> results = PaperResults("mine", Graph.from_edges([0, 0, 1], [1, 2, 2]), ["table-network"])
-    >>> [path.name for path in write_results(results, Path("results"))]
-    ['network.csv']
-    """
-    written: list[Path] = []
-
-    def write(name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        written.append(write_csv(directory / name, columns, list(rows)))
-
+    """Write the tables of the targets as CSV files, and the settings that were chosen; returns their paths."""
+    tables: dict[str, Any] = {}
     if "table-network" in results.targets:
         columns = ("quantity", "here", "paper_digg", "paper_flixster")
-        write("network.csv", columns, network_statistics(results.graph))
+        tables["network"] = [dict(zip(columns, row, strict=True)) for row in network_statistics(results.graph)]
     if "fig-degrees" in results.targets:
         values, counts = np.unique(results.graph.out_degree, return_counts=True)
         share = np.cumsum(counts[::-1])[::-1] / counts.sum()
-        table = zip(values.tolist(), counts.tolist(), share.tolist(), strict=True)
-        write("degrees.csv", ("out_degree", "users", "share_at_least"), table)
+        tables["degrees"] = pl.DataFrame({"out_degree": values, "users": counts, "share_at_least": share})
+    if results.regret is not None:
+        tables["regret"] = results.regret.frame.select(REGRET_COLUMNS)
+        tables["regret-timings"] = results.regret.frame.select("policy", "run", "round", "score", "select", "update")
+    if results.rank is not None:
+        rank = pl.col("policy").str.strip_prefix("R = ").cast(pl.Int64).alias("rank")
+        tables["rank"] = pl.concat(
+            experiment.frame.select(pl.lit(label).alias("policy"), rank, "run", "round", "regret", "average_regret")
+            for label, experiment in results.rank.items()
+        )
+    if results.runtime is not None:
+        tables["runtime-timings"] = results.runtime
+    if (bound := results.bound) is not None:
+        tables["bound"] = pl.DataFrame(
+            {
+                "round": bound.rounds,
+                "c_used": np.full(bound.rounds.size, bound.exploration),
+                "c_needed": bound.needed,
+                "bound_at_c_used": bound.at_used,
+                "bound_at_c_needed": bound.at_needed,
+                **bound.measured,
+            }
+        )
+    written = [write_csv(directory / f"{name}.csv", table) for name, table in tables.items()]
     if results.tuning is not None:
         written.append(write_validation(directory / "validation.csv", results.tuning))
-    if results.regret is not None:
-        written.append(write_regret(directory / "regret.csv", results.regret))
-        written.append(write_timings(directory / "regret-timings.csv", results.regret))
-    if results.rank is not None:
-        rows = [
-            (label, int(r.policy.removeprefix("R = ")), r.run, t + 1, r.regret[t], r.average_regret[t])
-            for label, experiment in results.rank.items()
-            for r in experiment.results
-            for t in range(r.regret.size)
-        ]
-        write("rank.csv", ("policy", "rank", "run", "round", "regret", "average_regret"), rows)
-    if results.runtime is not None:
-        written.append(write_rows(directory / "runtime-timings.csv", results.runtime))
-    if results.bound is not None:
-        found = results.bound
-        named = ("round", "c_used", "c_needed", "bound_at_c_used", "bound_at_c_needed", *found.measured)
-        used = np.full(found.rounds.size, found.exploration)
-        numbers = np.column_stack([used, found.needed, found.at_used, found.at_needed, *found.measured.values()])
-        write("bound.csv", named, ((t, *row) for t, row in enumerate(numbers.tolist(), 1)))
+        written.append(write_settings(directory / "settings.toml", results.tuning))
     return written
 
 
 def sampled(environment: Environment, size: int, *, seed: int = 0) -> Environment:
-    """The environment on ``size`` users drawn at random, without those who lose all their edges.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
-    >>> sampled(world, 20).graph.n_nodes <= 20
-    True
-    """
+    """The environment on ``size`` users drawn at random, without those who lose all their edges."""
     graph = check_environment(environment).graph
     size, seed = check_count("size", size), check_seed("seed", seed)
     keep = np.zeros(graph.n_nodes, dtype=np.bool_)

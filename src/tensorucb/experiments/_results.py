@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+import polars as pl
 from numpy.typing import ArrayLike
 
 from tensorucb.arrays import F64, I64
@@ -18,6 +19,7 @@ from tensorucb.experiments._regret import average_regret, scaled_regret
 Measure = Literal["regret", "responders"]
 """What policies are compared by: regret, the less the better, or distinct responders, the more the better."""
 OURS = "TensorUCB"
+REGRET_COLUMNS = ("policy", "run", "round", "product", "spread", "regret", "average_regret")
 _LAST = 20
 _CHECKPOINTS = (10, 30, 100, 200)
 
@@ -53,7 +55,7 @@ def mean_interval(values: ArrayLike) -> Interval:
     """
     samples = check_numbers("values", values)
     if samples.ndim == 0 or samples.shape[0] == 0:
-        raise InputError("values must hold at least one run; got none.")
+        raise InputError("must hold at least one run; got none.", argument="values")
     mean, runs = samples.mean(axis=0), samples.shape[0]
     if runs == 1:
         return Interval(mean, mean, mean)
@@ -103,7 +105,7 @@ class RunResult:
 class Experiment:
     """All runs of all policies, in the order they were given.
 
-    They are compared by ``measure``: ``"regret"``, or in replayed logs ``"responders"``.
+    They are compared by ``measure``: ``"regret"``, or in replayed logs ``"responders"``. ``frame`` has all rounds.
 
     Examples
     --------
@@ -134,12 +136,31 @@ class Experiment:
         """The policies' labels, in order."""
         return tuple(dict.fromkeys(result.policy for result in self.results))
 
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """One row for each policy, run and round; ``score``, ``select`` and ``update`` are seconds."""
+        parts = [
+            pl.DataFrame(
+                {
+                    "round": np.arange(1, run.regret.size + 1),
+                    "product": np.asarray(run.product, dtype=np.int64),
+                    "spread": np.asarray(run.spread, dtype=np.float64),
+                    "optimum": np.asarray(run.optimum, dtype=np.float64),
+                    "regret": run.regret,
+                    "average_regret": run.average_regret,
+                    **dict(zip(("score", "select", "update"), np.transpose(run.seconds), strict=True)),
+                }
+            ).select(pl.lit(run.policy).alias("policy"), pl.lit(run.run).alias("run"), pl.all())
+            for run in self.results
+        ]
+        return pl.concat(parts)
+
     def of(self, policy: str) -> tuple[RunResult, ...]:
         """One policy's runs."""
         check_text("policy", policy)
         found = tuple(result for result in self.results if result.policy == policy)
         if not found:
-            raise InputError(f"policy must be one of {shown(self.policies)}; got {shown(policy)}.")
+            raise refusal("policy", f"one of {shown(self.policies)}", policy)
         return found
 
     def curve(self, policy: str) -> Interval:
@@ -234,13 +255,6 @@ def printed_table(rows: Sequence[Mapping[str, Any]], *, sign: str = "±") -> tup
 
     The average at the checkpoint that has an interval, its difference to ours, the last 20 rounds, and reach in per
     cent of the best possible; what follows ``sign`` is half of the 90 % interval.
-
-    Examples
-    --------
-    >>> from tensorucb.experiments import Experiment, RunResult, decision_table, printed_table
-    >>> run = RunResult("Random", 0, product=[3, 1], spread=[7.0, 9.0], optimum=[9.0, 9.0], seconds=[[0.0] * 3] * 2)
-    >>> printed_table(decision_table(Experiment((run,))))
-    (['Policy', 'T=2', '% of best'], [['Random', '1.88', '88.9']])
     """
     check_text("sign", sign)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +12,14 @@ import numpy as np
 from tensorucb.checks import check_mapping, check_report, check_sequence, shown
 from tensorucb.errors import InputError
 from tensorucb.experiments._environment import Environment
-from tensorucb.experiments._jobs import play_ahead
 from tensorucb.experiments._runner import (
-    KeptRuns,
-    Play,
     check_environment,
     check_policies,
     check_rounds,
     check_seed,
-    meeting_place,
-    play_all,
     policy_arguments,
 )
+from tensorucb.experiments._runs import Play, play_all
 from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.features import UserProfile
 from tensorucb.policies import Grid, Policy, UCBPolicy
@@ -40,7 +35,7 @@ _PAST = ("taste", "credit", "exposure", "chances")
 _TUNE_EVERY, _FEWEST_PRODUCTS = 5, 10
 # Whole numbers are sizes (rank, dimension): time and memory grow with them, so their grids are extended once only.
 _SWEEPS, _EXTENSIONS, _SIZE_EXTENSIONS = 3, 3, 1
-_Ahead = Callable[[Sequence[Mapping[str, Any]]], None]
+_Search = Generator[list[dict[str, Any]], list[float], list["Trial"]]
 
 
 @dataclass(frozen=True)
@@ -138,7 +133,7 @@ def tune(
         Label -> argument -> candidates, which are taken as they are; the policy's ``tunable`` where a label is missing.
         An empty grid keeps the policy as it is.
     jobs, directory, report, engine
-        See `run_experiment`; a process searches for one policy after the other.
+        See `run_experiment`.
 
     Examples
     --------
@@ -159,44 +154,34 @@ def tune(
     check_labels(given, policies)
     chosen: dict[str, Grid] = {p: given.get(p, own_grid(policy)) for p, policy in policies.items()}
     searched = {label: grid for label, grid in chosen.items() if any(len(values) > 1 for values in grid.values())}
-    left = {label: rounds * sum(map(len, grid.values())) for label, grid in searched.items()}
-    trials: dict[str, Sequence[Trial]] = {}
-    done = 0
-
-    def step(label: str) -> None:
-        nonlocal done
-        done += 1
-        left[label] = max(0, left[label] - 1)
-        if report is not None:
-            report(done, done + sum(left.values()), label)
-
-    with meeting_place(directory, jobs, engine) as folder:
-        kept = KeptRuns(folder, environment, rounds=rounds, seed=seed)
-
-        def play(label: str, arguments: Mapping[str, Any], each_round: Callable[[], None] | None = None) -> float:
-            policy = with_arguments(policies[label], arguments)
-            return float(kept.play(label, policy, VALIDATION_RUN, each_round).average_regret[-1])
-
-        def search(label: str, each_round: Callable[[], None], ahead: _Ahead = lambda settings: None) -> list[Trial]:
-            start = _start(policies[label], searched[label])
-            rules: Any = {"extend": label not in given, "ahead": ahead}
-            return _search(partial(play, label, each_round=each_round), searched[label], start, **rules)
-
-        # The longest searches first, so that no process is left with one of them when the others are done. One search
-        # alone tries the values of an argument at the same time.
-        longest = sorted(searched, key=lambda label: -left[label])
-        alone = len(searched) == 1
-        if not alone:
-            searches = [partial(search, label) for label in longest]
-            play_ahead(engine, searches, jobs, lambda number: step(longest[number]))
-
-        def together(label: str, settings: Sequence[Mapping[str, Any]]) -> None:
-            if alone:
-                play_ahead(engine, [partial(play, label, each) for each in settings], jobs, lambda number: step(label))
-
-        for label in searched:
-            trials[label] = search(label, partial(step, label), partial(together, label))
-            left[label] = 0
+    searches = {
+        label: _search(grid, _start(policies[label], grid), _taker(policies[label]) if label not in given else None)
+        for label, grid in searched.items()
+    }
+    expected = rounds * sum(len(values) for grid in searched.values() for values in grid.values())
+    tried: dict[str, list[Trial]] = {}
+    asked = {label: next(search) for label, search in searches.items()}
+    played = 0
+    # All searches take their steps together, so that there is work for several processes.
+    while asked:
+        plays = [
+            Play(environment, label, with_arguments(policies[label], arguments), VALIDATION_RUN, label)
+            for label, settings in asked.items()
+            for arguments in settings
+        ]
+        told = None if report is None else _further(report, played, expected)
+        options: Any = {"jobs": jobs, "directory": directory, "report": told, "engine": engine}
+        regrets = [float(r.average_regret[-1]) for r in play_all(plays, rounds=rounds, seed=seed, **options)]
+        played += rounds * len(plays)
+        following: dict[str, list[dict[str, Any]]] = {}
+        for label, settings in asked.items():
+            answers, regrets = regrets[: len(settings)], regrets[len(settings) :]
+            try:
+                following[label] = searches[label].send(answers)
+            except StopIteration as end:
+                tried[label] = end.value
+        asked = following
+    trials = {label: tried[label] for label in searched}
     best_arguments = {label: best(found).arguments for label, found in trials.items()}
     only = {label: {n: v[0] for n, v in grid.items()} for label, grid in chosen.items() if label not in searched}
     arguments: dict[str, Mapping[str, Any]] = {**only, **best_arguments}
@@ -216,41 +201,49 @@ def _start(policy: Policy, grid: Grid) -> dict[str, Any]:
     return {n: own[n] if own.get(n) in values else values[len(values) // 2] for n, values in grid.items()}
 
 
-def _search(
-    regret: Callable[[Mapping[str, Any]], float],
-    grid: Grid,
-    start: Mapping[str, Any],
-    *,
-    extend: bool,
-    ahead: _Ahead = lambda settings: None,
-) -> list[Trial]:
-    """Everything tried, no setting twice; see :func:`tune`. ``ahead(settings)`` is told what will be asked for next."""
+def _further(report: OnProgress, before: int, expected: int) -> OnProgress:
+    """The report of a step: after ``before`` rounds, of at least ``expected``."""
+    return lambda done, total, what: report(before + done, max(expected, before + total), what)
+
+
+def _taker(policy: Policy) -> Callable[[Mapping[str, Any]], bool]:
+    """Whether the policy takes these arguments."""
+
+    def takes(arguments: Mapping[str, Any]) -> bool:
+        try:
+            with_arguments(policy, arguments)
+        except InputError:
+            return False
+        return True
+
+    return takes
+
+
+def _search(grid: Grid, start: Mapping[str, Any], takes: Callable[[Mapping[str, Any]], bool] | None) -> _Search:
+    """Asks for the regret of settings, some at a time, none twice, and returns everything tried; see :func:`tune`.
+
+    The grid is extended by settings that the policy ``takes``; not at all if that is None.
+    """
     tried: dict[str, Trial] = {}
     current, candidates = dict(start), {name: list(values) for name, values in grid.items()}
-    extensions = {
-        name: (_SIZE_EXTENSIONS if isinstance(values[0], int) else _EXTENSIONS) if extend else 0
-        for name, values in grid.items()
-    }
+    left = {name: _SIZE_EXTENSIONS if isinstance(v[0], int) else _EXTENSIONS for name, v in candidates.items()}
 
-    def at(name: str, value: Any) -> float:
-        arguments = {**current, name: value}
-        key = repr(arguments)
-        if key not in tried:
-            tried[key] = Trial(arguments, regret(arguments))
-        return tried[key].regret
+    def ask(settings: list[dict[str, Any]]) -> Generator[list[dict[str, Any]], list[float], list[float]]:
+        if new := [arguments for arguments in settings if repr(arguments) not in tried]:
+            regrets = yield new
+            tried.update({repr(each): Trial(each, regret) for each, regret in zip(new, regrets, strict=True)})
+        return [tried[repr(arguments)].regret for arguments in settings]
 
     for _ in range(_SWEEPS):
         before = dict(current)
         for name, values in candidates.items():
-            ahead([{**current, name: value} for value in values if repr({**current, name: value}) not in tried])
-            found = [at(name, value) for value in values]
-            while extensions[name] and (more := _beyond(values, found)) is not None:
-                extensions[name] -= 1
-                try:
-                    found.append(at(name, more))
-                except InputError:  # The policy does not take it.
-                    extensions[name] = 0
+            found = yield from ask([{**current, name: value} for value in values])
+            while takes is not None and left[name] and (more := _beyond(values, found)) is not None:
+                left[name] -= 1
+                if not takes({**current, name: more}):
+                    left[name] = 0
                     break
+                found += yield from ask([{**current, name: more}])
                 values.append(more)
             current[name] = values[int(np.argmin(found))]
         if current == before:
@@ -299,15 +292,7 @@ def with_arguments(policy: Policy, arguments: Mapping[str, Any]) -> Policy:
 
 @dataclass(frozen=True)
 class FeatureChoice:
-    """Average regret of a policy with each set of features, and the world with the best one.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
-    >>> FeatureChoice(regret={"past": 5.8, "everything": 6.1}, chosen="past", environment=world).chosen
-    'past'
-    """
+    """Average regret of a policy with each set of features, and the world with the best one."""
 
     regret: Mapping[str, float]
     chosen: str
@@ -343,22 +328,13 @@ def choose_features(
     """Play the validation rounds with each set of features, and keep the best, the first of equals.
 
     Products and coins are those of :func:`tune`, which can go on with the chosen world; the other parameters too.
-
-    Examples
-    --------
-    >>> import tensorucb as tu
-    >>> world = tu.experiments.Environment.from_sandbox(tu.data.make_sandbox(60, 400, 5, rng=0))
-    >>> choose_features(world, tu.policies.LinUCB(), rounds=3).chosen  # a sandbox has one set of features
-    'everything'
     """
     worlds = feature_sets(environment)
-    with meeting_place(directory, jobs, None) as folder:
-        run = (policy.name, policy, VALIDATION_RUN)
-        plays = [
-            Play(KeptRuns(folder, world, rounds=rounds, seed=seed), run, f"{policy.name}, features: {name}")
-            for name, world in worlds.items()
-        ]
-        results = play_all(plays, rounds=rounds, jobs=jobs, engine=None, report=report)
+    plays = [
+        Play(world, policy.name, policy, VALIDATION_RUN, f"{policy.name}, features: {name}")
+        for name, world in worlds.items()
+    ]
+    results = play_all(plays, rounds=rounds, seed=seed, jobs=jobs, directory=directory, report=report)
     regret = {name: float(result.average_regret[-1]) for name, result in zip(worlds, results, strict=True)}
     chosen = min(regret, key=lambda name: regret[name])
     return FeatureChoice(regret, chosen, worlds[chosen])

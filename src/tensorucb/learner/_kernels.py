@@ -3,17 +3,18 @@
 Glossary (the paper's letters)
     l = mode, r = rank
     R, D     rank, number of modes;  d = dims[l] the dimension of mode l
-    phi      (N, F) features, the modes side by side, F = Σ d
+    phi      (N, F) features, the modes side by side, F = Σ d;  x those of one sample, norms the ‖φ_l‖² of its modes
     w, S     posterior means and covariances, flat: mode by mode, rank by rank
     w0, v0   prior means (flat as w) and the prior variance of each mode
     a        a[r, l] = φ_lᵀ w̄^{l,r} of the current iterate;  m the same before the sample
     g, s     g = Σφ and s = φᵀΣφ before the sample;  v = φᵀΣφ after it
-    beta     β^{l,r} = Π_{l'≠l} a[r, l'];  its square stands for the paper's γ (mean field)
+    beta     β^{l,r} = Π_{l'≠l} a[r, l'] (Eq. 12);  its square stands for the paper's γ (mean field, Eq. 13)
     omega    precision ω of the (pseudo-)observation;  kappa its precision times its target
-    push     what moves w̄ along g;  gain what Σ loses along ggᵀ;  information is ωβ²
-    c, cv    intercepts of the sample's groups and their variances; mu, var hold those of all groups
+    push     what moves w̄ along g;  information is ωβ²
+    c, cv    intercepts of the sample's groups and their variances; c0, cv0 before it; mu, var hold those of all groups
     keep     the share λ that a sample leaves of what was known (forgetting)
 
+Gaussian likelihood: ω = 1/σ² and κ = y/σ². Logistic: ω = tanh(ψ/2)/(2ψ) with ψ² = E[u²], and κ = y − ½.
 Every fixed point restarts from the state before the sample, so a sample counts once however many sweeps it takes.
 The scalars of the last visit of each (l, r) define its rank-one update, as in a literal loop over the equations.
 """
@@ -48,11 +49,25 @@ def _omega_of(second_moment: float) -> float:
 
 
 @numba.njit(inline="always", **KERNEL)
-def _norm2(x: F64, start: int, n: int) -> float:
-    """‖φ‖² of the n features from start."""
-    total = 0.0
-    for i in range(start, start + n):
-        total += x[i] * x[i]
+def _beta(a: F64, r: int, mode: int) -> float:
+    """β^{l,r} = Π_{l'≠l} φ_l'ᵀ w̄^{l',r} (Eq. 12)."""
+    product = 1.0
+    for other in range(a.shape[1]):
+        if other != mode:
+            product *= a[r, other]
+    return product
+
+
+@numba.njit(inline="always", **KERNEL)
+def _second_moment(a: F64, v: F64, u: float, cv: F64) -> float:
+    """E[u²]: ū² plus the mean-field variance of the score (Eq. 17 without σ²)."""
+    total = u * u
+    for q in range(cv.size):
+        total += cv[q]
+    for r in range(a.shape[0]):
+        for mode in range(a.shape[1]):
+            beta = _beta(a, r, mode)
+            total += beta * beta * v[r, mode]
     return total
 
 
@@ -94,94 +109,16 @@ def _forget(w: F64, S: F64, w0: F64, v0: F64, dims: I64, R: int, keep: float) ->
             q += d * d
 
 
-@numba.njit(inline="always", **KERNEL)
-def _open_intercepts(groups: I64, k: int, mu: F64, var: F64, prior: float, keep: float, c: F64, cv: F64) -> float:
-    """Load the sample's intercepts, each one step forgotten on its own clock; returns their sum."""
-    total = 0.0
-    for q in range(groups.shape[1]):
-        at = groups[k, q]
-        if keep < 1.0:
-            mu[at] *= math.sqrt(keep)
-            var[at] = keep * var[at] + (1.0 - keep) * prior
-        c[q] = mu[at]
-        cv[q] = var[at]
-        total += mu[at]
-    return total
-
-
-@numba.njit(inline="always", **KERNEL)
-def _sweep_intercepts(
-    groups: I64, k: int, mu: F64, var: F64, c: F64, cv: F64, u: float, omega: float, kappa: float, tol: float
-) -> tuple[float, bool]:
-    """One Gauss–Seidel visit to each intercept; returns the new u and whether anything moved."""
-    moving = False
-    for q in range(groups.shape[1]):
-        at = groups[k, q]
-        shrink = 1.0 / (1.0 + omega * var[at])
-        new = (mu[at] + var[at] * (kappa - omega * (u - c[q]))) * shrink
-        moving |= abs(new - c[q]) > tol * (1.0 + abs(new))
-        u += new - c[q]
-        c[q] = new
-        cv[q] = var[at] * shrink
-    return u, moving
-
-
-@numba.njit(inline="always", **KERNEL)
-def _second_moment(a: F64, v: F64, u: float, cv: F64) -> float:
-    """E[u²]: ū² plus the mean-field variance of the score."""
-    R, D = a.shape
-    total = u * u
-    for q in range(cv.size):
-        total += cv[q]
-    for r in range(R):
-        for mode in range(D):
-            beta = 1.0
-            for other in range(D):
-                if other != mode:
-                    beta *= a[r, other]
-            total += beta * beta * v[r, mode]
-    return total
-
-
-@numba.njit(inline="always", **KERNEL)
-def _sweep_ranks(
-    a: F64, v: F64, m: F64, s: F64, push: F64, gain: F64, information: F64, suffix: F64,
-    u: float, omega: float, kappa: float, tol: float,
-) -> tuple[float, bool]:  # fmt: skip
-    """One Gauss–Seidel visit to each (l, r); returns the new u and whether anything moved."""
-    R, D = a.shape
-    moving = False
-    for r in range(R):
-        # β is the product of the modes before l, already visited, and of those after it.
-        suffix[D] = 1.0
-        for mode in range(D - 1, -1, -1):
-            suffix[mode] = suffix[mode + 1] * a[r, mode]
-        prefix = 1.0
-        for mode in range(D):
-            beta = prefix * suffix[mode + 1]
-            known = omega * (beta * beta)
-            pull = beta * (kappa - omega * (u - a[r, mode] * beta))
-            shrink = 1.0 / (1.0 + known * s[r, mode])
-            new = (m[r, mode] + s[r, mode] * pull) * shrink
-            moving |= abs(new - a[r, mode]) > tol * (1.0 + abs(new))
-            u += (new - a[r, mode]) * beta
-            a[r, mode] = new
-            v[r, mode] = s[r, mode] * shrink
-            push[r, mode] = (pull - known * m[r, mode]) * shrink
-            gain[r, mode] = known * shrink
-            information[r, mode] = known
-            prefix *= new
-    return u, moving
-
-
 @numba.njit(**KERNEL)
-def _project(x: F64, dims: I64, R: int, w: F64, S: F64, v0: F64, g: F64, m: F64, s: F64) -> None:
-    """Per (l, r): g = Σφ, s = φᵀΣφ and m = φᵀw."""
+def _project(x: F64, dims: I64, w: F64, S: F64, v0: F64, g: F64, m: F64, s: F64, norms: F64) -> None:
+    """Per (l, r): g = Σφ, s = φᵀΣφ and m = φᵀw; per mode ‖φ‖²."""
     f, p, q = 0, 0, 0
     for mode in range(dims.size):
         d = dims[mode]
-        least = _FLOOR * v0[mode] * _norm2(x, f, d)
-        for r in range(R):
+        norms[mode] = 0.0
+        for i in range(f, f + d):
+            norms[mode] += x[i] * x[i]
+        for r in range(m.shape[0]):
             for i in range(d):
                 g[p + i] = 0.0
             # Σ is symmetric: summing its rows vectorises, and keeps the order of additions.
@@ -194,26 +131,58 @@ def _project(x: F64, dims: I64, R: int, w: F64, S: F64, v0: F64, g: F64, m: F64,
             for i in range(d):
                 inner += g[p + i] * x[f + i]
                 score += w[p + i] * x[f + i]
-            s[r, mode] = max(inner, least)
+            s[r, mode] = max(inner, _FLOOR * v0[mode] * norms[mode])
             m[r, mode] = score
             p += d
             q += d * d
         f += d
 
 
+@numba.njit(inline="always", **KERNEL)
+def _sweep(
+    a: F64, v: F64, m: F64, s: F64, push: F64, information: F64, c: F64, cv: F64, c0: F64, cv0: F64,
+    u: float, omega: float, kappa: float, tol: float, by_rank: bool,
+) -> tuple[float, bool]:  # fmt: skip
+    """One Gauss–Seidel visit to each (l, r) and to each intercept; returns the new u and whether anything moved."""
+    R, D = a.shape
+    moving = False
+    for visit in range(R * D):
+        r, mode = (visit // D, visit % D) if by_rank else (visit % R, visit // R)
+        beta = _beta(a, r, mode)
+        known = omega * (beta * beta)
+        # Eqs. 14 and 15 along φ: y^{l,r} is the outcome without the scores of the other ranks.
+        pull = beta * (kappa - omega * (u - a[r, mode] * beta))
+        shrink = 1.0 / (1.0 + known * s[r, mode])
+        new = (m[r, mode] + s[r, mode] * pull) * shrink
+        moving |= abs(new - a[r, mode]) > tol * (1.0 + abs(new))
+        u += (new - a[r, mode]) * beta
+        a[r, mode] = new
+        v[r, mode] = s[r, mode] * shrink
+        push[r, mode] = (pull - known * m[r, mode]) * shrink
+        information[r, mode] = known
+    for q in range(c.size):
+        shrink = 1.0 / (1.0 + omega * cv0[q])
+        new = (c0[q] + cv0[q] * (kappa - omega * (u - c[q]))) * shrink
+        moving |= abs(new - c[q]) > tol * (1.0 + abs(new))
+        u += new - c[q]
+        c[q] = new
+        cv[q] = cv0[q] * shrink
+    return u, moving
+
+
 @numba.njit(**KERNEL)
 def _absorb(
-    x: F64, dims: I64, w: F64, S: F64, v0: F64, g: F64, push: F64, gain: F64, information: F64, check: bool,
+    dims: I64, w: F64, S: F64, v0: F64, g: F64, s: F64, push: F64, information: F64, norms: F64, check: bool,
     step: F64, work: F64,
 ) -> None:  # fmt: skip
-    """w̄ += g·push and Σ −= gain·ggᵀ for every (l, r)."""
-    R = push.shape[0]
-    f, p, q = 0, 0, 0
+    """Eqs. 14 and 15 for every (l, r): Σ −= ggᵀ·ωβ²/(1 + ωβ²s) and w̄ += g·push."""
+    p, q = 0, 0
     for mode in range(dims.size):
         d = dims[mode]
-        limit = _STIFF / max(v0[mode] * _norm2(x, f, d), 1e-300)
-        for r in range(R):
-            root = math.sqrt(gain[r, mode])
+        limit = _STIFF / max(v0[mode] * norms[mode], 1e-300)
+        for r in range(push.shape[0]):
+            known = information[r, mode]
+            root = math.sqrt(known * (1.0 / (1.0 + known * s[r, mode])))
             for i in range(d):
                 w[p + i] += g[p + i] * push[r, mode]
                 step[i] = root * g[p + i]
@@ -221,19 +190,18 @@ def _absorb(
                 si = step[i]
                 for j in range(d):
                     S[q + i * d + j] -= si * step[j]
-            if check or information[r, mode] > limit:
+            if check or known > limit:
                 _guard(S, q, d, work)
             p += d
             q += d * d
-        f += d
 
 
 @numba.njit(**KERNEL)
 def learn_samples(
     phi: F64, y: F64, groups: I64, shape: Any, posterior: Any, prior: Any, seen: int, logistic: bool, noise: float,
-    keep: float, stop: Any,
+    keep: float, by_rank: bool, stop: Any,
 ) -> tuple[int, int]:  # fmt: skip
-    """Learn the samples in order, changing ``posterior`` in place; returns (unconverged samples, sweeps).
+    """Learn the samples in order, changing ``posterior`` in place; returns (sweeps, unconverged samples).
 
     ``seen`` counts the samples learned before.
     """
@@ -242,24 +210,32 @@ def learn_samples(
     w0, v0, intercept_v0 = prior
     tol, max_sweeps = stop
     D, wide = dims.size, dims.max()
-    a, v, m, s = np.empty((R, D)), np.empty((R, D)), np.empty((R, D)), np.empty((R, D))
-    push, gain, information = np.empty((R, D)), np.empty((R, D)), np.empty((R, D))
-    suffix, c, cv = np.empty(D + 1), np.empty(groups.shape[1]), np.empty(groups.shape[1])
-    g, work, step = np.empty(w.size), np.empty(wide * wide), np.empty(wide)
-    unconverged, sweeps = 0, 0
+    a, v, m = np.empty((R, D)), np.empty((R, D)), np.empty((R, D))
+    s, push, information = np.empty((R, D)), np.empty((R, D)), np.empty((R, D))
+    size = groups.shape[1]
+    c, cv, c0, cv0 = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    norms, step = np.empty(D), np.empty(wide)
+    g, work = np.empty(w.size), np.empty(wide * wide)
+    sweeps, unconverged = 0, 0
     for k in range(phi.shape[0]):
         if keep < 1.0 and seen + k > 0:
             _forget(w, S, w0, v0, dims, R, keep)
-        u = _open_intercepts(groups, k, mu, var, intercept_v0, keep, c, cv)
-        # Before the first sample the iterate (w) and the prior mean (w0) may differ: the paper's start.
+        _project(phi[k], dims, w, S, v0, g, a, s, norms)
+        m[:] = a
         if seen + k == 0:
-            _project(phi[k], dims, R, w, S, v0, g, a, s)
-            _project(phi[k], dims, R, w0, S, v0, g, m, s)
+            # Before the first sample the iterate (w) and the prior mean (w0) may differ: the paper's start.
             w[:] = w0
-        else:
-            _project(phi[k], dims, R, w, S, v0, g, m, s)
-            a[:] = m
+            _project(phi[k], dims, w, S, v0, g, m, s, norms)
         v[:] = s
+        u = 0.0
+        for q in range(c.size):
+            # An intercept forgets at its own samples only.
+            at = groups[k, q]
+            c0[q] = mu[at] if keep == 1.0 else math.sqrt(keep) * mu[at]
+            cv0[q] = var[at] if keep == 1.0 else keep * var[at] + (1.0 - keep) * intercept_v0
+            u += c0[q]
+        c[:] = c0
+        cv[:] = cv0
         for r in range(R):
             product = 1.0
             for mode in range(D):
@@ -270,17 +246,16 @@ def learn_samples(
         settled = False
         for _ in range(max_sweeps):
             sweeps += 1
-            u, moving = _sweep_ranks(a, v, m, s, push, gain, information, suffix, u, omega, kappa, tol)
-            u, moved = _sweep_intercepts(groups, k, mu, var, c, cv, u, omega, kappa, tol)
+            u, moving = _sweep(a, v, m, s, push, information, c, cv, c0, cv0, u, omega, kappa, tol, by_rank)
             fresh = _omega_of(_second_moment(a, v, u, cv)) if logistic else omega
-            settled = not (moving or moved or abs(fresh - omega) > tol)
+            settled = not (moving or abs(fresh - omega) > tol)
             if settled:
                 break
             omega = fresh
         unconverged += not settled
         check = (seen + k + 1) % _CHECK_EVERY == 0
-        _absorb(phi[k], dims, w, S, v0, g, push, gain, information, check, step, work)
-        for i in range(groups.shape[1]):
-            mu[groups[k, i]] = c[i]
-            var[groups[k, i]] = cv[i]
-    return unconverged, sweeps
+        _absorb(dims, w, S, v0, g, s, push, information, norms, check, step, work)
+        for q in range(c.size):
+            mu[groups[k, q]] = c[q]
+            var[groups[k, q]] = cv[q]
+    return sweeps, unconverged

@@ -1,24 +1,85 @@
-"""`TensorRegression`: the online variational tensor model behind one small class."""
+"""`TensorRegression`: the paper's online variational tensor model, with its settings, its state and its files."""
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.arrays import F64
-from tensorucb.checks import check_path, shown_path
-from tensorucb.errors import FileFormatError, InputError
+from tensorucb.arrays import F64, I64, Arrays, Vectors
+from tensorucb.checks import (
+    check_array,
+    check_choice,
+    check_count,
+    check_number,
+    check_path,
+    check_rows,
+    check_sequence,
+    check_share,
+    plain,
+    refusal,
+    shown,
+    shown_path,
+)
+from tensorucb.errors import FileFormatError, InputError, ShapeError
 from tensorucb.files import read_state, write_state
-from tensorucb.learner import _posterior
-from tensorucb.learner._posterior import Features, Groups, PosteriorDraw, UpdateReport
-from tensorucb.learner._settings import TensorSettings
-from tensorucb.learner._state import init as start
-from tensorucb.learner._state import state_from_arrays, state_to_arrays
-from tensorucb.rng import RngLike
+from tensorucb.rng import RngLike, as_generator
+
+Features = Sequence[ArrayLike]
+Groups = Sequence[ArrayLike] | None
 
 _KIND = "tensor_regression"
+_SETTINGS = (
+    *("dims", "rank", "likelihood", "noise_variance", "prior_variance", "forgetting"),
+    *("intercepts", "intercept_variance", "order", "tolerance", "max_sweeps"),
+)
+_GROUPED = ("means", "covariances", "prior_means", "intercept_means", "intercept_variances")
+_MOST_MODES = 64
+_MOST_NUMBERS = 500_000_000
+# Standard deviation of random prior means.
+_RANDOM_SCALE = 0.3
+# Rows read at a time, so that memory stays bounded.
+_ROWS = 8192
+
+
+@dataclass(frozen=True)
+class TensorState:
+    """Everything learned so far.
+
+    Attributes
+    ----------
+    means
+        ``(R, d_l)`` posterior means w̄ of each mode.
+    covariances
+        ``(R, d_l, d_l)`` posterior covariances Σ of each mode.
+    prior_means
+        ``(R, d_l)`` prior means of each mode: where learning starts from and what forgetting returns to.
+    intercept_means, intercept_variances
+        One array per group of intercepts (empty tuples without intercepts).
+    n_samples, n_sweeps, n_unconverged
+        Samples learned, Gauss–Seidel sweeps over them, and samples whose sweeps ``max_sweeps`` ended.
+
+    Examples
+    --------
+    >>> from tensorucb.learner import TensorRegression
+    >>> state = TensorRegression((3, 2), 1, init="ones").state
+    >>> state.n_samples, [covariance.shape for covariance in state.covariances]
+    (0, [(1, 3, 3), (1, 2, 2)])
+    """
+
+    means: Vectors
+    covariances: Vectors
+    prior_means: Vectors
+    intercept_means: Vectors = ()
+    intercept_variances: Vectors = ()
+    n_samples: int = 0
+    n_sweeps: int = 0
+    n_unconverged: int = 0
 
 
 class TensorRegression:
@@ -26,7 +87,7 @@ class TensorRegression:
 
     The response score is ``u = Σ_r Π_l φ_lᵀ w^{l,r}``; the posterior of each ``w^{l,r}`` is Gaussian and is updated
     sample by sample, which costs O(R·D·d²). The posterior is factorised over modes and ranks and second moments are
-    mean-field, as in the paper.
+    mean-field, as in the paper. ``state`` is a frozen `TensorState`, replaced by every update.
 
     Parameters
     ----------
@@ -50,9 +111,12 @@ class TensorRegression:
     intercepts, intercept_variance
         Sizes of groups of shrunken intercepts, such as ``(n_nodes, n_nodes)`` for sources and targets; each sample
         then names its member of every group. Their prior means are zero.
+    order
+        Of the visits in a sweep: ``"ranks"``, all modes of a rank before the next rank, or ``"modes"``, all ranks of
+        a mode before the next mode.
     tolerance, max_sweeps
         A sample's sweeps end when no φᵀw̄, intercept or ω moves by more than ``tolerance`` (relative to one plus its
-        size); ``last_update.unconverged`` counts the samples which ``max_sweeps`` ended.
+        size); ``state.n_unconverged`` counts the samples which ``max_sweeps`` ended.
     rng
         Seed or generator of ``init="random"``.
 
@@ -79,27 +143,113 @@ class TensorRegression:
         init: str | Sequence[ArrayLike] = "random",
         intercepts: Sequence[int] = (),
         intercept_variance: float = 0.3,
+        order: str = "ranks",
         tolerance: float = 1e-8,
         max_sweeps: int = 100,
         rng: RngLike = None,
     ) -> None:
-        self.settings = TensorSettings.build(
-            dims,
-            rank,
-            likelihood=likelihood,
-            noise_variance=noise_variance,
-            prior_variance=prior_variance,
-            forgetting=forgetting,
-            intercepts=intercepts,
-            intercept_variance=intercept_variance,
-            tolerance=tolerance,
-            max_sweeps=max_sweeps,
+        # What the checks return is kept: kernels compile again for every other kind of number.
+        sizes = _entries("dims", dims, "dims=(10, 10, 10), one dimension for each mode")
+        self.dims = tuple(check_count(f"dims[{mode}]", size, 1, 100_000) for mode, size in enumerate(sizes))
+        self.rank = check_count("rank", rank, 1, 1000)
+        self.likelihood = check_choice("likelihood", likelihood, ("gaussian", "logistic"))
+        self.noise_variance = check_number("noise_variance", noise_variance, strict=True)
+        variances = prior_variance if np.iterable(prior_variance) else (prior_variance,) * len(self.dims)
+        variances = _entries("prior_variance", variances, "prior_variance=1.0, or one number for each mode")
+        self.prior_variance = tuple(check_number("prior_variance", value, strict=True) for value in variances)
+        self.forgetting = check_share("forgetting", forgetting, zero=False)
+        groups = _entries("intercepts", intercepts, "intercepts=(n_nodes, n_nodes)")
+        self.intercepts = tuple(check_count(f"intercepts[{g}]", n, 1, 2**31 - 1) for g, n in enumerate(groups))
+        self.intercept_variance = check_number("intercept_variance", intercept_variance, strict=True)
+        self.order = check_choice("order", order, ("ranks", "modes"))
+        self.tolerance = check_number("tolerance", tolerance, low=1e-300)
+        self.max_sweeps = check_count("max_sweeps", max_sweeps)
+        self._check_size()
+        self.state = self._start(init, rng)
+
+    def _check_size(self) -> None:
+        modes = len(self.dims)
+        if not modes:
+            raise InputError(
+                "must name at least one mode; got an empty sequence. Pass e.g. dims=(10, 10, 10).", argument="dims"
+            )
+        numbers = self.rank * sum(d * d for d in self.dims) + sum(self.intercepts)
+        if numbers > _MOST_NUMBERS:
+            raise InputError(
+                f"dims={shown(self.dims)} and rank={self.rank} need {numbers:,} numbers, more than "
+                f"{_MOST_NUMBERS:,}. Use fewer features or a lower rank."
+            )
+        if len(self.prior_variance) != modes:
+            count = len(self.prior_variance)
+            raise InputError(
+                f"must be one number or one for each of the {modes} modes; got {count}.", argument="prior_variance"
+            )
+
+    def _start(self, init: str | Sequence[ArrayLike], rng: RngLike) -> TensorState:
+        """Σ = the prior's, and w̄ as ``init`` says."""
+        means = self._starting_means(init, rng)
+        # To the paper's letter, the first iterate is ones while the prior mean is zero (Eq. 7).
+        from_zero = isinstance(init, str) and init == "paper"
+        scales = zip(self.dims, self.prior_variance, strict=True)
+        return TensorState(
+            means=means,
+            covariances=tuple(np.tile(np.eye(d) * variance, (self.rank, 1, 1)) for d, variance in scales),
+            prior_means=tuple(np.zeros_like(w) for w in means) if from_zero else means,
+            intercept_means=tuple(np.zeros(n) for n in self.intercepts),
+            intercept_variances=tuple(np.full(n, self.intercept_variance) for n in self.intercepts),
         )
-        self.state = start(self.settings, init, rng=rng)
-        self.last_update = UpdateReport()
+
+    def _starting_means(self, init: str | Sequence[ArrayLike], rng: RngLike) -> Vectors:
+        shapes = [(self.rank, d) for d in self.dims]
+        wanted = "'random', 'ones', 'paper' or one (R, d_l) array per mode"
+        if isinstance(init, str):
+            if init in ("paper", "ones"):
+                return tuple(np.ones(shape) for shape in shapes)
+            if init == "random":
+                generator = as_generator(rng)
+                return tuple(generator.normal(0.0, _RANDOM_SCALE, shape) for shape in shapes)
+            raise refusal("init", f"{wanted}", init)
+        arrays = check_sequence("init", init, wanted)
+        if len(arrays) != len(shapes):
+            raise ShapeError(f"must be {len(shapes)} arrays, one per mode; got {len(arrays)}.", argument="init")
+        return tuple(check_array(f"init[{mode}]", w, shapes[mode]).copy() for mode, w in enumerate(arrays))
+
+    # -- samples --
+
+    def _checked_rows(self, features: Features, groups: Groups) -> tuple[list[F64], I64]:
+        """Finite ``(N, d_l)`` features, one array per mode, and the ``(N, G)`` members of the groups of intercepts."""
+        modes, sizes = len(self.dims), self.intercepts
+        parts = check_sequence("features", features, f"a sequence of {modes} arrays, one per mode")
+        if len(parts) != modes:
+            raise ShapeError(
+                f"must be a sequence of {modes} arrays, one per mode; got {len(parts)}.", argument="features"
+            )
+        arrays = [check_array(f"features[{mode}]", x, ("N?", self.dims[mode])) for mode, x in enumerate(parts)]
+        lengths = [len(array) for array in arrays]
+        if len(set(lengths)) > 1:
+            raise ShapeError(f"of all modes must have one length; got {lengths}.", argument="features")
+        wanted = f"a sequence of {len(sizes)} arrays, one for each entry of intercepts={sizes}"
+        columns = [] if groups is None else check_sequence("groups", groups, wanted)
+        if len(columns) != len(sizes):
+            raise ShapeError(f"must be {wanted}; got {len(columns)}.", argument="groups")
+        members = np.empty((lengths[0], len(sizes)), dtype=np.int64)
+        for index, (column, size) in enumerate(zip(columns, sizes, strict=True)):
+            rows = check_rows(f"groups[{index}]", column, size)
+            if rows.size != lengths[0]:
+                raise ShapeError(f"groups[{index}] must be {lengths[0]} whole numbers; got {rows.size}.")
+            members[:, index] = rows
+        return arrays, members
+
+    def _checked_outcomes(self, y: ArrayLike, length: int) -> F64:
+        """Finite outcomes, one per row; in [0, 1] for the logistic likelihood."""
+        hint = "One outcome for each row of features."
+        if self.likelihood == "gaussian":
+            return check_array("y", y, (length,), hint=hint)
+        hint += " The logistic likelihood takes outcomes in [0, 1]; use likelihood='gaussian' for others."
+        return check_array("y", y, (length,), low=0.0, high=1.0, hint=hint)
 
     def update(self, features: Features, y: ArrayLike, groups: Groups = None) -> None:
-        """Learn samples in order, each exactly once; on bad input nothing is learned.
+        """Learn samples in order, each exactly once (Eqs. 14 and 15); on bad input nothing is learned.
 
         Parameters
         ----------
@@ -110,29 +260,128 @@ class TensorRegression:
         groups
             With ``intercepts``: one array of ``N`` members per group.
         """
-        self.state, self.last_update = _posterior.update(self.settings, self.state, features, y, groups)
+        from tensorucb.learner._kernels import learn_samples
+
+        arrays, members = self._checked_rows(features, groups)
+        outcomes = self._checked_outcomes(y, len(members))
+        if not outcomes.size:
+            return
+        state = self.state
+        w, S = _flat(state.means), _flat(state.covariances)
+        mu, var = _flat(state.intercept_means), _flat(state.intercept_variances)
+        # The kernel has the intercepts of all groups in one array.
+        offsets = np.cumsum([0, *self.intercepts], dtype=np.int64)[:-1]
+        shape = np.array(self.dims, dtype=np.int64), self.rank
+        prior = _flat(state.prior_means), np.array(self.prior_variance), self.intercept_variance
+        sweeps, unconverged = learn_samples(
+            np.concatenate(arrays, axis=1), outcomes, members + offsets, shape, (w, S, mu, var), prior,
+            state.n_samples, self.likelihood == "logistic", self.noise_variance, self.forgetting,
+            self.order == "ranks", (self.tolerance, self.max_sweeps),
+        )  # fmt: skip
+        if not (np.isfinite(w).all() and np.isfinite(S).all()):
+            raise InputError(
+                "the update overflowed, so nothing was learned: the features or outcomes are too large. "
+                "Scale them to about unit norm."
+            )
+        self.state = replace(
+            state,
+            means=_split(w, state.means),
+            covariances=_split(S, state.covariances),
+            intercept_means=_split(mu, state.intercept_means),
+            intercept_variances=_split(var, state.intercept_variances),
+            n_samples=state.n_samples + outcomes.size,
+            n_sweeps=state.n_sweeps + int(sweeps),
+            n_unconverged=state.n_unconverged + int(unconverged),
+        )
+
+    # -- prediction --
 
     def predict(self, features: Features, groups: Groups = None) -> tuple[F64, F64]:
-        """Predictive mean ū and variance s̄² of each row (Eq. predictive_mean_variance).
+        """Predictive mean ū and variance s̄² of each row (Eq. 17, predictive_mean_variance).
 
         The Gaussian variance includes σ². For the logistic likelihood both are those of the latent score u, whose
         sigmoid is the probability; there is no σ² to add.
         """
-        return _posterior.predict(self.settings, self.state, features, groups)
+        mean, variance, _ = self._moments(features, groups)
+        return mean, variance + (self.noise_variance if self.likelihood == "gaussian" else 0.0)
 
     def bonus(self, features: Features, groups: Groups = None) -> F64:
-        """The confidence bonus of Eq. CB_ij without its factor c."""
-        return _posterior.bonus(self.settings, self.state, features, groups)
+        """Eq. 24 (CB_ij) without c: Σ_l Σ_r √((βφ)ᵀΣ(βφ)), plus one square root per group of intercepts."""
+        return self._moments(features, groups)[2]
 
-    def sample(self, rng: RngLike = None) -> PosteriorDraw:
-        """One W drawn from the posterior (Thompson sampling), with its own ``score(features)``."""
-        return _posterior.sample(self.settings, self.state, rng)
+    def _moments(self, features: Features, groups: Groups) -> tuple[F64, F64, F64]:
+        """ū of each row, and the sums of the parts of its variance and of their roots."""
+        arrays, members = self._checked_rows(features, groups)
+        state = self.state
+        means, variances, roots = np.zeros((3, len(members)))
+        for at in range(0, len(members), _ROWS):
+            rows = slice(at, at + _ROWS)
+            a = [phi[rows] @ w.T for phi, w in zip(arrays, state.means, strict=True)]
+            means[rows] += np.prod(a, axis=0).sum(axis=1)
+            for mode, S in enumerate(state.covariances):
+                phi = arrays[mode][rows]
+                beta = np.prod([x for other, x in enumerate(a) if other != mode], axis=0)
+                half = np.tensordot(phi, S, axes=(1, 1))
+                part = beta**2 * np.maximum(np.einsum("nrj,nj->nr", half, phi), 0.0)
+                variances[rows] += part.sum(axis=1)
+                roots[rows] += np.sqrt(part).sum(axis=1)
+        for column, mu, var in zip(members.T, state.intercept_means, state.intercept_variances, strict=True):
+            means += mu[column]
+            variances += var[column]
+            roots += np.sqrt(var[column])
+        return means, variances, roots
+
+    def sample(self, rng: RngLike = None) -> TensorRegression:
+        """A copy whose means are one W (and intercepts) drawn from the posterior; its ``predict`` is (W, X)."""
+        generator = as_generator(rng)
+        state = self.state
+        means = [
+            w + np.einsum("rij,rj->ri", np.linalg.cholesky(S), generator.standard_normal(w.shape))
+            for w, S in zip(state.means, state.covariances, strict=True)
+        ]
+        intercepts = [
+            mu + np.sqrt(var) * generator.standard_normal(mu.size)
+            for mu, var in zip(state.intercept_means, state.intercept_variances, strict=True)
+        ]
+        drawn = copy.copy(self)
+        drawn.state = replace(state, means=tuple(means), intercept_means=tuple(intercepts))
+        return drawn
+
+    # -- files --
+
+    def to_arrays(self) -> Arrays:
+        """The state as named plain arrays."""
+        state = self.state
+        counts = [state.n_samples, state.n_sweeps, state.n_unconverged]
+        arrays: Arrays = {"counts": np.array(counts, dtype=np.int64)}
+        for name in _GROUPED:
+            arrays |= {f"{name}_{index}": array for index, array in enumerate(getattr(state, name))}
+        return arrays
+
+    def take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from what `to_arrays` gave, which must fit the settings."""
+        for name, array in self.to_arrays().items():
+            if name not in arrays or arrays[name].shape != array.shape or arrays[name].dtype != array.dtype:
+                got = "nothing" if name not in arrays else f"{arrays[name].dtype} of {arrays[name].shape}"
+                wanted = f"{array.dtype} of shape {array.shape}"
+                raise FileFormatError(f"learner state: array {name!r} must be {wanted}; got {got}.")
+        groups = {
+            name: tuple(np.array(arrays[f"{name}_{index}"]) for index in range(len(getattr(self.state, name))))
+            for name in _GROUPED
+        }
+        samples, sweeps, unconverged = (int(count) for count in arrays["counts"])
+        self.state = TensorState(**groups, n_samples=samples, n_sweeps=sweeps, n_unconverged=unconverged)
+
+    def settings(self) -> dict[str, Any]:
+        """The constructor's arguments by name, but for ``init`` and ``rng``."""
+        return {name: getattr(self, name) for name in _SETTINGS}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write settings and state to a file of arrays and JSON."""
         file = check_path("path", path)
+        values = {name: list(value) if isinstance(value, tuple) else value for name, value in self.settings().items()}
         try:
-            write_state(file, _KIND, self.settings.as_json(), state_to_arrays(self.state))
+            write_state(file, _KIND, values, self.to_arrays())
         except OSError as error:
             raise FileFormatError(
                 f"cannot write {shown_path(file)}: {error.strerror or error}. Save to a path that may be written."
@@ -143,10 +392,25 @@ class TensorRegression:
         """The learner that :meth:`save` wrote, bit for bit."""
         values, arrays = read_state(check_path("path", path), _KIND)
         try:
-            settings = TensorSettings.from_json(values)
-        except (InputError, KeyError, TypeError) as error:
+            learner = cls(**values, init="ones")
+        except (InputError, TypeError) as error:
             raise FileFormatError(f"{shown_path(path)} holds no valid learner settings: {error}") from error
-        learner = cls.__new__(cls)
-        learner.settings, learner.last_update = settings, UpdateReport()
-        learner.state = state_from_arrays(settings, arrays)
+        learner.take_arrays(arrays)
         return learner
+
+
+def _entries(name: str, values: Any, example: str) -> tuple[Any, ...]:
+    """The entries of a caller's sequence or array as a tuple of plain values, yet unchecked."""
+    entries = tuple(plain(value) for value in check_sequence(name, values, f"a sequence of numbers, such as {example}"))
+    if len(entries) > _MOST_MODES:
+        raise InputError(f"must have at most {_MOST_MODES} entries; got {len(entries)}.", argument=name)
+    return entries
+
+
+def _flat(parts: Vectors) -> F64:
+    return np.concatenate([part.ravel() for part in parts]) if parts else np.empty(0)
+
+
+def _split(flat: F64, like: Vectors) -> Vectors:
+    ends = np.cumsum([part.size for part in like])
+    return tuple(flat[end - part.size : end].reshape(part.shape) for part, end in zip(like, ends, strict=True))

@@ -1,14 +1,15 @@
-"""`SeedProblem`: which seed sets are admissible, and how much any of them can gain from given marginals.
+"""`Constraints`: what a caller may ask of seeds. `SeedProblem`: the same, checked, with bounds on any admissible gain.
 
 ================  ==========================================  =========================================
 constraint        factor of the greedy choice                 bound on the gain of an admissible set
 ================  ==========================================  =========================================
 k seeds           1 - 1/e                                     sum of the k largest marginals
-group quotas      1/2 (a matroid)                             heaviest admissible set of marginals
+quotas, minima    1/2 (a matroid)                             heaviest set of marginals within the quotas
 budget            (1 - 1/e)/2, better of greedy and single    fractional knapsack of marginals
 budget and k      (1 - 1/√e)/2, the same                      the lesser of knapsack and k largest
 budget, quotas    1/5, best of greedy by gain over several    the two together, relaxed
                   least gains per cost
+budget, minima    none; what is certified counts              the same
 ================  ==========================================  =========================================
 
 Candidates, exclusions and must-includes keep the factor of the constraint they come with: after the forced seeds the
@@ -19,6 +20,15 @@ is admissible. So when greedy by gain per ``w`` meets its first node that does n
 has ``w > 1``, so at least ``1 - exp(-1/2)`` of the best; the better of greedy and of the best single node
 has half of that. Without ``k``, ``w_i = c_i/B``, an admissible set has ``w <= 1``, and the same steps give ``(1
 - 1/e)/2``.
+
+**Minima.** Let ``S_g`` be the seeds of group g, at least ``l_g`` of which are wanted among k. A set can be completed to
+an admissible one exactly if ``|S_g|`` keeps to the quotas and ``Σ_g max(|S_g|, l_g) <= k``. These sets are the
+independent sets of a matroid (El Halabi et al., 2020, Lemma C.1), whose bases are the admissible sets of k seeds: where
+the sum is k = Σ|S_g|, no ``|S_g|`` is below ``l_g``. So greedy that takes only what can still be completed has 1/2 of
+the best. In the loop ``need`` is what is missing in each group and ``free`` the places that are not kept for them.
+With a budget, each missing seed also keeps the money of a certain node: the cheapest of its group that are enough. A
+pick of the group frees the money of its own node, if it is one of these, else the largest amount kept for the group, so
+that the nodes whose money is still kept can always be had. No share of the best is known for this case.
 
 Quotas may have two nested levels (one strategy per user within so many users per group, both within ``k`` seeds). Such
 sets are the independent sets of a laminar matroid, so greedy keeps ``1/2``.
@@ -56,8 +66,67 @@ from tensorucb.oracle._kernels import log_binomial
 
 QUOTAS = (0.5, "1/2")
 QUOTAS_AND_BUDGET = (0.2, "1/5")
+MINIMA_AND_BUDGET = (0.0, "no share")
 _DENSITY_STEP = 1.25
 _PRICES = 8  # of money tried for a bound
+
+
+@dataclass(frozen=True, eq=False)
+class Constraints:
+    """Who may be chosen, who must be, what it may cost, and how many of each group.
+
+    Parameters
+    ----------
+    candidates, exclude, must_include
+        Ids: who may be a seed (default all), who may not, and who must be. The factor ``1 - 1/e`` stays,
+        against the best choice that obeys them.
+    costs, budget
+        What seeding each node costs, and what all seeds may cost together. Factor ``(1 - 1/e)/2`` without ``k``,
+        ``(1 - 1/√e)/2`` with it. Fewer seeds than ``k`` come back if money runs out. For :func:`select_pairs`
+        costs have one row per strategy.
+    groups
+        A label for each node, in the order of ``graph.ids``.
+    quotas, minima
+        The most and the fewest seeds of each group: a mapping, or one number for all. Groups that the mapping leaves
+        out are not limited. Factor ``1/2``; quotas together with a budget ``1/5``. Minima together with a budget are
+        obeyed too, but no share of the best is known beforehand.
+
+    Examples
+    --------
+    >>> import tensorucb as tu
+    >>> graph = tu.Graph.from_edges([0, 0, 1, 1, 2], [3, 4, 3, 4, 4])
+    >>> rules = tu.Constraints(groups=list("aabbb"), minima={"b": 1}, exclude=[3, 4])
+    >>> tu.select_seeds(graph, [0.9] * 5, 2, objective="direct", constraints=rules).seeds.tolist()
+    [0, 2]
+    """
+
+    candidates: ArrayLike | None = None
+    exclude: ArrayLike | None = None
+    must_include: ArrayLike | None = None
+    costs: ArrayLike | None = None
+    budget: float | None = None
+    groups: ArrayLike | None = None
+    quotas: Mapping[Any, int] | int | None = None
+    minima: Mapping[Any, int] | int | None = None
+
+    def by_row(self, graph: Graph) -> Constraints:
+        """The same with row numbers in place of ids."""
+        rows: dict[str, Any] = {}
+        for name in ("candidates", "exclude", "must_include"):
+            ids = getattr(self, name)
+            rows[name] = None if ids is None else graph.rows(ids)
+        return replace(self, **rows)
+
+
+def check_constraints(constraints: object) -> Constraints:
+    """The constraints of a call; None are none."""
+    if constraints is None:
+        return Constraints()
+    if isinstance(constraints, Constraints):
+        return constraints
+    raise InputError(
+        f"must be a tensorucb.Constraints or None; got {type(constraints).__name__}.", argument="constraints"
+    )
 
 
 @dataclass(frozen=True)
@@ -73,6 +142,7 @@ class SeedProblem:
     values: F64 | None = None
     groups: I64 | None = None  # (levels, n), the narrowest level first: numbers of places in ``room``
     room: I64 = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    need: I64 = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # seeds that each of these places must have
     costs: F64 | None = None
     weights: F64 = field(default_factory=lambda: np.empty(0, dtype=np.float64))
     budget: float = math.inf
@@ -134,6 +204,48 @@ class SeedProblem:
             order = order[place < self.room[groups]]
         return order
 
+    @property
+    def free(self) -> int:
+        """How many picks are not kept for groups that need them."""
+        return self.picks - int(self.need.sum())
+
+    def price_of_minima(self, value: float, upper: float) -> str:
+        """What the minima cost at most, for a certificate: `best_sum` bounds choices that do not keep them as well."""
+        if not self.need.any():
+            return ""
+        return f" The minima cost at most {upper - value:.3g}: without them no choice is worth more than {upper:.4g}."
+
+    def needs_only(self) -> SeedProblem:
+        """The problem without the picks that no group needs."""
+        return replace(self, picks=int(self.need.sum()))
+
+    def reserve(self, nodes: I64) -> tuple[I64, I64, F64, F64]:
+        """The cheapest nodes that fill all needs, as `greedy._kernels` takes them; nothing without a budget."""
+        spare = np.zeros(self.room.size)
+        entry = np.full(nodes.size, -1, dtype=np.int64)
+        if self.costs is None or self.groups is None or not self.need.any():
+            return entry, np.empty(0, dtype=np.int64), np.empty(0), spare
+        rows = self._cheapest_fill(self.groups, self.costs)
+        owner = self.groups[-1, rows]
+        amount = self.costs[rows]
+        np.maximum.at(spare, owner, amount)
+        # Where there are two levels, the first says which nodes are strategies of the same user.
+        homes = np.arange(self.n) if len(self.groups) == 1 else self.groups[0]
+        place = np.full(self.n if len(self.groups) == 1 else self.room.size, -1, dtype=np.int64)
+        place[homes[rows]] = np.arange(rows.size)
+        return place[homes[nodes]], owner, amount, spare
+
+    def _cheapest_fill(self, groups: I64, costs: F64) -> I64:
+        """Rows of the cheapest admissible nodes that fill all needs: one per user where there are several."""
+        fits = self.allowed.astype(np.bool_) & (self.room[groups] > 0).all(axis=0)
+        rows = np.flatnonzero(fits)
+        rows = rows[np.argsort(costs[rows], kind="stable")]
+        if len(groups) > 1:
+            _, first = np.unique(groups[0, rows], return_index=True)
+            rows = rows[np.sort(first)]
+        kept = [rows[groups[-1, rows] == g][: self.need[g]] for g in np.flatnonzero(self.need).tolist()]
+        return np.concatenate(kept)
+
     def groups_of(self, nodes: I64) -> I64:
         """The groups of each of ``nodes`` on every level; no level where there are no quotas."""
         if self.groups is None:
@@ -166,16 +278,19 @@ class SeedProblem:
 
     def after(self, rows: I64) -> SeedProblem:
         """What is left to choose once ``rows`` (forced ones included) are taken."""
-        allowed, room, budget = self.allowed.copy(), self.room, self.budget
+        allowed = self.allowed.copy()
+        room, need, budget = self.room, self.need, self.budget
         allowed[rows] = 0
         new = np.setdiff1d(rows, self.forced)
         if self.groups is not None:
-            room = room - np.bincount(self.groups[:, new].ravel(), minlength=room.size)
+            taken = np.bincount(self.groups[:, new].ravel(), minlength=room.size)
+            room = room - taken
+            need = np.maximum(0, need - taken)
         if self.costs is not None:
             budget -= float(self.costs[new].sum())
             allowed[self.costs > budget] = 0
         picks = self.forced.size + self.picks - rows.size
-        return replace(self, allowed=allowed, forced=rows, picks=picks, room=room, budget=budget)
+        return replace(self, allowed=allowed, forced=rows, picks=picks, room=room, need=need, budget=budget)
 
     @property
     def log_count(self) -> float:
@@ -206,61 +321,54 @@ def _knapsack(marginals: NDArray[Any], costs: F64, budget: float) -> tuple[float
     return total, float(worth[whole]) / float(price[whole])
 
 
-def _allowed(graph: Graph, candidates: I64 | None, exclude: I64 | None, forced: I64) -> NDArray[np.uint8]:
+def _allowed(graph: Graph, constraints: Constraints, forced: I64) -> NDArray[np.uint8]:
     allowed = np.zeros(graph.n_nodes, dtype=np.uint8)
-    allowed[slice(None) if candidates is None else candidates] = 1
-    if exclude is not None:
-        allowed[exclude] = 0
+    allowed[slice(None) if constraints.candidates is None else np.asarray(constraints.candidates)] = 1
+    if constraints.exclude is not None:
+        allowed[np.asarray(constraints.exclude)] = 0
     if np.unique(forced).size < forced.size:
-        raise InputError("must_include names a node twice; name each once.")
+        raise InputError("names a node twice; name each once.", argument="must_include")
     outside = forced[allowed[forced] == 0]
     if outside.size:
         raise InputError(
-            f"must_include names {graph.ids[outside[0]]}, which is excluded or not among the candidates. "
-            "Drop it from one list."
+            f"names {graph.ids[outside[0]]}, which is excluded or not among the candidates. Drop it from one list.",
+            argument="must_include",
         )
     allowed[forced] = 0
     return allowed
 
 
 def make_problem(
-    graph: Graph,
-    k: int | None,
-    *,
-    candidates: I64 | None = None,
-    exclude: I64 | None = None,
-    must_include: I64 | None = None,
-    values: ArrayLike | None = None,
-    costs: ArrayLike | None = None,
-    budget: float | None = None,
-    groups: ArrayLike | None = None,
-    quotas: Mapping[Any, int] | int | None = None,
-    redundancy: float = 0.0,
+    graph: Graph, k: int | None, constraints: Constraints, values: ArrayLike | None = None, redundancy: float = 0.0
 ) -> SeedProblem:
-    """A checked problem from rows and per-node arrays; an error where nothing is admissible.
+    """A checked problem from constraints whose users are rows; an error where nothing is admissible.
 
     Examples
     --------
     >>> graph = Graph.from_edges([0, 0, 1], [1, 2, 2])
-    >>> problem = make_problem(graph, 2, exclude=np.array([2]), must_include=np.array([1]))
+    >>> problem = make_problem(graph, 2, Constraints(exclude=np.array([2]), must_include=np.array([1])))
     >>> problem.allowed.tolist(), problem.forced.tolist(), problem.picks, problem.rule
     ([1, 0, 0], [1], 1, '1 - 1/e')
     """
+    costs, budget, groups = constraints.costs, constraints.budget, constraints.groups
     if (costs is None) != (budget is None):
         raise InputError("costs and budget go together; give both or neither.")
-    if (groups is None) != (quotas is None):
-        raise InputError("groups and quotas go together; give both or neither.")
-    forced = np.empty(0, dtype=np.int64) if must_include is None else must_include
+    if (groups is None) != (constraints.quotas is None and constraints.minima is None):
+        raise InputError("groups go together with quotas or minima; give both or neither.")
+    forced = np.empty(0, dtype=np.int64) if constraints.must_include is None else np.asarray(constraints.must_include)
     number = None if k is None and costs is not None else check_count("k", k)
-    allowed = _allowed(graph, candidates, exclude, forced)
+    allowed = _allowed(graph, constraints, forced)
     available = int(allowed.sum())
     if number is not None and forced.size > number:
-        raise InputError(f"must_include names {forced.size} nodes but k is {number}; raise k or name fewer.")
+        raise InputError(
+            f"names {forced.size} nodes but k is {number}; raise k or name fewer.", argument="must_include"
+        )
     picks = available if number is None else number - forced.size
     if costs is None and picks > available:
         raise InputError(
-            f"k = {number} seeds are wanted but only {available + forced.size} nodes are candidates; "
-            "lower k or allow more."
+            f"= {number} seeds are wanted but only {available + forced.size} nodes are candidates; "
+            "lower k or allow more.",
+            argument="k",
         )
     worth = None if values is None else check_values(graph, values)
     if worth is not None and not worth.sum() > 0.0:
@@ -275,8 +383,8 @@ def make_problem(
         worth,
         redundancy=check_share("redundancy", redundancy),
     )
-    if groups is not None and quotas is not None:
-        problem = _grouped(graph, problem, groups, quotas, full=costs is None)
+    if groups is not None:
+        problem = _grouped(graph, problem, constraints)
     if costs is not None and budget is not None:
         problem = _priced(graph, problem, number, check_values(graph, costs, "costs"), budget)
     return problem
@@ -292,7 +400,9 @@ def _priced(graph: Graph, problem: SeedProblem, number: int | None, costs: F64, 
     spent = float(costs[forced].sum())
     left = budget - spent
     if left < 0.0:
-        raise InputError(f"must_include costs {spent:g}, more than the budget of {budget:g}; raise it or name fewer.")
+        raise InputError(
+            f"costs {spent:g}, more than the budget of {budget:g}; raise it or name fewer.", argument="must_include"
+        )
     allowed = (allowed.astype(bool) & (costs <= left)).astype(np.uint8)
     if forced.size == 0 and not allowed.any():
         raise InputError(f"no candidate costs at most the budget of {budget:g}; raise it.")
@@ -300,54 +410,92 @@ def _priced(graph: Graph, problem: SeedProblem, number: int | None, costs: F64, 
     scale = left if left > 0.0 else 1.0
     weights = costs / scale + (0.0 if number is None else 1.0 / max(1, number - forced.size))
     if problem.groups is not None:
-        factor, rule = QUOTAS_AND_BUDGET
+        factor, rule = MINIMA_AND_BUDGET if problem.need.any() else QUOTAS_AND_BUDGET
     elif number is None:
         factor, rule = 0.5 - 0.5 / math.e, "(1 - 1/e)/2"
     else:
         factor, rule = 0.5 - 0.5 / math.sqrt(math.e), "(1 - 1/√e)/2"
-    return replace(
+    priced = replace(
         problem, allowed=allowed, picks=picks, factor=factor, rule=rule, costs=costs, weights=weights, budget=left
     )
+    _check_minima(graph, priced)
+    return priced
 
 
-def _grouped(
-    graph: Graph, problem: SeedProblem, groups: ArrayLike, quotas: Mapping[Any, int] | int, full: bool
-) -> SeedProblem:
-    """The problem with quotas; ``full`` if fewer seeds than wanted are an error."""
+def _grouped(graph: Graph, problem: SeedProblem, constraints: Constraints) -> SeedProblem:
+    """The problem with quotas and minima; fewer seeds than wanted are an error if there is no budget."""
     allowed, forced, picks = problem.allowed, problem.forced, problem.picks
+    groups = constraints.groups
     column = id_column(groups, "groups")
     labels = column if isinstance(column, np.ndarray) else string_array(column)
     if labels.shape != (graph.n_nodes,):
         raise ShapeError(
-            f"groups must hold one label for each of the {graph.n_nodes} nodes (in the order of graph.ids); "
-            f"got shape {labels.shape}."
+            f"must hold one label for each of the {graph.n_nodes} nodes (in the order of graph.ids); "
+            f"got shape {labels.shape}.",
+            argument="groups",
         )
     names, codes = np.unique(labels, return_inverse=True)
     codes = codes.astype(np.int64)
-    room = _quota_numbers(names, quotas, forced.size + picks)
-    room = room - np.bincount(codes[forced], minlength=names.size)
+    most = _numbers_by_group("quota", names, constraints.quotas, forced.size + picks)
+    fewest = _numbers_by_group("minimum", names, constraints.minima, 0)
+    above = np.flatnonzero(fewest > most)
+    if above.size:
+        g = int(above[0])
+        raise InputError(f"the minimum of group {names[g]!s} is {fewest[g]}, above its quota of {most[g]}; lower it.")
+    taken = np.bincount(codes[forced], minlength=names.size)
+    room = most - taken
+    need = np.maximum(0, fewest - taken)
     over = np.flatnonzero(room < 0)
     if over.size:
         raise InputError(
-            f"must_include names more nodes of group {names[over[0]]!s} than its quota allows; raise the quota."
+            f"names more nodes of group {names[over[0]]!s} than its quota allows; raise the quota.",
+            argument="must_include",
         )
-    most = int(np.minimum(room, np.bincount(codes[allowed > 0], minlength=names.size)).sum())
-    if full and most < picks:
+    admitted = int(np.minimum(room, np.bincount(codes[allowed > 0], minlength=names.size)).sum())
+    if constraints.costs is None and admitted < picks:
         raise InputError(
-            f"{picks + forced.size} seeds are wanted but quotas and candidates admit only {most + forced.size}; "
+            f"{picks + forced.size} seeds are wanted but quotas and candidates admit only {admitted + forced.size}; "
             "lower k or raise quotas."
         )
     factor, rule = QUOTAS
-    return replace(problem, picks=min(picks, most), factor=factor, rule=rule, groups=codes[None, :], room=room)
+    places = {"groups": codes[None, :], "room": room, "need": need}
+    grouped = replace(problem, picks=min(picks, admitted), factor=factor, rule=rule, **places)
+    _check_minima(graph, grouped)
+    return grouped
 
 
-def _quota_numbers(names: NDArray[Any], quotas: Mapping[Any, int] | int, k: int) -> I64:
-    """The quota of each group: a group that ``quotas`` does not name may fill all ``k`` places."""
-    if not isinstance(quotas, Mapping):
-        quotas = dict.fromkeys(names.tolist(), quotas)
+def _check_minima(graph: Graph, problem: SeedProblem) -> None:
+    """Whether the minima can be had at all: from the candidates, within k, and within the budget."""
+    if problem.groups is None or not problem.need.any():
+        return
+    codes = problem.groups[-1]
+    missing = problem.need - np.bincount(codes[problem.allowed > 0], minlength=problem.need.size)
+    if (missing > 0).any():
+        g = int(np.argmax(missing))
+        raise InputError(
+            f"the minimum of a group asks for {problem.need[g]} more seeds, but only {problem.need[g] - missing[g]} of "
+            f"its nodes are candidates (such as {graph.ids[np.argmax(codes == g)]}); lower it or allow more."
+        )
+    if problem.free < 0:
+        raise InputError(
+            f"the minima ask for {int(problem.need.sum())} seeds, but only {problem.picks} are to be chosen; "
+            "lower them or raise k."
+        )
+    cost = float(problem.reserve(np.empty(0, dtype=np.int64))[2].sum())
+    if cost > problem.budget:
+        raise InputError(f"the minima cost at least {cost:g}, more than the {problem.budget:g} left; raise the budget.")
+
+
+def _numbers_by_group(what: str, names: NDArray[Any], numbers: Mapping[Any, int] | int | None, default: int) -> I64:
+    """The quota or minimum of each group; groups that ``numbers`` does not name have the default."""
     known = names.tolist()
-    unknown = [name for name in quotas if name not in known]
+    if numbers is None:
+        numbers = {}
+    if not isinstance(numbers, Mapping):
+        numbers = dict.fromkeys(known, numbers)
+    plural = {"quota": "quotas", "minimum": "minima"}[what]
+    unknown = [name for name in numbers if name not in known]
     if unknown:
-        raise InputError(f"quotas name group {shown(unknown[0])}, which no node has; the groups are {shown(known)}.")
-    numbers = [check_count(f"the quota of group {shown(name)}", quotas.get(name, k), 0, 2**62) for name in known]
-    return np.array(numbers, dtype=np.int64)
+        raise InputError(f"{plural} name group {shown(unknown[0])}, which no node has; the groups are {shown(known)}.")
+    counts = [check_count(f"the {what} of group {shown(name)}", numbers.get(name, default), 0, 2**62) for name in known]
+    return np.array(counts, dtype=np.int64)

@@ -54,6 +54,7 @@ from tensorucb.arrays import F64, I64
 from tensorucb.oracle._constraints import SeedProblem
 from tensorucb.oracle._direct import complete
 from tensorucb.oracle._kernels import sets_for_lower, share_lower, share_upper
+from tensorucb.oracle._sampling import Plan
 from tensorucb.oracle.greedy import Cover, greedy_cover
 from tensorucb.oracle.rr import Collection, Sampler
 
@@ -76,16 +77,6 @@ _LOOK_LIMIT = 2**26
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What every algorithm needs to know: accuracy, confidence, quality, and the most members to store."""
-
-    epsilon: float
-    delta: float
-    quality: float
-    limit: int
-
-
-@dataclass(frozen=True)
 class Outcome:
     """Chosen rows in order, what each gained, and the certificate as shares of the total value."""
 
@@ -98,22 +89,22 @@ class Outcome:
     stopped: bool
 
 
-def _grid(problem: SeedProblem, settings: Settings, total: float) -> list[int]:
+def _grid(problem: SeedProblem, plan: Plan, total: float) -> list[int]:
     """Sizes at which the first collection may be looked at, up to one that suffices in the worst case."""
     best = float(problem.values.max()) if problem.values is not None else 1.0
-    a = math.log(6.0 / settings.delta)
+    a = math.log(6.0 / plan.delta)
     root = problem.factor * math.sqrt(a) + math.sqrt(problem.factor * (problem.log_count + a))
-    worst = 2.0 * root * root * (total / max(best, total * 1e-9)) / settings.epsilon**2
+    worst = 2.0 * root * root * (total / max(best, total * 1e-9)) / plan.epsilon**2
     points = max(1, math.ceil(_STEPS * math.log2(max(2.0, worst / _FIRST))))
     return [math.ceil(_FIRST * 2.0 ** (i / _STEPS)) for i in range(points + 1)]
 
 
-def opim(sampler: Sampler, problem: SeedProblem, settings: Settings, keys: NDArray[np.uint64]) -> Outcome:
+def opim(sampler: Sampler, problem: SeedProblem, plan: Plan, keys: NDArray[np.uint64]) -> Outcome:
     """Choose seeds by OPIM-C."""
     sentinels = _choose_sentinels(sampler, problem, keys[:2])
-    outcome = _run(sampler, problem, settings, keys[2:4], sentinels, 2 if sentinels.size else 1)
-    if sentinels.size and not outcome.stopped and outcome.lower < (problem.factor - settings.epsilon) * outcome.upper:
-        plain = _run(sampler, problem, settings, keys[4:6], sentinels[:0], 2)
+    outcome = _run(sampler, problem, plan, keys[2:4], sentinels, 2 if sentinels.size else 1)
+    if sentinels.size and not outcome.stopped and outcome.lower < (problem.factor - plan.epsilon) * outcome.upper:
+        plain = _run(sampler, problem, plan, keys[4:6], sentinels[:0], 2)
         if plain.lower * outcome.upper > outcome.lower * plain.upper:
             return plain
     return outcome
@@ -148,18 +139,18 @@ def _choose_sentinels(sampler: Sampler, problem: SeedProblem, keys: NDArray[np.u
 def _run(
     sampler: Sampler,
     problem: SeedProblem,
-    settings: Settings,
+    plan: Plan,
     keys: NDArray[np.uint64],
     sentinels: I64,
     runs: int,
 ) -> Outcome:
     """One run of the ``runs`` that share delta."""
-    grid = _grid(problem, settings, sampler.total)
-    a_upper = math.log(2.0 * runs * len(grid) / settings.delta)
-    target = max(0.0, problem.factor - settings.epsilon)
+    grid = _grid(problem, plan, sampler.total)
+    a_upper = math.log(2.0 * runs * len(grid) / plan.delta)
+    target = max(0.0, problem.factor - plan.epsilon)
     marked = np.concatenate([problem.forced, sentinels])
     sampler.mark(marked)
-    collection = sampler.collect(keys[0], settings.limit)
+    collection = sampler.collect(keys[0], plan.limit)
     at, look, looks, validated = 0, 3 * _STEPS, 0, 0
     best: Outcome | None = None
     while True:
@@ -172,17 +163,17 @@ def _run(
         sets = max(1, collection.sets)
         cover = greedy_cover(collection, problem, sentinels, noisy=True)
         upper = share_upper(cover.bound, collection.sets, a_upper)
-        a_lower = math.log(2.0 * runs * 2.0 ** (looks + 1) / settings.delta)
+        a_lower = math.log(2.0 * runs * 2.0 ** (looks + 1) / plan.delta)
         noise = float(np.sqrt(cover.gains).sum() + np.sqrt(collection.hits).sum())
         wanted = _validation_size(cover, _OVERFIT * noise, sets, target * upper, a_lower)
         # A look that is due within two steps of the grid is not worth another greedy choice.
-        look = max(at + 1, _next_look(cover, noise, grid, max(0, at - 1), target, a_upper, a_lower, settings.quality))
+        look = max(at + 1, _next_look(cover, noise, grid, max(0, at - 1), target, a_upper, a_lower, plan.quality))
         if not last and (look > at + 1 or wanted > 2 * sets):
             continue
         rows = complete(sampler.graph, sampler.probabilities, problem, np.concatenate([marked, cover.rows]))
         sampler.mark(rows)
         sizes = sorted({int(max(64, min(wanted * factor, 4 * sets))) for factor in _LARGER})
-        least = [math.log(2.0 * runs * 2.0 ** (looks + i + 1) / settings.delta) for i in range(len(sizes))]
+        least = [math.log(2.0 * runs * 2.0 ** (looks + i + 1) / plan.delta) for i in range(len(sizes))]
         hits, size, lower = _validate(sampler, keys[1], validated, sizes, target * upper, least)
         validated += size
         looks += len(sizes)
@@ -239,7 +230,7 @@ def _next_look(
     for look in range(at, min(at + 3 * _STEPS, len(grid) - 1)):
         scale = grid[look] / sets
         covered = cover.covered * scale
-        wrong = noise * math.sqrt(scale) + 3.0 * math.sqrt(covered) + cover.left * scale
+        wrong = noise * math.sqrt(scale) + 3.0 * math.sqrt(covered) + cover.lost * scale
         if wrong * quality > covered:
             continue
         upper = share_upper(cover.bound * scale, grid[look], a_upper)

@@ -17,24 +17,33 @@ If seeds do not count, the edge from a pair to its own user (or counter) has pro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_array, check_choice, check_flag
-from tensorucb.errors import InputError
+from tensorucb.choices import Objective
+from tensorucb.errors import InputError, argument
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.graph._ids import frozen
-from tensorucb.oracle._constraints import QUOTAS, QUOTAS_AND_BUDGET, SeedProblem, make_problem
+from tensorucb.oracle._constraints import (
+    MINIMA_AND_BUDGET,
+    QUOTAS,
+    QUOTAS_AND_BUDGET,
+    Constraints,
+    SeedProblem,
+    check_constraints,
+    make_problem,
+)
 from tensorucb.oracle._direct import best_alternatives, direct
 from tensorucb.oracle._kernels import source_edges
 from tensorucb.oracle._result import PairSelection
-from tensorucb.oracle._select import QUALITY, Objective, cascade, check_settings, new_sampler, rows_of
+from tensorucb.oracle._sampling import Sampling, check_sampling
+from tensorucb.oracle._select import cascade, new_sampler
 from tensorucb.rng import RngLike, as_generator, stream_key
 from tensorucb.work import Engine, check_engine
 
@@ -44,25 +53,15 @@ def select_pairs(
     probabilities: ArrayLike,
     k: int | None,
     *,
-    costs: ArrayLike | None = None,
-    budget: float | None = None,
     objective: Objective = "cascade",
-    spread: ArrayLike | None = None,
-    candidates: ArrayLike | None = None,
-    exclude: ArrayLike | None = None,
-    must_include: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    quotas: Mapping[Any, int] | int | None = None,
+    constraints: Constraints | None = None,
     values: ArrayLike | None = None,
     redundancy: float = 0.0,
+    spread: ArrayLike | None = None,
     count_seeds: bool = True,
-    epsilon: float = 0.1,
-    delta: float | None = None,
-    algorithm: Literal["opim", "imm"] = "opim",
-    quality: float = QUALITY,
-    max_memory: float = 2.0**31,
-    threads: int | None = None,
+    sampling: Sampling | None = None,
     rng: RngLike = None,
+    threads: int | None = None,
     engine: Engine | None = None,
 ) -> PairSelection:
     """Pick users and a strategy for each of them, at most one, whose expected spread is near the largest possible.
@@ -81,9 +80,6 @@ def select_pairs(
         is contacted with the strategy.
     k
         How many users, ``must_include`` among them. With costs and a budget, the most users; None for no limit.
-    costs, budget
-        What contacting each user with each strategy costs, one row per strategy and one column per user in the order
-        of ``graph.ids``, and what all pairs may cost together.
     objective
         ``"direct"``: users activated by those contacted, who count as active themselves; computed exactly.
         ``"cascade"``: whoever is activated passes it on with the probabilities ``spread``. A contacted user passes it
@@ -93,19 +89,16 @@ def select_pairs(
     spread
         For the cascade, one number per edge: the probability with which a user who was not contacted passes it on.
         Default: the mean over the strategies.
-    candidates, exclude, must_include
-        User ids: who may be contacted (default all), who may not, and who must be. Each user in ``must_include`` gets
-        the strategy of the largest direct gain that leaves enough money for the rest of them. The guarantee is then
-        against the best choice that holds these pairs.
-    groups, quotas
-        A label for each user, and the most users of each group, as in :func:`select_seeds`.
+    constraints
+        As in :func:`select_seeds`, in terms of users. Costs have one row per strategy and one column per user: what
+        contacting each user with each strategy costs. Each user who must be included gets the strategy of the largest
+        direct gain that leaves enough money for the rest of them. The guarantee is then against the best choice that
+        holds these pairs.
     count_seeds
         False: contacted users count only as far as others reach them, so that a budget is not spent on contacting many
         users who bring few responses.
-    values, redundancy, epsilon, delta, quality, max_memory, threads, rng, engine
+    values, redundancy, sampling, rng, threads, engine
         As in :func:`select_seeds`. The redundancy is that of all contacts of a user, whatever their strategies.
-    algorithm
-        For the cascade: ``"opim"`` or ``"imm"``.
 
     Examples
     --------
@@ -113,48 +106,43 @@ def select_pairs(
     >>> graph = Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
     >>> letter, call = [0.1, 0.1, 0.1], [0.9, 0.9, 0.2]
     >>> prices = [[1.0] * 3, [3.0] * 3]
-    >>> pick = select_pairs(graph, [letter, call], 2, costs=prices, budget=4.0, objective="direct")
+    >>> money = Constraints(costs=prices, budget=4.0)
+    >>> pick = select_pairs(graph, [letter, call], 2, constraints=money, objective="direct")
     >>> list(zip(pick.seeds.tolist(), pick.strategies.tolist())), pick.cost
     ([('ann', 1), ('bob', 0)], 4.0)
     """
     check_graph(graph)
-    wanted = check_choice("objective", objective, ("cascade", "direct"))
-    name = check_choice("algorithm", algorithm, ("opim", "imm"))
-    settings = check_settings(epsilon, delta, quality, max_memory, graph.n_nodes)
+    goal = check_choice("objective", objective, get_args(Objective))
+    rules = check_constraints(constraints)
+    how = check_sampling(sampling)
+    if how.algorithm == "tim":
+        raise InputError("algorithm 'tim' does not choose pairs, of which a user may have one only; use 'opim'.")
     hint = "One row per strategy, one column per edge in the graph's edge order (graph.sources, graph.targets)."
     p = check_array("probabilities", probabilities, ("strategies", graph.n_edges), low=0.0, high=1.0, hint=hint)
-    passed = _spread(graph, p, spread, wanted)
+    passed = _spread(graph, p, spread, goal)
     prices = None
-    if costs is not None:
+    cheapest = None
+    if rules.costs is not None:
         hint = "One row per strategy, one column per user in the order of graph.ids."
-        prices = check_array("costs", costs, (p.shape[0], graph.n_nodes), low=0.0, hint=hint)
-    users = make_problem(
-        graph,
-        k,
-        **rows_of(graph, candidates=candidates, exclude=exclude, must_include=must_include),
-        values=values,
+        prices = check_array("costs", rules.costs, (p.shape[0], graph.n_nodes), low=0.0, hint=hint)
         # With the cheapest strategies, so that what no choice can pay is refused in terms of users.
-        costs=None if prices is None else np.maximum(prices.min(axis=0), np.finfo(np.float64).tiny),
-        budget=budget,
-        groups=groups,
-        quotas=quotas,
-        redundancy=redundancy,
-    )
+        cheapest = np.maximum(prices.min(axis=0), np.finfo(np.float64).tiny)
+    users = make_problem(graph, k, replace(rules.by_row(graph), costs=cheapest), values, redundancy)
     counted = check_flag("count_seeds", count_seeds)
     in_play = users.allowed.astype(np.bool_)
     in_play[users.forced] = True
     virtual = _make_virtual(graph, p, np.flatnonzero(in_play), passed, counted)
-    problem = _pair_problem(virtual, users, prices, budget, counted)
+    problem = _pair_problem(virtual, users, prices, rules.budget, counted)
     where = check_engine(engine)
-    if wanted == "direct":
-        found = direct(virtual.graph, virtual.p, problem)
+    if goal == "direct":
+        nodes = direct(virtual.graph, virtual.p, problem)
     else:
         key = stream_key(as_generator(rng))
-        found = cascade(new_sampler(virtual.graph, threads, where), virtual.p, problem, settings, name, key)
-    position, strategies = np.divmod(found.rows - virtual.first, virtual.strategies)
+        nodes = cascade(new_sampler(virtual.graph, threads, where), virtual.p, problem, how.plan(graph.n_nodes), key)
+    position, strategies = np.divmod(nodes.rows - virtual.first, virtual.strategies)
     rows = virtual.users[position]
-    cost = None if problem.costs is None else float(problem.costs[found.rows].sum())
-    return PairSelection(**{**vars(found), "seeds": graph.ids[rows], "rows": rows}, strategies=strategies, cost=cost)
+    cost = None if problem.costs is None else float(problem.costs[nodes.rows].sum())
+    return PairSelection(**{**vars(nodes), "seeds": graph.ids[rows], "rows": rows}, strategies=strategies, cost=cost)
 
 
 @dataclass(frozen=True)
@@ -200,8 +188,9 @@ def _spread(graph: Graph, p: F64, spread: ArrayLike | None, objective: str) -> F
     if objective == "direct":
         if spread is not None:
             raise InputError(
-                "spread= says how users who were not contacted pass it on, which only the cascade counts; "
-                "leave it out or ask for objective='cascade'."
+                "says how users who were not contacted pass it on, which only the cascade counts.",
+                argument="spread",
+                advice=("Leave it out, or ask for ", argument("objective", "cascade"), "."),
             )
         return None
     if spread is None:
@@ -238,21 +227,28 @@ def _pair_problem(
 
 def _levels(problem: SeedProblem, virtual: _Virtual, users: SeedProblem, pairs: I64) -> SeedProblem:
     """The quotas of pairs: one per user if there is a choice, and those of the groups."""
-    levels, rooms = [], []
+    levels: list[I64] = []
+    rooms: list[I64] = []
+    needs: list[I64] = []
     # What is free has no value for money, but it has a gain: quotas go by that.
     if virtual.strategies > 1 or (problem.costs is not None and not problem.costs[pairs].all()):
         levels.append(np.arange(virtual.users.size))
         rooms.append(1 - np.isin(virtual.users, users.forced).astype(np.int64))
+        needs.append(np.zeros(virtual.users.size, dtype=np.int64))
     if users.groups is not None:
         levels.append(sum(room.size for room in rooms) + users.groups[0][virtual.users])
         rooms.append(users.room)
+        needs.append(users.need)
     if not levels:
         return problem
     groups = np.zeros((len(levels), problem.n), dtype=np.int64)
     for level, codes in zip(groups, levels, strict=True):
         level[pairs] = codes[:, None]
-    factor, rule = QUOTAS if problem.costs is None else QUOTAS_AND_BUDGET
-    return replace(problem, groups=groups, room=np.concatenate(rooms), factor=factor, rule=rule)
+    need = np.concatenate(needs)
+    factor, rule = QUOTAS
+    if problem.costs is not None:
+        factor, rule = MINIMA_AND_BUDGET if need.any() else QUOTAS_AND_BUDGET
+    return replace(problem, groups=groups, room=np.concatenate(rooms), need=need, factor=factor, rule=rule)
 
 
 def _forced(problem: SeedProblem, virtual: _Virtual, forced: I64) -> SeedProblem:

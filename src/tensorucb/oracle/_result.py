@@ -30,7 +30,7 @@ class Selection:
     rr_sets
         RR sets sampled in all (0 for the direct objective).
     algorithm
-        ``opim``, ``tim``, ``imm`` or ``direct``.
+        ``opim``, ``tim`` or ``direct``.
     gains
         What each seed added when it was chosen, estimated on the samples used for the choice (so a little high);
         0 for seeds that add no more than noise and were taken for their direct gain. Seeds fixed beforehand, which the

@@ -11,7 +11,6 @@ from tensorucb.policies.registry import class_files
 
 # For editors and type checkers; a name that is missing here works, and is Any to them.
 if TYPE_CHECKING:
-    from tensorucb.policies._tensor import FixedPointWarning as FixedPointWarning
     from tensorucb.policies.check import check_policy as check_policy
     from tensorucb.policies.coin import COIN as COIN
     from tensorucb.policies.cucb import CUCB as CUCB
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from tensorucb.policies.imlinucb import IMLinUCB as IMLinUCB
     from tensorucb.policies.linucb import LinUCB as LinUCB
     from tensorucb.policies.logistic_ucb import LogisticUCB as LogisticUCB
-    from tensorucb.policies.online_tensor_ucb import OnlineTensorUCB as OnlineTensorUCB
+    from tensorucb.policies.paper_tensor_ucb import FixedPointWarning as FixedPointWarning
     from tensorucb.policies.paper_tensor_ucb import PaperTensorUCB as PaperTensorUCB
     from tensorucb.policies.random import Random as Random
     from tensorucb.policies.tensor_ucb import TensorUCB as TensorUCB
@@ -38,9 +37,8 @@ _FILES: dict[str, str] = {
     **{name: f".{file}" for name, file in class_files().items()},
     "DriftAlarm": ".drift",
     "DriftState": ".drift",
-    "FixedPointWarning": "._tensor",
+    "FixedPointWarning": ".paper_tensor_ucb",
     "ForgetOnDrift": ".drift",
-    "OnlineTensorUCB": ".online_tensor_ucb",
     "check_policy": ".check",
 }
 

@@ -31,25 +31,6 @@ from tensorucb.arrays import F32, F64, I32, I64
 
 
 @numba.njit(**KERNEL)
-def quadratic_forms(X: F64, coefficients: F64, start: int, stop: int, first: F64, second: F64) -> None:
-    """Σ_{i≤j} x_i x_j coefficients[ij] of each node, for the forms of both node modes in one pass over its pairs."""
-    d, K = X.shape[1], first.shape[1]
-    total = np.empty(2 * K)
-    for v in range(start, stop):
-        total[:] = 0.0
-        row = 0
-        for i in range(d):
-            xi = X[v, i]
-            for j in range(i, d):
-                weight = xi * X[v, j]
-                for k in range(2 * K):
-                    total[k] += weight * coefficients[row, k]
-                row += 1
-        first[v] = total[:K]
-        second[v] = total[K:]
-
-
-@numba.njit(**KERNEL)
 def tensor_moments(
     sources: I32, targets: I32, start: int, stop: int, source: Any, target: Any, mean: F64, deviation: F64
 ) -> None:
@@ -71,12 +52,20 @@ def tensor_moments(
 
 
 @numba.njit(**KERNEL)
-def probabilities_of_odds(offsets: I64, targets: I32, start: int, stop: int, odds: F64, factor: F32, p: F64) -> None:
-    """Probability of every out-edge of sources start .. stop: o / (1 + o) with o = odds of the source × factor."""
+def probabilities_of_odds(
+    offsets: I64, targets: I32, start: int, stop: int, odds: F64, weights: F64, factor: F32, p: F64
+) -> None:
+    """Of every out-edge of sources start .. stop: Σ weight · o / (1 + o), o = odds of the source × factor.
+
+    ``odds`` is (sources, weights): a source may have several, one for each of a few rounds.
+    """
     for i in range(start, stop):
         for k in range(offsets[i], offsets[i + 1]):
-            o = odds[i] * factor[targets[k]]
-            p[k] = o / (1.0 + o)
+            total = 0.0
+            for a in range(weights.size):
+                o = odds[i, a] * factor[targets[k]]
+                total += weights[a] * (o / (1.0 + o))
+            p[k] = total
 
 
 # -- linear models and factors --

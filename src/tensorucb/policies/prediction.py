@@ -72,18 +72,18 @@ class Prediction:
 
         ``draw`` multiplies each deviation: normal numbers make it Thompson sampling.
         """
-        return self._of_mean(self._shifted(exploration, draw))
+        return self._averaged(self._shifted(exploration, draw)[:, None], np.ones(1))
 
     def expected(self) -> F64:
         """The believed probability of every edge, averaged over what rounds have in common."""
         if self.level == 0.0:
             return self.probabilities()
-        return np.asarray(sum(w * p for w, p in zip(ROUNDS, self.each_round(), strict=True)))
+        return self._averaged(self.mean[:, None] + self.level * LEVELS, ROUNDS)
 
     def each_round(self) -> Iterator[F64]:
         """The probability of every edge in each of five rounds that stand for all, one after the other."""
         for node in LEVELS.tolist():
-            yield self._of_mean(self.mean + self.level * node)
+            yield self._averaged((self.mean + self.level * node)[:, None], np.ones(1))
 
     def rounds(self, edges: I64, draw: F64 | None = None) -> F64:
         """The probabilities of some edges in each of five rounds that stand for all, ``(5, edges)``.
@@ -124,18 +124,21 @@ class Prediction:
             return np.clip(mean, 0.0, 1.0)
         return np.asarray(0.5 * (1.0 + np.tanh(0.5 * mean)))
 
-    def _of_mean(self, mean: F64) -> F64:
+    def _averaged(self, means: F64, weights: F64) -> F64:
+        """The probability of every edge, averaged over columns of means."""
         if self.target is None:
-            return self._linked(mean)
+            return np.asarray(self._linked(means) @ weights)
         # The exponentials are taken of nodes, so that an edge costs a product and a division.
         from tensorucb.policies._kernels import probabilities_of_odds
 
-        odds, factor = source_odds(mean), target_odds(self.target)
-        offsets, targets = self.graph.out_offsets, self.graph.targets
+        odds = source_odds(means)
+        factor = target_odds(self.target)
+        offsets = self.graph.out_offsets
+        targets = self.graph.targets
         p = np.empty(targets.size)
 
         def run(start: int, stop: int) -> None:
-            probabilities_of_odds(offsets, targets, start, stop, odds, factor, p)
+            probabilities_of_odds(offsets, targets, start, stop, odds, weights, factor, p)
 
         ends = np.searchsorted(offsets, np.arange(_EDGES, targets.size, _EDGES))
         map_chunks(run, [0, *ends.tolist(), offsets.size - 1], thread_count())

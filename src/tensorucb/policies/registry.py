@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 REGISTRY: dict[str, tuple[str, str, dict[str, Any]]] = {
     "TensorUCB": ("tensor_ucb", "TensorUCB", {}),
     "TensorUCB (paper)": ("paper_tensor_ucb", "PaperTensorUCB", {}),
+    "TensorUCB (paper, logistic)": ("paper_tensor_ucb", "PaperTensorUCB", {"likelihood": "logistic"}),
     "LogisticUCB": ("logistic_ucb", "LogisticUCB", {}),
     "LinUCB": ("linucb", "LinUCB", {}),
     "IMLinUCB": ("imlinucb", "IMLinUCB", {}),

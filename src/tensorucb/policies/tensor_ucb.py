@@ -27,23 +27,20 @@ _TOO_LARGE = (
     "the features of a product (or strategy) are more than ten times as long as is usual in this campaign; they count "
     "as if they were ten times as long. Features of similar size for all products are learned best."
 )
-
-
+_WORSE = (
+    "the imported history predicts the responses to this campaign's rounds worse than no history does, so it is left "
+    "out of the model. Later rounds may bring it back."
+)
 # Prior variance of a base rate that comes from the past: responses to a contact may be four times as many, or as few.
 _PAST_VARIANCE = 2.0
 # A change of who matters: the last rounds alone are fitted too, every fourth round. If they predict new rounds better
 # than the whole log does, in six rounds by four standard errors and six nats, all that is older is forgotten.
 _RECENT, _EVERY = 10, 4
 _JUDGED, _ERRORS, _NATS = 6, 4.0, 6.0
-
-
 # History counts less than contacts: the weight among these with which it best predicts the newest contacts, looked at
 # again whenever their number has doubled; the second one until there are five.
-_WEIGHTS, _JUDGED_AT = (1.0, 0.3, 0.1, 0.0), (5, 10, 20, 40, 80, 160)
-_WORSE = (
-    "the imported history predicts the responses to this campaign's rounds worse than no history does, so it is left "
-    "out of the model. Later rounds may bring it back."
-)
+_WEIGHTS = (1.0, 0.3, 0.1, 0.0)
+_JUDGED_AT = (5, 10, 20, 40, 80, 160)
 
 
 @dataclass(frozen=True)
@@ -61,17 +58,24 @@ class _State:
     passive_weight: float = _WEIGHTS[1]
     evidence: F64 = field(default_factory=lambda: np.empty(0))  # how much better the recent rounds predicted new ones
 
+    @property
+    def recent_log(self) -> response.Log:
+        """The rounds that ``recent`` is fitted to."""
+        last = len(self.log) - (self.rounds - self.recent_rounds)
+        return self.log[last - _RECENT : last] if self.recent_rounds and last >= _RECENT else ()
+
 
 class TensorUCB(UCBPolicy):
-    """Our default policy: a hierarchical logistic model of who responds to which user, in which context.
+    """Our default policy: a hierarchical logistic model of who responds to which user; it has no tensor rank.
+
+    Of the paper it keeps the context of several feature vectors (modes), the posterior, the upper confidence bound, the
+    oracle and Algorithm 1. The paper's CP tensor is `TensorUCB.paper` (`PaperTensorUCB`), as published or with a
+    logistic likelihood.
 
     ``logit p_tij(x) = θ·x_i + d_i·(1, x) + u_t + γ·(t_j, taste_j(x)) + b_j + log(1 + r(1 − q)(m_tj − 1))``: what the
     context x (product, strategy, …) and a source's features predict, and each source's own effect and response beyond
     that; what is particular to the round; the target's features, taste and own readiness; and what it changes that
     the target follows m contacted users. ``docs/model.md`` explains the model, and how it is learned, on one page.
-
-    It has no tensor rank: of the paper it keeps the context of several feature vectors, the posterior, the confidence
-    bound, the oracle and Algorithm 1. The paper's low-rank tensor is `TensorUCB.paper`.
 
     Seeds are chosen by the total response of a source to the context, so exploration is about sources: the deviation of
     a source's logit, times ``exploration``, is added to the logits of its out-edges. The oracle is told how far a
@@ -122,6 +126,7 @@ class TensorUCB(UCBPolicy):
     shares_parameters = True
     knows_redundancy: ClassVar[bool] = True
     weighs_history: ClassVar[bool] = True
+    paper = PaperTensorUCB
 
     def __init__(
         self,
@@ -137,13 +142,6 @@ class TensorUCB(UCBPolicy):
         self.exploration_kind = check_choice("exploration_kind", exploration_kind, EXPLORATION_KINDS)
         self.base_logit = None if base_logit is None else check_number("base_logit", base_logit, low=-30.0, high=30.0)
         self.max_rows = check_count("max_rows", max_rows, 1)
-
-    @classmethod
-    def paper(
-        cls, *, rank: int = 10, exploration: float = 0.1, noise_variance: float = 0.1, init: str = "ones"
-    ) -> PaperTensorUCB:
-        """The paper's Algorithm 1; `PaperTensorUCB` lists where it departs from the text."""
-        return PaperTensorUCB(rank, exploration, noise_variance=noise_variance, init=init)
 
     def bind(self, graph: Graph, users: ArrayLike | None, rng: RngLike = None) -> None:
         """Start again on this graph, with (n, d) user features or a `UserProfile`, and a seed."""
@@ -172,20 +170,25 @@ class TensorUCB(UCBPolicy):
     def learn(self, state: _State, modes: Vectors, edges: I64, outcomes: F64, passive: bool = False) -> _State:
         """One more round in the log, and a fit if there are enough new ones."""
         rounds = state.rounds + 1
-        record = response.told(self.graph, np.concatenate(modes), edges, outcomes, rounds, passive)
-        log = response.with_round(state.log, record, self.max_rows)
-        thinned = log[: len(state.log)] != state.log
-        evidence = self._compared(state, record)
         dims = tuple(mode.size for mode in modes)
+        record = response.told(self.graph, self._nodes, np.concatenate(modes), edges, outcomes, rounds, passive)
+        log = response.with_round(state.log, record, self.max_rows)
+        evidence = self._compared(state, record)
         if _is_change(evidence):
             log = log[-_RECENT:]
             return _State(rounds, rounds - len(log), log, self._fit(dims, log), rounds)
         weight = state.passive_weight if passive else self._weight(dims, log, state.passive_weight)
+        thinned = log[: len(state.log)] != state.log
+        fitted_to = state.recent_log
         state = replace(state, rounds=rounds, log=log, evidence=evidence, passive_weight=weight)
-        age, fitted_age = rounds - state.begin, state.fitted_rounds - state.begin
-        if age >= math.ceil(self._settings.growth * fitted_age) or thinned:
+        if state.recent_log != fitted_to:
+            # A fit must be of rounds that are still there, since it is not saved.
+            state = replace(state, recent=None, recent_rounds=0)
+        age = rounds - state.begin
+        if thinned or age >= math.ceil(self._settings.growth * (state.fitted_rounds - state.begin)):
             state = replace(state, fitted=self._fit(dims, log, weight), fitted_rounds=rounds, fitted_weight=weight)
-        if age >= 2 * _RECENT and rounds >= state.recent_rounds + _EVERY and not passive:
+        judged = age >= 2 * _RECENT and len(log) >= _RECENT and not passive
+        if judged and rounds >= state.recent_rounds + _EVERY:
             state = replace(state, recent=self._fit(dims, log[-_RECENT:]), recent_rounds=rounds)
         return state
 
@@ -218,14 +221,12 @@ class TensorUCB(UCBPolicy):
         """The logit of each source and of each target, and the deviation of the source's."""
         vectors = np.concatenate(modes)
         dims = tuple(mode.size for mode in modes)
-        fitted = state.fitted or response.unfitted(self._settings, self._nodes, dims, vectors)
-        if fitted.context.too_large(vectors[None]):
-            warnings.warn(_TOO_LARGE, UserWarning, stacklevel=4)
-        own = fitted.context.scaled(vectors[None])[0]
         with single_threaded_blas():
-            mean, deviation, target, apart = response.node_logits(self._nodes, fitted, own)
-        level, doubt = response.level_deviations(fitted, own)
-        return Prediction(self.graph, mean, deviation, target, "logit", level, fitted.overlap, apart, doubt)
+            fitted = state.fitted or response.fit(self._settings, self._nodes, dims, (), like=vectors)
+            if fitted.context.too_large(vectors[None]):
+                warnings.warn(_TOO_LARGE, UserWarning, stacklevel=4)
+            logits = response.node_logits(self._nodes, fitted, fitted.context.scaled(vectors[None])[0])
+        return Prediction(self.graph, **logits._asdict(), link="logit", redundancy=fitted.overlap)
 
     def optimistic(self, prediction: Prediction, modes: Vectors) -> F64:
         """With the bonus, as far as responses tell sources apart.
@@ -257,25 +258,33 @@ class TensorUCB(UCBPolicy):
     def from_arrays(self, dims: tuple[int, ...], arrays: Mapping[str, NDArray[Any]]) -> _State:
         """The log, and fits to the rounds that were fitted."""
         expected: Arrays = {"counters": np.zeros(4, dtype=np.int64), "passive_weights": np.zeros(2)}
-        expected |= {"evidence": np.empty(0)} | response.log_to_arrays((), sum(dims))
-        for name in expected.keys() & arrays.keys() - {"counters", "passive_weights"}:
-            # Any number of rounds and of rows.
-            shape = (*np.shape(arrays[name])[:1], *expected[name].shape[1:])
-            expected[name] = np.empty(shape, dtype=expected[name].dtype)
-        found = self._matching(expected, arrays)
-        log = response.log_from_arrays(found, self.graph, sum(dims))
-        rounds, begin, fitted_rounds, recent_rounds = found["counters"].tolist()
-        kept, last = len(log) - (rounds - fitted_rounds), len(log) - (rounds - recent_rounds)
-        sound = 0 <= kept <= len(log) <= rounds - begin <= rounds and (kept == 0) == (rounds == 0)
-        if not sound or (recent_rounds and not _RECENT <= last <= len(log)) or found["evidence"].size > _JUDGED:
+        # Any number of rounds and of rows.
+        for name, array in {"evidence": np.empty(0), **response.log_to_arrays((), sum(dims))}.items():
+            length = np.shape(arrays.get(name, ()))[:1]
+            expected[name] = np.empty((*length, *array.shape[1:]), dtype=array.dtype)
+        saved = self._matching(expected, arrays)
+        log = response.log_from_arrays(saved, self.graph, self._nodes, sum(dims))
+        rounds, begin, fitted_rounds, recent_rounds = saved["counters"].tolist()
+        whole = len(log) - (rounds - fitted_rounds)
+        last = len(log) - (rounds - recent_rounds)
+        sound = 0 <= whole <= len(log) <= rounds - begin <= rounds and (whole == 0) == (rounds == 0)
+        if not sound or (recent_rounds and not _RECENT <= last <= len(log)) or saved["evidence"].size > _JUDGED:
             raise InputError(f"the state of {self.name} is malformed: {len(log)} rounds do not fit its counters.")
-        weight, fitted_weight = found["passive_weights"].tolist()
+        weight, fitted_weight = saved["passive_weights"].tolist()
         if weight not in _WEIGHTS or fitted_weight not in _WEIGHTS:
             raise InputError(f"the state of {self.name} is malformed: {weight} is no weight of history.")
-        fitted = self._fit(dims, log[:kept], fitted_weight) if log else None
-        recent = self._fit(dims, log[last - _RECENT : last]) if recent_rounds else None
-        fits = (fitted, fitted_rounds, fitted_weight, recent, recent_rounds)
-        return _State(rounds, begin, log, *fits, weight, found["evidence"])
+        return _State(
+            rounds=rounds,
+            begin=begin,
+            log=log,
+            fitted=self._fit(dims, log[:whole], fitted_weight) if log else None,
+            fitted_rounds=fitted_rounds,
+            fitted_weight=fitted_weight,
+            recent=self._fit(dims, log[last - _RECENT : last]) if recent_rounds else None,
+            recent_rounds=recent_rounds,
+            passive_weight=weight,
+            evidence=saved["evidence"],
+        )
 
 
 def _is_change(evidence: F64) -> bool:

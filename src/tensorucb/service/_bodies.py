@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi.exceptions import RequestValidationError
@@ -19,9 +19,10 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from tensorucb.campaign import Campaign
+from tensorucb.choices import Credit, Objective
 from tensorucb.errors import InputError
-from tensorucb.moments import duration, is_moment, unix_seconds
+from tensorucb.moments import duration
+from tensorucb.question import help_of
 
 B = TypeVar("B", bound=BaseModel)
 Id = Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)] | Annotated[StrictStr, Field(min_length=1, max_length=10_000)]
@@ -77,40 +78,49 @@ class Contact(Body):
 Users = Annotated[list[Id], Field(max_length=1_000_000, fail_fast=True)]
 Contacts = Users | Annotated[list[Contact], Field(max_length=1_000_000, fail_fast=True)]
 Costs = Annotated[list[Number], Field(max_length=1_000_000, fail_fast=True)]
+ByGroup = Annotated[dict[str, Count] | Count | None, BeforeValidator(_check_number_of_groups)]
 Row = Annotated[list[Number], Field(min_length=1, max_length=10_000, fail_fast=True)]
 
 
-class PreviewBody(Body):
-    """A question: what `Campaign.ask` takes. What is left out is the campaign's default."""
+class QuestionBody(Body):
+    """A question: what `Campaign.ask` takes. What is left out is the campaign's default.
+
+    The Idempotency-Key of a call that opens a round is its request_id. Costs and groups are lists in the order in which
+    GET …/users lists the users.
+    """
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"product": "tea", "k": 5}})
 
-    product: Id | list[Any] | None = Field(None, description="An id of the catalogue, or features.")
-    k: Annotated[StrictInt, Field(ge=1)] | None = Field(None, description="How many users.")
-    strategies: Users | Literal["all"] | None = Field(None, description="Choose among these strategies.")
-    per_user: StrictBool | None = Field(None, description="Whether each user gets the best strategy for them.")
-    exclude: Users | None = Field(None, description="Who must not be chosen.")
-    candidates: Users | None = Field(None, description="The only users who may be chosen.")
-    must_include: Users | None = Field(None, description="Who has to be chosen.")
-    cooldown: Span | None = Field(None, description="Leave out users contacted less than this long ago.")
-    budget: Number | None = Field(None, description="The most to spend.")
-    quotas: Annotated[dict[str, Count] | Count | None, BeforeValidator(_check_number_of_groups)] = Field(
-        None, description="The most users of each group."
-    )
-    holdout: Number | None = Field(None, description="Share of the chosen not to contact, drawn when the round opens.")
-    window: Span | None = Field(None, description="How long after the contact an action counts.")
-    deadline: Number | StrictStr | None = Field(
-        None, description="When the round closes by itself: unix seconds, a span from now such as 3d, or an ISO time."
-    )
-    credit: Literal["any", "last", "shared"] | None = Field(None, description="For node events.")
-    objective: Literal["direct", "cascade"] | None = Field(None, description="What the choice counts.")
-    users: Contacts | None = Field(None, description="Judge, or open the round with, exactly these users.")
+    product: Id | list[Any] | None = Field(None, description=help_of("product"))
+    k: Annotated[StrictInt, Field(ge=1)] | None = Field(None, description=help_of("k"))
+    strategies: Users | Literal["all"] | None = Field(None, description=help_of("strategies"))
+    per_user: StrictBool | None = Field(None, description=help_of("per_user"))
+    exclude: Users | None = Field(None, description=help_of("exclude"))
+    candidates: Users | None = Field(None, description=help_of("candidates"))
+    must_include: Users | None = Field(None, description=help_of("must_include"))
+    cooldown: Span | None = Field(None, description=help_of("cooldown"))
+    costs: Costs | None = Field(None, description=help_of("costs"))
+    budget: Number | None = Field(None, description=help_of("budget"))
+    groups: Users | None = Field(None, description=help_of("groups"))
+    quotas: ByGroup | None = Field(None, description=help_of("quotas"))
+    minima: ByGroup | None = Field(None, description=help_of("minima"))
+    holdout: Number | None = Field(None, description=help_of("holdout"))
+    shadow: Contacts | None = Field(None, description=help_of("shadow"))
+    users: Contacts | None = Field(None, description=help_of("users"))
+    window: Span | None = Field(None, description=help_of("window"))
+    deadline: Number | StrictStr | None = Field(None, description=help_of("deadline"))
+    credit: Credit | None = Field(None, description=help_of("credit"))
+    objective: Objective | None = Field(None, description=help_of("objective"))
+    epsilon: Number | None = Field(None, description=help_of("epsilon"))
 
-
-class AskBody(PreviewBody):
-    """A question that opens a round."""
-
-    shadow: Contacts | None = Field(None, description="Users chosen and contacted by somebody else.")
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `Campaign.ask`: what JSON cannot say is put back."""
+        given: dict[str, Any] = {name: getattr(self, name) for name in self.model_fields_set}
+        for name in ("users", "shadow"):
+            listed = given.get(name)
+            if listed and isinstance(listed[0], Contact):
+                given[name] = {contact.user: contact.strategy for contact in listed}
+        return given
 
 
 class NewCampaign(Body):
@@ -120,13 +130,15 @@ class NewCampaign(Body):
     policy: str = "TensorUCB"
     policy_settings: dict[str, Any] = Field(default_factory=dict, description="Arguments of the policy.")
     window: Span | None = None
-    objective: Literal["direct", "cascade"] = "direct"
-    credit: Literal["any", "last", "shared"] = "any"
+    objective: Objective = "direct"
+    credit: Credit = "any"
+    epsilon: Number = 0.1
     ask: dict[str, Any] | None = Field(None, description="Defaults of ask.")
     columns: dict[str, dict[str, str]] | None = Field(None, description="Names of columns by table and meaning.")
     kinds: dict[str, dict[str, str]] | None = Field(None, description="What columns hold, by table and column.")
     id_type: Literal["auto", "int", "str"] = "auto"
     seed: Annotated[StrictInt, Field(ge=0, lt=2**63)] = 0
+    snapshot_every: Annotated[StrictInt, Field(ge=1)] = Field(10, description="Rounds between snapshots of the model.")
 
 
 class ForgetBody(Body):
@@ -166,37 +178,3 @@ def checked(model: type[B], text: str | bytes, *place: str) -> B:
         return model.model_validate_json(text)
     except ValidationError as error:
         raise RequestValidationError([{**found, "loc": (*place, *found["loc"])} for found in error.errors()]) from None
-
-
-def arguments(body: PreviewBody, campaign: Campaign) -> dict[str, Any]:
-    """The arguments of `Campaign.ask` from a body: what JSON cannot say is put back."""
-    given: dict[str, Any] = {name: getattr(body, name) for name in body.model_fields_set}
-    for name in ("users", "shadow"):
-        listed = given.get(name)
-        if listed and isinstance(listed[0], Contact):
-            given[name] = {contact.user: contact.strategy for contact in listed}
-    if isinstance(given.get("quotas"), Mapping):
-        given["quotas"] = _by_label(given["quotas"], campaign)
-    if isinstance(given.get("deadline"), str):
-        given["deadline"] = _moment(given["deadline"])
-    if isinstance(given.get("product"), list):
-        given["product"] = _product(given["product"])
-    return given
-
-
-def _by_label(quotas: Mapping[str, int], campaign: Campaign) -> dict[Any, int]:
-    """Quotas by the groups' own labels, which may be numbers; names in JSON are text."""
-    groups = campaign.groups
-    labels = {} if groups is None else {str(label): label for label in set(groups.tolist())}
-    return {labels.get(group, group): most for group, most in quotas.items()}
-
-
-def _moment(text: str) -> float | str:
-    """Unix seconds of an ISO time; a span from now as it is."""
-    seconds = unix_seconds(text)
-    return seconds if is_moment(seconds) else text
-
-
-def _product(parts: Sequence[Any]) -> Any:
-    """A product and a strategy are a tuple to the library; numbers alone are one vector."""
-    return list(parts) if all(isinstance(part, int | float) for part in parts) else tuple(parts)

@@ -28,9 +28,10 @@ from tensorucb.campaign import (
     delete_campaign,
     read_campaign_data,
 )
-from tensorucb.campaign._documents import fields, policy_named
+from tensorucb.campaign._documents import policy_named, to_json
 from tensorucb.campaign._stored import campaign_exists
 from tensorucb.errors import InputError
+from tensorucb.question import ARGUMENTS
 from tensorucb.service._bodies import Body, ForgetBody, NewCampaign, checked
 from tensorucb.service._documents import CampaignDocument, CampaignLine, Created, progress_document
 from tensorucb.service._open import TICK, OpenCampaigns, tag_of
@@ -58,6 +59,7 @@ router = APIRouter(tags=["campaigns"], responses=responses(404, 409, 413), depen
 _TABLES = ("edges", "actions", "products", "users", "strategies")
 _FORM = form_described(_TABLES, ["edges", "settings"], settings={"type": "string"})
 _FORM["multipart/form-data"]["encoding"] = {"settings": {"contentType": "application/json"}}
+_OPTIONS = ("objective", "credit", "epsilon", "ask", "seed", "snapshot_every")
 _BEAT = 15.0  # seconds of silence after which those who watch hear that the service is still there
 
 
@@ -66,7 +68,7 @@ def campaign_document(campaign: Campaign) -> dict[str, Any]:
     with campaign._handle.read():
         groups = campaign.groups
         return {
-            **fields(campaign.status()),
+            **to_json(campaign.status()),
             "created": campaign.created,
             "groups": None if groups is None else sorted(set(groups.tolist())),
             "costs": campaign.costs is not None,
@@ -101,8 +103,8 @@ async def create(request: Request, opened: Opened, who: Admin, key: Key = None) 
     """Create a campaign from files: edges (source, target), and optionally actions, products, users and strategies.
 
     The field `settings` is JSON: `{"name": "spring", "window": "7d"}`; beside these policy, policy_settings,
-    objective, credit, ask, columns, kinds and seed. The same form with the same Idempotency-Key finds the campaign
-    that it has created.
+    objective, credit, epsilon, ask, columns, kinds, id_type, seed and snapshot_every. The same form with the same
+    Idempotency-Key finds the campaign that it has created.
     """
     if form_of(request) != "multipart/form-data":
         raise Refusal(415, "a campaign is created by a form (multipart/form-data) with files and the field settings.")
@@ -120,7 +122,7 @@ def _created(opened: OpenCampaigns, files: dict[str, Any], wanted: NewCampaign, 
     data = read_campaign_data(
         **files, columns=wanted.columns, kinds=wanted.kinds, id_type=wanted.id_type, window=wanted.window
     )
-    options: dict[str, Any] = {name: getattr(wanted, name) for name in ("objective", "credit", "ask", "seed")}
+    options: dict[str, Any] = {name: getattr(wanted, name) for name in _OPTIONS}
     options["request_id"] = None if key is None else f"{key} {_digest(files, wanted)}"
     try:
         campaign = create_campaign(wanted.name, data=data, policy=policy, storage=opened.store, **options)
@@ -147,8 +149,9 @@ async def one(at: ForReader) -> Any:
     def call(campaign: Campaign) -> dict[str, Any]:
         found = campaign_document(campaign)
         asks = dict(found["settings"].get("ask") or {})
-        for key in {"exclude", "candidates", "must_include"} & asks.keys():
-            asks[key] = list(map(at.mask, asks[key]))
+        for key in asks:
+            if ARGUMENTS[key].kind == "users":
+                asks[key] = list(map(at.mask, asks[key]))
         return {**found, "settings": {**found["settings"], **({"ask": asks} if asks else {})}}
 
     return await at.read(call)

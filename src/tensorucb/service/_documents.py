@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, Field
 
-from tensorucb.campaign import Ask, CampaignProgress, CampaignStatus, Explanation, Preview, Reach, RoundExplanation
-from tensorucb.campaign._documents import ask_document, fields
+from tensorucb.campaign import (
+    Ask,
+    CampaignProgress,
+    CampaignStatus,
+    Explanation,
+    Follower,
+    Preview,
+    RoundExplanation,
+)
+from tensorucb.campaign._explain import strongest
 from tensorucb.service._auth import Mask
 from tensorucb.service._bodies import Id
 
@@ -60,80 +68,17 @@ class Created(CampaignDocument):
     report: list[str]
 
 
-class RoundDocument(BaseModel):
-    """A round: who to contact, what to expect, and where it stands."""
+@dataclass(frozen=True)
+class Opened(Ask):
+    """A new round, with the reasons.
 
-    round: str = Field(description="The round's id.")
-    number: int
-    status: Literal["open", "closed", "cancelled"]
-    kind: Literal["ask", "shadow", "history"]
-    product: Id | None
-    seeds: list[Id] = Field(description="Who to contact, in the order of choice.")
-    strategies: list[Id] | None = Field(description="For each seed the strategy they get.")
-    held_out: list[Id]
-    contacted: list[Id]
-    reach: Reach | None
-    cost: float | None
-    opened: float
-    deadline: float | None
-    closed: float | None
-    behind: int
+    Attributes
+    ----------
+    explanation
+        Every seed explained.
+    """
 
-
-class Follower(BaseModel):
-    """A follower, and the expected probability of a response."""
-
-    user: Id
-    probability: float
-
-
-class Offer(BaseModel):
-    """A strategy, the expected responses if this user alone got it, and what it adds to the cost."""
-
-    strategy: Id
-    expected: float
-    cost: float
-
-
-class ExplanationDocument(BaseModel):
-    """Why a user was or was not chosen."""
-
-    user: Id
-    status: str
-    text: str
-    rank: int | None
-    gain: float | None
-    score: float | None
-    threshold: float | None
-    followers: list[Follower]
-    strategy: Id | None
-    offers: list[Offer]
-
-
-class RoundExplanationDocument(BaseModel):
-    """Every seed explained, and how many users were left out for what reason."""
-
-    seeds: list[ExplanationDocument]
-    left_out: dict[str, int]
-
-
-class Opened(RoundDocument):
-    """A new round, with the reasons."""
-
-    explanation: RoundExplanationDocument
-
-
-class PreviewDocument(BaseModel):
-    """Who would be chosen, and what would be expected; nothing is opened."""
-
-    seeds: list[Id]
-    strategies: list[Id] | None
-    product: Id | None
-    reach: Reach
-    best: Reach = Field(description="The reach of the best choice; the same as reach if no users were given.")
-    difference: float = Field(description="Expected reach minus that of the best choice.")
-    cost: float | None
-    explanation: RoundExplanationDocument
+    explanation: RoundExplanation
 
 
 class Closed(BaseModel):
@@ -178,50 +123,29 @@ class GrownNetwork(BaseModel):
     edges: int
 
 
-def round_document(ask: Ask, mask: Mask) -> dict[str, Any]:
+def masked_ask(ask: Ask, mask: Mask) -> Ask:
     """A round."""
-    document = ask_document(ask)
-    return {**document, **{name: list(map(mask, document[name])) for name in ("seeds", "held_out", "contacted")}}
+    lists: dict[str, Any] = {name: tuple(map(mask, getattr(ask, name))) for name in ("seeds", "held_out", "contacted")}
+    return replace(ask, **lists)
 
 
-def preview_document(found: Preview, mask: Mask) -> dict[str, Any]:
+def masked_preview(preview: Preview, mask: Mask) -> Preview:
     """Who would be chosen."""
-    return {
-        **fields(found),
-        "seeds": list(map(mask, found.seeds)),
-        "difference": found.difference,
-        "explanation": explanation_document(found.explanation, mask),
-    }
+    seeds = tuple(map(mask, preview.seeds))
+    return replace(preview, seeds=seeds, explanation=masked_seeds(preview.explanation, mask))
 
 
-def explanation_document(found: Explanation | RoundExplanation, mask: Mask) -> dict[str, Any]:
-    """Why one user, or every seed, was chosen or not."""
-    if isinstance(found, RoundExplanation):
-        return {
-            "seeds": [explanation_document(seed, mask) for seed in found.seeds],
-            "left_out": dict(found.left_out),
-        }
-    shown = replace(
-        found,
-        user=mask(found.user),
-        text=_masked_text(found, mask),
-        followers=tuple((mask(user), p) for user, p in found.followers),
-    )
-    return {
-        **fields(shown),
-        "followers": [{"user": user, "probability": p} for user, p in shown.followers],
-        "offers": [{"strategy": name, "expected": p, "cost": cost} for name, p, cost in shown.offers],
-    }
+def masked_seeds(reasons: RoundExplanation, mask: Mask) -> RoundExplanation:
+    """Why every seed was chosen."""
+    return replace(reasons, seeds=tuple(masked_user(seed, mask) for seed in reasons.seeds))
 
 
-def _masked_text(found: Explanation, mask: Mask) -> str:
-    """The text with every user's id masked: it begins with the user, and lists the strongest followers."""
-
-    def listed(name: Mask) -> str:
-        return ", ".join(f"{name(user)!r} {p:.2f}" for user, p in found.followers)
-
-    rest = found.text.removeprefix(repr(found.user)).replace(listed(lambda user: user), listed(mask))
-    return f"{mask(found.user)!r}{rest}"
+def masked_user(reason: Explanation, mask: Mask) -> Explanation:
+    """Why a user was chosen or not; the text begins with the user, and lists the strongest followers."""
+    followers = tuple(replace(each, user=mask(each.user)) for each in reason.followers)
+    rest = reason.text.removeprefix(repr(reason.user)).replace(strongest(reason.followers), strongest(followers))
+    user = mask(reason.user)
+    return replace(reason, user=user, text=f"{user!r}{rest}", followers=followers)
 
 
 def progress_document(progress: CampaignProgress, rounds: int, mask: Mask) -> CampaignProgress:

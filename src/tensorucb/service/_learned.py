@@ -73,7 +73,7 @@ def _products(view: View) -> Sequence[Id | None]:
         return [None] if sizes in (None, [1]) else []
     counts = dict.fromkeys(ids, 0)
     for record in view.ledger.rounds.values():
-        product = record.payload["product"]["id"] if record.status != "cancelled" else None
+        product = record.product if record.status != "cancelled" else None
         if product in counts:
             counts[product] += 1
     return sorted(ids, key=lambda product: -counts[product])[:MOST_PRODUCTS]

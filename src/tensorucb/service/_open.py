@@ -20,7 +20,7 @@ import anyio.to_thread
 
 from tensorucb.campaign import Campaign, load_campaign
 from tensorucb.campaign._webhook import WEBHOOK
-from tensorucb.errors import TensorUCBError, UnknownIdError
+from tensorucb.errors import TensorUCBError, UnknownIdError, call
 from tensorucb.service._problems import Refusal, missing
 from tensorucb.service._settings import ServiceSettings
 from tensorucb.store import open_store
@@ -75,7 +75,7 @@ class OpenCampaigns:
                 try:
                     campaign = load_campaign(name, storage=self.store, engine=self._engine)
                 except UnknownIdError:
-                    raise missing("there is no campaign of this name; GET /api/v1/campaigns lists them.") from None
+                    raise missing("there is no campaign of this name; ", call("campaigns"), " lists them.") from None
             self._open[name] = campaign
             if len(self._open) > _OPEN:
                 self._open.pop(next(iter(self._open)))

@@ -47,8 +47,8 @@ def picture(
         record = view.round(round_id) if round_id is not None else rounds[-1] if rounds else None
         marks = {name: np.empty(0, dtype=np.int64) for name in ("seeds", "held_out", "reached")}
         if record is not None:
-            marks["seeds"] = view.network.rows(record.payload["contacted"])
-            marks["held_out"] = view.network.rows(record.payload["holdout"])
+            marks["seeds"] = view.network.rows(record.contacted)
+            marks["held_out"] = view.network.rows(record.held_out)
             marks["reached"] = np.flatnonzero(responded(view.network, record, view.told(record.number)))
         shown = _shown(graph.out_degree + graph.in_degree, list(marks.values()), limit)
         place = np.full(graph.n_nodes, -1, dtype=np.int64)
@@ -61,7 +61,7 @@ def picture(
             "revision": view.network.revision,
             "users_in_all": graph.n_nodes,
             "round": None if record is None else record.number,
-            "product": product if product is not None or record is None else record.payload["product"]["id"],
+            "product": product if product is not None or record is None else record.product,
             "users": graph.ids[shown].tolist(),
             "x": positions[shown, 0].round(_DIGITS).tolist(),
             "y": positions[shown, 1].round(_DIGITS).tolist(),

@@ -5,25 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Query, Request, Response
 
-from tensorucb.campaign import Ask, Campaign, TellLogReport, TellReport
+from tensorucb.campaign import Ask, Campaign, Explanation, Preview, RoundExplanation, TellLogReport, TellReport
 from tensorucb.checks import shown
-from tensorucb.errors import UnknownIdError
+from tensorucb.errors import UnknownIdError, call
 from tensorucb.files import FORMULA
-from tensorucb.service._bodies import AskBody, PreviewBody, arguments
-from tensorucb.service._documents import (
-    ExplanationDocument,
-    Opened,
-    PreviewDocument,
-    RoundDocument,
-    RoundExplanationDocument,
-    explanation_document,
-    preview_document,
-    round_document,
-)
+from tensorucb.service._bodies import QuestionBody
+from tensorucb.service._documents import Opened, masked_ask, masked_preview, masked_seeds, masked_user
 from tensorucb.service._problems import leads_to, missing, responses
 from tensorucb.service._shared import (
     CAMPAIGN,
@@ -59,7 +50,7 @@ def round_of(campaign: Campaign, round: str) -> Ask:
     try:
         return campaign.round(round)
     except UnknownIdError:
-        raise missing(f"campaign {shown(campaign.name)} has no such round; GET …/rounds lists them.") from None
+        raise missing(f"campaign {shown(campaign.name)} has no such round; ", call("rounds"), " lists them.") from None
 
 
 def column_names(columns: list[str]) -> dict[str, str] | None:
@@ -67,35 +58,36 @@ def column_names(columns: list[str]) -> dict[str, str] | None:
     return dict(text.split(":", 1) for text in columns) or None
 
 
-@previews.post("/preview", response_model=PreviewDocument)
-async def preview(at: ForOperator, body: PreviewBody) -> Any:
+@previews.post("/preview", response_model=Preview)
+async def preview(at: ForOperator, body: QuestionBody) -> Preview:
     """Say who would be chosen and why, or what to expect of a list of users; nothing is opened.
 
     Asking straight after gives the same users. A hold-out is drawn only when the round is opened.
     """
-    return await at.choose(lambda campaign: preview_document(campaign.preview(**arguments(body, campaign)), at.mask))
+    return await at.choose(lambda campaign: masked_preview(campaign.preview(**body.arguments()), at.mask))
 
 
 @router.post(
     "/rounds",
     status_code=201,
     response_model=Opened,
-    responses={201: leads_to("rounds", "one", "explanation", "seeds", "tell", "close", "cancel", round="round")},
+    responses={201: leads_to("rounds", "one", "explanation", "seeds", "tell", "close", "cancel", round="id")},
 )
-async def ask(at: ForOperator, body: AskBody, key: Key = None) -> Any:
+async def ask(at: ForOperator, body: QuestionBody, key: Key = None) -> Opened:
     """Open a round: choose users for a product, or take the list that somebody accepted.
 
     The Idempotency-Key is the round's `request_id`: the same question with the same key finds the same round.
     """
 
-    def call(campaign: Campaign) -> dict[str, Any]:
-        opened = campaign.ask(**arguments(body, campaign), request_id=key)
-        return {**round_document(opened, at.mask), "explanation": explanation_document(opened.explain(), at.mask)}
+    def call(campaign: Campaign) -> Opened:
+        opened = campaign.ask(**body.arguments(), request_id=key)
+        reasons = cast("RoundExplanation", opened.explain())
+        return Opened(**vars(masked_ask(opened, at.mask)), explanation=masked_seeds(reasons, at.mask))
 
     return await at.choose(call)
 
 
-@router.get("/rounds", response_model=Page[RoundDocument])
+@router.get("/rounds", response_model=Page[Ask])
 async def rounds(
     at: ForReader,
     limit: Limit = 50,
@@ -107,18 +99,18 @@ async def rounds(
     def call(campaign: Campaign) -> dict[str, Any]:
         known = [ask for ask in reversed(campaign.rounds()) if status in (None, ask.status)]
         found, following = page(known, limit, after, lambda ask: ask.id)
-        return {"items": [round_document(ask, at.mask) for ask in found], "next": following}
+        return {"items": [masked_ask(ask, at.mask) for ask in found], "next": following}
 
     return await at.read(call)
 
 
-@router.get("/rounds/{round}", response_model=RoundDocument)
+@router.get("/rounds/{round}", response_model=Ask)
 async def one(at: ForReader, round: Round) -> Any:
     """One round."""
-    return await at.read(lambda campaign: round_document(round_of(campaign, round), at.mask))
+    return await at.read(lambda campaign: masked_ask(round_of(campaign, round), at.mask))
 
 
-@router.get("/rounds/{round}/explanation", response_model=RoundExplanationDocument | ExplanationDocument)
+@router.get("/rounds/{round}/explanation", response_model=RoundExplanation | Explanation)
 async def explanation(
     at: ForReader,
     round: Round,
@@ -126,10 +118,12 @@ async def explanation(
 ) -> Any:
     """Say why each seed was chosen, or why one user was or was not."""
 
-    def call(campaign: Campaign) -> dict[str, Any]:
+    def call(campaign: Campaign) -> RoundExplanation | Explanation:
         known = round_of(campaign, round).id
-        asked = None if user is None else user_named(campaign, user, at)
-        return explanation_document(campaign.explain(known, asked), at.mask)
+        reasons = campaign.explain(known, None if user is None else user_named(campaign, user, at))
+        if isinstance(reasons, RoundExplanation):
+            return masked_seeds(reasons, at.mask)
+        return masked_user(reasons, at.mask)
 
     return await at.read(call)
 
@@ -196,13 +190,13 @@ async def tell_log(
     return report
 
 
-@router.post("/rounds/{round}/close", response_model=RoundDocument)
+@router.post("/rounds/{round}/close", response_model=Ask)
 async def close(at: ForOperator, round: Round) -> Any:
     """Close a round: silence becomes "no", and the model learns it. Closing again changes nothing."""
-    return await at.choose(lambda campaign: round_document(campaign.close(round_of(campaign, round).id), at.mask))
+    return await at.choose(lambda campaign: masked_ask(campaign.close(round_of(campaign, round).id), at.mask))
 
 
-@router.post("/rounds/{round}/cancel", response_model=RoundDocument)
+@router.post("/rounds/{round}/cancel", response_model=Ask)
 async def cancel(at: ForOperator, round: Round) -> Any:
     """Cancel an open round: nobody counts as contacted, nothing is learned. Cancelling again changes nothing."""
-    return await at.choose(lambda campaign: round_document(campaign.cancel(round_of(campaign, round).id), at.mask))
+    return await at.choose(lambda campaign: masked_ask(campaign.cancel(round_of(campaign, round).id), at.mask))

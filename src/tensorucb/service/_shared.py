@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from tensorucb.campaign import Campaign
 from tensorucb.campaign._catalogue import by_text
-from tensorucb.errors import InputError
+from tensorucb.errors import InputError, argument, call
 from tensorucb.service._auth import Mask, demand, mask_for
 from tensorucb.service._open import OpenCampaigns
 from tensorucb.service._problems import Refusal, missing
@@ -23,7 +23,7 @@ from tensorucb.service._tokens import Principal, Role
 
 T = TypeVar("T")
 
-_NOBODY = "the campaign has no such user; GET …/users lists them."
+_NOBODY = "the campaign has no such user; ", call("users"), " lists them."
 CAMPAIGN = "/campaigns/{name}"
 Name = Annotated[str, Path(description="The campaign's name.", max_length=100, examples=["spring"])]
 Round = Annotated[str, Path(description="The round: its id or its number.", max_length=200, examples=["1"])]
@@ -157,7 +157,7 @@ def _opened(after: str) -> str:
 
 
 def _strange() -> NoReturn:
-    raise Refusal(422, "after is not from a page of this list; begin again without it.")
+    raise Refusal(422, argument("after"), " is not from a page of this list; begin again without it.")
 
 
 def product_named(campaign: Campaign, text: str | None) -> int | str | None:
@@ -181,7 +181,7 @@ def user_named(campaign: Campaign, text: str, at: At) -> int | str:
     if names is not None:
         rows = np.flatnonzero(names == text.encode("utf-8", "replace"))
         if not rows.size:
-            raise missing(_NOBODY)
+            raise missing(*_NOBODY)
         user: int | str = ids[rows[0]].item()
         return user
     whole = ids.dtype.kind != "U" and re.fullmatch("0|-?[1-9][0-9]{0,17}", text)
@@ -189,5 +189,5 @@ def user_named(campaign: Campaign, text: str, at: At) -> int | str:
     try:
         campaign.graph.rows([known])
     except InputError:
-        raise missing(_NOBODY) from None
+        raise missing(*_NOBODY) from None
     return known

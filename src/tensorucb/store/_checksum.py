@@ -164,15 +164,17 @@ class Groups:
         ):
             self._refuse(campaign, part, number)
 
-    def check_each(self, campaign: int, part: str, hashes: Mapping[int, int], after: int = -(2**63)) -> None:
-        """The same for groups of one row each: all of this part with a number above ``after``."""
+    def check_each(
+        self, campaign: int, part: str, hashes: Mapping[int, int], after: int = -(2**63), *, some: bool = False
+    ) -> None:
+        """The same for groups of one row each: all of this part with a number above ``after``, or some of them."""
         values = {"campaign": campaign, "part": part, "after": after}
         expected = {number: Checksum(*rest) for number, *rest in self._rows(_LATER, values)}
         for changed in (self._put, self._more):
             for (other, its_part, number), made in changed.items():
                 if (other, its_part) == (campaign, part) and number > after:
                     expected[number] = made
-        for number in expected.keys() | hashes.keys():
+        for number in hashes.keys() if some else expected.keys() | hashes.keys():
             if number not in hashes or expected.get(number) != Checksum(1, hashes[number]):
                 self._refuse(campaign, part, number)
 

@@ -181,10 +181,12 @@ class Session(ServiceRows):
         self._groups.add(campaign, "event", seq, [row_hash(seq, kind, round_number, text, created)])
         return seq
 
-    def events(self, campaign: int, since: int = 0) -> list[EventRecord]:
-        """Events with ``seq > since`` in order."""
-        rows = self._rows(_EVENTS, {"c": campaign, "since": since})
-        self._groups.check_each(campaign, "event", {row[0]: row_hash(*row) for row in rows}, since)
+    def events(self, campaign: int, since: int = 0, kinds: Sequence[str] | None = None) -> list[EventRecord]:
+        """Events with ``seq > since`` in order; of these kinds alone, if there are any."""
+        query = _EVENTS if kinds is None else _EVENTS.where(_event.kind.in_(kinds))
+        rows = self._rows(query, {"c": campaign, "since": since})
+        hashes = {row[0]: row_hash(*row) for row in rows}
+        self._groups.check_each(campaign, "event", hashes, since, some=kinds is not None)
         return [EventRecord(seq, kind, at, load_json(text), made) for seq, kind, at, text, made in rows]
 
     def last_event(self, campaign: int) -> int:
@@ -248,12 +250,13 @@ class Session(ServiceRows):
             self._run(sa.insert(table).values(**key, **values))
         return new
 
-    def edge_responses(self, campaign: int, round_number: int) -> EdgeResponses:
-        """All edge responses of a round, by source key, then target key."""
-        query = sa.select(*_EDGE).where(_edge.campaign == campaign, _edge.round == round_number)
-        found = edge_columns(self._rows(query.order_by(_edge.source, _edge.target)))
+    def edge_responses(self, campaign: int, round_number: int, upto: int | None = None) -> EdgeResponses:
+        """Edge responses of a round, told up to an event or until now, by source key, then target key."""
+        query = sa.select(*_EDGE, _edge.seq).where(_edge.campaign == campaign, _edge.round == round_number)
+        rows = self._rows(query.order_by(_edge.source, _edge.target))
+        found = edge_columns(rows)
         self._groups.check(campaign, "edge", round_number, edge_hashes(found))
-        return found
+        return found if upto is None else edge_columns([row for row in rows if row[-1] <= upto])
 
     def told(self, campaign: int, first: int, last: int) -> dict[int, tuple[EdgeResponses, NodeEvents]]:
         """The edge responses and node events of rounds ``first`` to ``last``, as above; four statements for all."""
@@ -280,12 +283,13 @@ class Session(ServiceRows):
         self._backend.insert(self._connection, tables.edge_response, whole)
         self._groups.add(campaign, "edge", round_number, edge_hashes(rows))
 
-    def node_events(self, campaign: int, round_number: int) -> NodeEvents:
-        """All node events of a round, by user key, then time, then event id (None first)."""
-        query = sa.select(*_NODE).where(_node.campaign == campaign, _node.round == round_number)
-        found = node_columns(self._rows(query))
+    def node_events(self, campaign: int, round_number: int, upto: int | None = None) -> NodeEvents:
+        """Node events of a round, told up to an event or until now, by user key, then time, then event id."""
+        query = sa.select(*_NODE, _node.seq).where(_node.campaign == campaign, _node.round == round_number)
+        rows = self._rows(query)
+        found = node_columns(rows)
         self._groups.check(campaign, "node", round_number, node_hashes(found))
-        return found
+        return found if upto is None else node_columns([row for row in rows if row[-1] <= upto])
 
     def add_node_events(self, campaign: int, round_number: int, rows: NodeEvents, seq: int) -> None:
         """Insert rows; an event id that is there already is refused."""

@@ -11,7 +11,7 @@ from studies.uncertainty.tables import markdown
 from tensorucb.data import make_sandbox
 from tensorucb.errors import InputError
 from tensorucb.experiments import Environment, WorldSettings, run_policy
-from tensorucb.policies import COIN, HighDegree, OnlineTensorUCB, TensorUCB
+from tensorucb.policies import COIN, HighDegree, TensorUCB
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +42,9 @@ def test_the_default_policy_states_the_deviation_of_its_sources(sandbox_world):
 
 def test_held_out_pairs_split_by_what_was_observed(sandbox_world):
     world = sandbox_world
-    found = held_out(world, OnlineTensorUCB(2), rounds=3)
+    found = held_out(world, TensorUCB.paper(2, likelihood="logistic"), rounds=3)
     assert found.mean.size == 2 * world.graph.n_edges
-    again = held_out(world, OnlineTensorUCB(2), rounds=3)
+    again = held_out(world, TensorUCB.paper(2, likelihood="logistic"), rounds=3)
     np.testing.assert_array_equal(found.mean, again.mean)
     np.testing.assert_array_equal(found.explored, again.explored)
     sources = np.unique(world.graph.sources[found.explored[: world.graph.n_edges]])

@@ -255,7 +255,7 @@ def test_the_command_measures_sources_and_data(tmp_path, capsys):
     kinds = {(row["world"], row["policy"], row["products"]) for row in rows}
     assert kinds == {
         ("sandbox", "TensorUCB", "new"),
-        ("sandbox", "OnlineTensorUCB", "new"),
+        ("sandbox", "paper, logistic", "new"),
         ("small", "TensorUCB", "new"),
         ("small", "TensorUCB", "past"),
     }

@@ -2,35 +2,32 @@
 
 ``docs/model.md`` explains it on one page; the files follow that page in name and order:
 
-``_context``  what a round is about: the features of its product, strategy, season … and their interactions
-``_nodes``    what is known about users beforehand
-``_log``      the rounds that the model is fitted to
-``_design``   these rounds as rows, pulls and cells
-``_fit``      every constant, the priors, and the parameters as a function of the log
-``_predict``  what the parameters say of a context
+``_features``  what multiplies the weights: the context of a round, and what is known about users beforehand
+``_log``       the rounds that the model is fitted to, and these as rows
+``_fit``       every constant, the priors, and the parameters as a function of the log
+``_predict``   what the parameters say of a context
 
 Pure functions on frozen dataclasses.
 """
 
-from tensorucb.learner.response._fit import Fitted, ResponseSettings, fit, unfitted
+from tensorucb.learner.response._features import NodeFeatures, node_features
+from tensorucb.learner.response._fit import Fitted, ResponseSettings, fit
 from tensorucb.learner.response._log import Log, Told, log_from_arrays, log_to_arrays, told, with_round
-from tensorucb.learner.response._nodes import NodeFeatures, node_features
-from tensorucb.learner.response._predict import level_deviations, log_likelihood, node_logits
+from tensorucb.learner.response._predict import NodeLogits, log_likelihood, node_logits
 
 __all__ = [
     "Fitted",
     "Log",
     "NodeFeatures",
+    "NodeLogits",
     "ResponseSettings",
     "Told",
     "fit",
-    "level_deviations",
     "log_from_arrays",
     "log_likelihood",
     "log_to_arrays",
     "node_features",
     "node_logits",
     "told",
-    "unfitted",
     "with_round",
 ]

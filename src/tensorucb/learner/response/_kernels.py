@@ -3,17 +3,14 @@
 Glossary
     q, c     a pull: one source in one round; a cell: one target in one round. Rows ptr[q] .. ptr[q+1] are what the
              pull showed, and each belongs to a cell
-    y, n     a row's outcome, and how many outcomes it stands for
-    a, h     the part of the logit that belongs to the pull (or source), and to the cell (or target)
-    omega    the weight of a cell's rows
+    n        the weight of a row
+    o, p     the odds of a row, a factor of its pull times a factor of its cell; its probability o / (1 + o)
+    w, e     curvature n·p(1 − p) and slope n·(y − p)
     x, z     what multiplies θ and d_i in a pull's logit: rows of X and Z
     V, K, H  covariance of d_i given θ; how d_i follows θ; K = Σ H_q x_qᵀ over the source's pulls
-    u, p, w  logit, probability and curvature n·ω·p(1 − p);  e the residual y − p
 """
 
 from __future__ import annotations
-
-import math
 
 import numba
 import numpy as np
@@ -23,51 +20,70 @@ from tensorucb.arrays import F64, I32, I64
 
 
 @numba.njit(**KERNEL)
-def accumulate(
-    order: I64, ptr: I64, cell: I32, y: F64, n: F64, omega: F64, whole: F64, a: F64, h: F64, start: int, stop: int,
-    pulls: F64, cells: F64,
-) -> tuple[float, float, float, float]:  # fmt: skip
-    """The log-likelihood of pulls order[start:stop]; sums over their rows are added in place.
+def accumulate(ptr: I64, cell: I32, n: F64, pulls: F64, cells: F64, curvature: F64, expected: F64, rest: F64) -> None:
+    """Σw and Σnp of each pull, and 1 + o of each row; ``pulls`` and ``cells`` are the factors of the odds."""
+    for q in range(pulls.size):
+        sum_w = 0.0
+        sum_p = 0.0
+        for k in range(ptr[q], ptr[q + 1]):
+            o = pulls[q] * cells[cell[k]]
+            rest[k] = 1.0 + o
+            r = 1.0 / (1.0 + o)
+            p = n[k] * (o * r)
+            sum_w += p * r
+            sum_p += p
+        curvature[q] = sum_w
+        expected[q] = sum_p
 
-    ``pulls`` gets curvature and slope of each pull, ``cells`` those of each cell, then Σp and Σy. Also, over all pairs
-    of rows of one cell: Σyy', Σpp' and Σmin(p, p'). ``order`` is by round and, within a round, by a: all rows of a cell
-    met before have smaller probabilities. Logarithms cost more than all the rest, so the factors 1 + z of rows of
-    weight 1 are multiplied first.
+
+@numba.njit(**KERNEL)
+def pairs(order: I64, ptr: I64, cell: I32, pulls: F64, cells: F64, so_far: F64) -> tuple[float, float]:
+    """Σpp' and Σmin(p, p') over all pairs of rows of one cell; ``so_far`` is 0 for each cell.
+
+    ``order`` is by round and, within a round, by the pull's odds: all rows of a cell met before are less probable.
     """
-    total, product = 0.0, 1.0
-    both, independent, same = 0.0, 0.0, 0.0
-    for place in range(start, stop):
-        q = order[place]
-        sum_w, sum_e = 0.0, 0.0
+    independent = 0.0
+    same = 0.0
+    for q in order:
         for k in range(ptr[q], ptr[q + 1]):
             c = cell[k]
-            u = a[q] + h[c]
-            z = math.exp(-abs(u))
-            r = 1.0 / (1.0 + z)
-            p = r if u > 0.0 else z * r
-            e = y[k] - p
-            v = z * r * r
-            weight = n[k] * omega[c]
-            total += weight * (y[k] * u - max(u, 0.0))
-            if weight == 1.0:
-                product *= 1.0 + z
-                if product > 1e300:
-                    total -= math.log(product)
-                    product = 1.0
-            else:
-                total -= weight * math.log(1.0 + z)  # faster than log1p, and z is at most 1
-            sum_w += weight * v
-            sum_e += weight * e
-            cells[c, 0] += weight * v
-            cells[c, 1] += weight * e
-            both += whole[c] * y[k] * cells[c, 3]
-            independent += whole[c] * p * cells[c, 2]
-            same += whole[c] * cells[c, 2]
-            cells[c, 2] += p
-            cells[c, 3] += y[k]
-        pulls[q, 0] = sum_w
-        pulls[q, 1] = sum_e
-    return total - math.log(product), both, independent, same
+            o = pulls[q] * cells[c]
+            p = o / (1.0 + o)
+            independent += p * so_far[c]
+            same += so_far[c]
+            so_far[c] += p
+    return independent, same
+
+
+@numba.njit(**KERNEL)
+def target_sums(
+    ptr: I64, cell: I32, n: F64, pulls: F64, cells: F64, place: I64, taste: F64, more: F64, out: F64, totals: F64
+) -> None:
+    """Add to each target Σw, Σnp, Σw·f and Σw·g over its rows, f and g being taste and ``more`` of the row's cell.
+
+    ``totals`` gets Σnp·f, Σnp·g, Σw·ff, Σw·fg and Σw·gg over all rows.
+    """
+    sum_f, sum_g, sum_ff, sum_fg, sum_gg = 0.0, 0.0, 0.0, 0.0, 0.0
+    for q in range(pulls.size):
+        for k in range(ptr[q], ptr[q + 1]):
+            c = cell[k]
+            o = pulls[q] * cells[c]
+            r = 1.0 / (1.0 + o)
+            p = n[k] * (o * r)
+            w = p * r
+            f = w * taste[c]
+            g = w * more[c]
+            j = place[c]
+            out[j, 0] += w
+            out[j, 1] += p
+            out[j, 2] += f
+            out[j, 3] += g
+            sum_f += p * taste[c]
+            sum_g += p * more[c]
+            sum_ff += f * taste[c]
+            sum_fg += f * more[c]
+            sum_gg += g * more[c]
+    totals[:] = sum_f, sum_g, sum_ff, sum_fg, sum_gg
 
 
 @numba.njit(**KERNEL)
@@ -142,11 +158,3 @@ def gain_squares(order: I64, begin: I64, H: F64, X: F64, XS: F64, out: F64) -> N
             for c in range(H.shape[1]):
                 for d in range(X.shape[1]):
                     out[c] += K[c, d] * KS[c, d]
-
-
-@numba.njit(**KERNEL)
-def add_rows(place: I64, weight: F64, X: F64, out: F64) -> None:
-    """out[place] += weight · X, row by row."""
-    for q in range(place.size):
-        for d in range(X.shape[1]):
-            out[place[q], d] += weight[q] * X[q, d]

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from tensorucb.oracle.greedy._cover import Cover, greedy_cover
+from tensorucb.oracle.greedy._greedy import DirectTask, LocalIndex, greedy, rules
 
-__all__ = ["Cover", "greedy_cover"]
+__all__ = ["Cover", "DirectTask", "LocalIndex", "greedy", "greedy_cover", "rules"]

@@ -1,14 +1,20 @@
-"""Greedy maximum coverage over RR sets, and the direct objective's marginals.
+"""The greedy loop of both objectives, and what a pick takes: RR sets, or what is to be won directly.
 
 Glossary
-    c            a candidate: a node that may still be picked, by its number; ``nodes[c]`` is its row
+    c            a candidate: a node that may be picked, by its number; ``nodes[c]`` is its row
     i, j         a set, and a place in its row of ``reduced``
-    index        ``(offsets, reduced, rows, starts, sets)``: the candidates of each of ``rows`` sets, and the sets of
-                 each candidate, both in compressed rows
-    marginal[c]  the sets that c would newly cover
-    floor        an upper bound of the marginal of every node that is no candidate
-    quotas       ``(group, room)``: ``group[level, c]`` is a group of c on each level, ``room[g]`` is how many more
-                 candidates group g may have
+    index        ``(offsets, reduced, starts, sets, covered)``: the candidates of each set and the sets of each
+                 candidate, both in compressed rows, and which sets are covered; no set where they are elsewhere
+    gain[c]      what c would add: the sets that it would newly cover, or its direct gain. Direct gains are *lazy*: an
+                 old one is an upper bound, and only that of the best candidate is computed again
+    floor        an upper bound of the gain of every node that is no candidate
+    direct[c]    the direct gain of c at step ``age[c]``
+    group, room  ``group[level, c]`` is a group of c on each level, ``room[g]`` is how many more group g may have
+    need, free   how many more group g must have, and how many of the places left are not kept for such groups
+    purse        money left, how much of it is reserved, the least gain per cost, and when that falls to 0
+    reserve      the cheapest nodes that fill all needs: ``amount[i]`` is the cost of the i-th (0 once its place was
+                 taken), ``owner[i]`` its group, ``entry[c]`` its number if c is it (or another strategy of the same
+                 user), else -1, and ``spare[g]`` the largest amount of group g
     network      ``(out_offsets, targets, p)``
     worth[:, j]  what is still to be won at node j by direct activation. Without redundancy one row: the value of j
                  times the probability that no seed activates it. With redundancy ρ three rows: 1 - ρ of that; ρ times
@@ -29,6 +35,7 @@ import numpy as np
 from tensorucb._kernels import KERNEL
 
 NOISE = 16
+ROUNDING = 1e-12  # direct gains that differ by less are equal
 
 
 @numba.njit(**KERNEL)
@@ -124,13 +131,14 @@ def top_sum(values, floor, k, heap):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(inline="always", cache=True)
-def _take(c, starts, sets, offsets, reduced, covered, marginal):  # type: ignore[no-untyped-def]
+def _cover(c, index, gain):  # type: ignore[no-untyped-def]
+    offsets, reduced, starts, sets, covered = index
     for q in range(starts[c], starts[c + 1]):
         i = sets[q]
         if covered[i] == 0:
             covered[i] = 1
             for j in range(offsets[i], offsets[i + 1]):
-                marginal[reduced[j]] -= 1
+                gain[reduced[j]] -= 1
 
 
 @numba.njit(inline="always", cache=True)
@@ -185,204 +193,209 @@ def direct_take(i, out_offsets, targets, p, worth):  # type: ignore[no-untyped-d
 
 
 @numba.njit(**KERNEL)
-def _settle(tied, nodes, out_offsets, targets, p, worth, gain, age, now):  # type: ignore[no-untyped-def]
-    """Which of the candidates ``tied`` has the largest direct gain; then the largest out-degree, then the lowest row.
+def cover_sets(index, c, gain):  # type: ignore[no-untyped-def]
+    """Cover the sets of candidate ``c``, and take them out of ``gain``."""
+    _cover(c, index, gain)
 
-    ``gain[c]`` was computed at step ``age[c]``. Gains only shrink, so an old one is an upper bound, and one that is
-    below the best so far need not be computed again.
+
+@numba.njit(inline="always", cache=True)
+def _fits(c, places):  # type: ignore[no-untyped-def]
+    """Whether every group of the candidate has room, and a place is left that no other group needs."""
+    group, room, need, free = places
+    fits, needed = True, False
+    for level in range(group.shape[0]):
+        fits = fits and room[group[level, c]] > 0
+        needed = needed or need[group[level, c]] > 0
+    return fits and (needed or free[0] > 0)
+
+
+@numba.njit(inline="always", cache=True)
+def _needed(c, places):  # type: ignore[no-untyped-def]
+    group, _, need, _ = places
+    needed = False
+    for level in range(group.shape[0]):
+        needed = needed or need[group[level, c]] > 0
+    return needed
+
+
+@numba.njit(inline="always", cache=True)
+def _affordable(c, cost, places, purse, reserve):  # type: ignore[no-untyped-def]
+    """Whether the money left buys the candidate and still fills all needs: a needed pick frees what is kept for it."""
+    group = places[0]
+    entry, _, amount, spare = reserve
+    freed = 0.0
+    if purse[1] > 0.0 and _needed(c, places):
+        own = entry[c]
+        freed = amount[own] if own >= 0 and amount[own] > 0.0 else spare[group[group.shape[0] - 1, c]]
+    return cost[c] <= max(0.0, purse[0] - purse[1]) + freed  # at least 0 but for rounding
+
+
+@numba.njit(**KERNEL)
+def _settle(tied, candidates, lazy, network, worth, now):  # type: ignore[no-untyped-def]
+    """Which of the candidates ``tied`` is the cheapest; then by direct gain, by out-degree, and the lowest row.
+
+    The direct gains of ``lazy`` candidates are what they tie in. Others only shrink, so an old one is an upper bound,
+    and one that is below the best so far need not be computed again.
     """
+    nodes, _, direct, age, _, cost, _ = candidates
+    out_offsets, targets, p = network
+    count = tied.size
+    if count == 1:
+        return tied[0]
+    if cost.size > 0:
+        cheapest = cost[tied].min()
+        count = 0
+        for t in range(tied.size):
+            if cost[tied[t]] == cheapest:
+                tied[count] = tied[t]
+                count += 1
     top = tied[0]
-    if tied.size == 1:
-        return top
-    for t in range(1, tied.size):
-        if gain[tied[t]] > gain[top]:
-            top = tied[t]
-    gain[top] = direct_gain(nodes[top], out_offsets, targets, p, worth)
-    age[top] = now
-    for t in range(tied.size):
+    if not lazy:
+        for t in range(1, count):
+            if direct[tied[t]] > direct[top]:
+                top = tied[t]
+        direct[top] = direct_gain(nodes[top], out_offsets, targets, p, worth)
+        age[top] = now
+    for t in range(count):
         c = tied[t]
-        if gain[c] < gain[top] or c == top:
+        if c == top or (not lazy and direct[c] < direct[top]):
             continue
-        if age[c] != now:
-            gain[c] = direct_gain(nodes[c], out_offsets, targets, p, worth)
+        if not lazy and age[c] != now:
+            direct[c] = direct_gain(nodes[c], out_offsets, targets, p, worth)
             age[c] = now
         wider = (
             out_offsets[nodes[c] + 1] - out_offsets[nodes[c]] - out_offsets[nodes[top] + 1] + out_offsets[nodes[top]]
         )
-        if gain[c] > gain[top] or (gain[c] == gain[top] and (wider > 0 or (wider == 0 and nodes[c] < nodes[top]))):
+        ahead = 0.0 if lazy else direct[c] - direct[top]
+        if ahead > 0.0 or (ahead == 0.0 and (wider > 0 or (wider == 0 and nodes[c] < nodes[top]))):
             top = c
     return top
 
 
-@numba.njit(inline="always", cache=True)
-def _fits(c, group, room):  # type: ignore[no-untyped-def]
-    """Whether every group of the candidate has room."""
-    fits = True
-    for level in range(group.shape[0]):
-        fits = fits and room[group[level, c]] > 0
-    return fits
-
-
 @numba.njit(**KERNEL)
-def choose(marginal, floor, quotas, noisy, nodes, network, worth, run):  # type: ignore[no-untyped-def]
-    """The next candidate within the ``room`` (consumed) of all ``group[:, c]`` (if any), -1 when there is none.
-
-    Candidates whose marginals are equal, or with ``noisy`` within the sampling noise of the largest, go by their direct
-    gain. With ``noisy`` it ends when the largest marginal is itself within the noise of none. ``run`` (see `Run`) keeps
-    what the run knows. The caller takes the candidate's sets out of ``marginal``, wherever these sets are.
-    """
-    group, room = quotas
-    out_offsets, targets, p = network
-    chosen, gains, gain, age, tied, heap, tally, left = run
-    picks, found = chosen.size, tally[0]
-    if found % (1 + picks // 32) == 0 or found == picks:
-        tally[2] = min(tally[2], tally[1] + top_sum(marginal, floor, heap.size, heap))
-    if found == picks:
-        return -1
-    grouped = group.shape[0] > 0
-    best = 0
-    if grouped:
-        for c in range(marginal.size):
-            if marginal[c] > best and _fits(c, group, room):
-                best = marginal[c]
-    else:
-        for c in range(marginal.size):
-            best = max(best, marginal[c])
+def _next(candidates, places, purse, reserve, rule, floor, network, worth, run):  # type: ignore[no-untyped-def]
+    """The best candidate that may be picked, -1 if none is worth it."""
+    _, gain, _, _, free_to_pick, cost, weight = candidates
+    by_value, single, noisy, lazy, least = rule
+    tied, tally, left = run[2], run[4], run[5]
+    picks, found = run[0].size, tally[0]
+    grouped, priced = places[0].shape[0] > 0, cost.size > 0
+    weighted = by_value and not (single and found == 0)
+    while True:
+        best = -1.0
+        for c in range(gain.size):
+            if gain[c] <= (best * weight[c] if weighted else best) or not free_to_pick[c]:
+                continue
+            if grouped and not _fits(c, places):
+                continue
+            if priced and not (gain[c] >= purse[2] * cost[c] and _affordable(c, cost, places, purse, reserve)):
+                continue
+            if gain[c] <= least and not (lazy and grouped and _needed(c, places)):
+                continue
+            best = gain[c] / weight[c] if weighted else np.float64(gain[c])
+        if best >= 0.0 or purse[2] == 0.0:
+            break
+        purse[2] = purse[2] / 4.0 if purse[2] > purse[3] else 0.0
     if best < floor:
         tally[3] = 0
-    if best <= (NOISE if noisy else 0):
+    if noisy and best <= NOISE:
         # The luckiest of many: half of the way back to what it would have without luck.
-        left[0] = (picks - found) * max(0.0, best - 2.0 * math.sqrt(best))
-        tally[2] = min(tally[2], tally[1] + top_sum(marginal, floor, heap.size, heap))
+        left[0] = (picks - found) * max(0.0, best - 2.0 * math.sqrt(max(0.0, best)))
+        best = -1.0
+    if best < 0.0:
         return -1
-    least = best - max(NOISE, math.sqrt(best)) if noisy else best
+    lowest = best
+    if noisy:
+        lowest = best - max(NOISE, math.sqrt(best))
+    elif lazy:
+        lowest = best - ROUNDING * best
     count = 0
-    for c in range(marginal.size):
-        if marginal[c] >= least and (not grouped or _fits(c, group, room)):
-            tied[count] = c
-            count += 1
-    c = _settle(tied[:count], nodes, out_offsets, targets, p, worth, gain, age, found)
-    chosen[found] = c
-    gains[found] = marginal[c]
-    tally[0] += 1
-    tally[1] += marginal[c]
-    for level in range(group.shape[0]):
-        room[group[level, c]] -= 1
-    direct_take(nodes[c], out_offsets, targets, p, worth)
-    return c
-
-
-@numba.njit(**KERNEL)
-def pick(index, covered, marginal, floor, quotas, noisy, nodes, network, worth, run):  # type: ignore[no-untyped-def]
-    """`choose` to the end, on sets that are here."""
-    offsets, reduced, _, starts, sets = index
-    c = choose(marginal, floor, quotas, noisy, nodes, network, worth, run)
-    while c >= 0:
-        _take(c, starts, sets, offsets, reduced, covered, marginal)
-        c = choose(marginal, floor, quotas, noisy, nodes, network, worth, run)
-
-
-@numba.njit(**KERNEL)
-def cover_sets(index, covered, c, marginal):  # type: ignore[no-untyped-def]
-    """Cover the sets of candidate ``c``, and take them out of ``marginal``."""
-    offsets, reduced, _, starts, sets = index
-    _take(c, starts, sets, offsets, reduced, covered, marginal)
-
-
-@numba.njit(**KERNEL)
-def _best_value(marginal, cost, weight, budget):  # type: ignore[no-untyped-def]
-    """The candidate of the largest marginal per weight that the budget buys; -1 if there is none."""
-    best = -1
-    for c in range(marginal.size):
-        if marginal[c] == 0 or cost[c] > budget:
+    for c in range(gain.size):
+        if (gain[c] / weight[c] if weighted else gain[c]) < lowest or not free_to_pick[c]:
             continue
-        if best < 0 or marginal[c] * weight[best] > marginal[best] * weight[c]:
-            best = c
-    return best
+        if grouped and not _fits(c, places):
+            continue
+        if priced and not (gain[c] >= purse[2] * cost[c] and _affordable(c, cost, places, purse, reserve)):
+            continue
+        tied[count] = c
+        count += 1
+    return _settle(tied[:count], candidates, lazy, network, worth, found)
 
 
 @numba.njit(**KERNEL)
-def _best_dense(gain, cost, budget, density, least, group, room):  # type: ignore[no-untyped-def]
-    """The largest gain among what budget and room allow and what gains at least ``density`` for its cost.
-
-    When none is left the density falls by quarters, below ``least`` to 0. Of equal candidates the cheaper one; -1 if
-    there is none at all. Returns the density too.
-    """
-    while True:
-        best = -1
-        for c in range(gain.size):
-            if gain[c] <= 0 or (best >= 0 and gain[c] < gain[best]):
-                continue
-            if best >= 0 and gain[c] == gain[best] and cost[c] >= cost[best]:
-                continue
-            if cost[c] <= budget and gain[c] >= density * cost[c] and _fits(c, group, room):
-                best = c
-        if best >= 0 or density == 0.0:
-            return best, density
-        density = density / 4.0 if density > least else 0.0
-
-
-@numba.njit(**KERNEL)
-def choose_priced(marginal, cost, weight, quotas, first, run):  # type: ignore[no-untyped-def]
-    """The next candidate among what the budget still buys, beginning with ``first`` (none if -1); -1 at the end.
-
-    By marginal per weight; with quotas by marginal, within the ``room`` (consumed), from the least density on. ``run``
-    is ``(chosen, gains, tally, money)``: ``tally`` counts picks, ``money`` is the budget left, the density, and the
-    least one.
-    """
-    group, room = quotas
-    chosen, gains, tally, money = run
+def _commit(c, candidates, places, purse, reserve, run):  # type: ignore[no-untyped-def]
+    """Write down a pick, and what it takes of places and money."""
+    _, gain, _, _, free_to_pick, cost, _ = candidates
+    group, room, need, free = places
+    entry, owner, amount, spare = reserve
+    chosen, gains, tally = run[0], run[1], run[4]
     found = tally[0]
-    if found == chosen.size:
-        return -1
-    best = first if found == 0 else -1
-    if best < 0 and group.shape[0] == 0:
-        best = _best_value(marginal, cost, weight, money[0])
-    elif best < 0:
-        best, money[1] = _best_dense(marginal, cost, money[0], money[1], money[2], group, room)
-    if best >= 0:
-        chosen[found] = best
-        gains[found] = marginal[best]
-        money[0] -= cost[best]
-        tally[0] += 1
-        for level in range(group.shape[0]):
-            room[group[level, best]] -= 1
-    return best
+    chosen[found] = c
+    gains[found] = gain[c]
+    tally[0] += 1
+    tally[1] += np.int64(gain[c])
+    free_to_pick[c] = 0
+    if cost.size > 0:
+        purse[0] -= cost[c]
+    needed = False
+    for level in range(group.shape[0]):
+        g = group[level, c]
+        room[g] -= 1
+        if need[g] > 0:
+            needed = True
+            need[g] -= 1
+            if amount.size > 0:
+                freed = entry[c]
+                if freed < 0 or amount[freed] == 0.0:
+                    freed = -1
+                    for i in range(amount.size):
+                        if owner[i] == g and (freed < 0 or amount[i] > amount[freed]):
+                            freed = i
+                purse[1] -= amount[freed]
+                amount[freed] = 0.0
+                spare[g] = 0.0
+                for i in range(amount.size):
+                    if owner[i] == g:
+                        spare[g] = max(spare[g], amount[i])
+    if not needed:
+        free[0] -= 1
 
 
 @numba.njit(**KERNEL)
-def pick_priced(index, covered, marginal, cost, weight, quotas, first, run):  # type: ignore[no-untyped-def]
-    """`choose_priced` to the end, on sets that are here."""
-    offsets, reduced, _, starts, sets = index
-    c = choose_priced(marginal, cost, weight, quotas, first, run)
-    while c >= 0:
-        _take(c, starts, sets, offsets, reduced, covered, marginal)
-        c = choose_priced(marginal, cost, weight, quotas, first, run)
+def advance(candidates, places, purse, reserve, rule, floor, network, worth, index, remote, run):  # type: ignore[no-untyped-def]
+    """Pick candidates until none is left, and return -1; or until the caller must do something about a candidate.
 
-
-@numba.njit(**KERNEL)
-def direct_dense(nodes, gain, cost, budget, picks, group, room, density, network, worth):  # type: ignore[no-untyped-def]
-    """The same with quotas for direct gains: an old ``gain[c]`` is an upper bound, so only the best one is renewed."""
+    That is so only where what a pick takes is elsewhere (``remote``). If ``tally`` has one pick more than before, the
+    caller takes the candidate, else it computes its gain again; then it calls again. ``rule`` is ``(by_value, single,
+    noisy, lazy, least)``: by gain per weight or by gain, the first pick by gain in any case, whether candidates within
+    the sampling noise of the best go by direct gain, whether gains are lazy, and what a gain must exceed.
+    ``run`` is ``(chosen, gains, tied, heap, tally, left)``: the picks, their gains, scratch, ``tally`` (picks, the sets
+    they cover, a bound of what as many picks as ``heap`` has places can cover, and whether every pick was made in view
+    of the best of all nodes), and an estimate of what picks that were lost in noise might add.
+    """
+    nodes, gain, _, age, _, _, _ = candidates
+    lazy, heap, tally = rule[3], run[3], run[4]
     out_offsets, targets, p = network
-    chosen = np.empty(picks, np.int64)
-    gains = np.zeros(picks)
-    age = np.zeros(nodes.size, np.int64)
-    found = 0
-    least = density / 64.0
-    while found < picks:
-        best, density = _best_dense(gain, cost, budget, density, least, group, room)
-        if best < 0:
-            break
-        if age[best] < found:
-            gain[best] = direct_gain(nodes[best], out_offsets, targets, p, worth)
-            age[best] = found
+    picks = run[0].size
+    while True:
+        found = tally[0]
+        c = np.int64(-1)
+        if found < picks:
+            c = _next(candidates, places, purse, reserve, rule, floor, network, worth, run)
+        if heap.size > 0 and (c < 0 or found % (1 + picks // 32) == 0):
+            tally[2] = min(tally[2], tally[1] + top_sum(gain, floor, heap.size, heap))
+        if c < 0:
+            return c
+        if lazy and age[c] < found:
+            age[c] = found
+            if remote:
+                return c
+            gain[c] = direct_gain(nodes[c], out_offsets, targets, p, worth)
             continue
-        chosen[found] = best
-        gains[found] = gain[best]
-        gain[best] = 0.0  # chosen once is enough, though its followers could still be won by it
-        budget -= cost[best]
-        found += 1
-        for level in range(group.shape[0]):
-            room[group[level, best]] -= 1
-        direct_take(nodes[best], out_offsets, targets, p, worth)
-    return chosen[:found], gains[:found]
+        _commit(c, candidates, places, purse, reserve, run)
+        if not (lazy and remote):
+            direct_take(nodes[c], out_offsets, targets, p, worth)
+        if remote:
+            return c
+        if not lazy:
+            _cover(c, index, gain)

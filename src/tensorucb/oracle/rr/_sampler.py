@@ -25,7 +25,7 @@ from tensorucb.oracle.rr._kernels import (
 from tensorucb.threads import map_chunks
 
 if TYPE_CHECKING:
-    from tensorucb.oracle.greedy._index import Index
+    from tensorucb.oracle.greedy._greedy import Index
 
 _NO_VALUES = np.empty(0, dtype=np.float64)
 _NO_EDGES = np.empty(0, dtype=np.int64)
@@ -66,8 +66,8 @@ def bad_probability(graph: Graph, p: F64) -> InputError:
     edge = int(np.flatnonzero(~((p >= 0.0) & (p <= 1.0)))[0])
     source, target = graph.ids[graph.sources[edge]], graph.ids[graph.targets[edge]]
     return InputError(
-        f"probabilities must be in [0, 1]; edge {edge} ({source} -> {target}) has {float(p[edge])}. "
-        "Clip or drop such values."
+        f"must be in [0, 1]; edge {edge} ({source} -> {target}) has {float(p[edge])}. Clip or drop such values.",
+        argument="probabilities",
     )
 
 
@@ -258,11 +258,11 @@ class Collection:
         for members in batch.members:
             self._seen = count_members(members, self.counts, self._touched, self._seen)
 
-    def index(self, nodes: I64, marginal: I64) -> Index:
+    def index(self, nodes: I64, counts: I64) -> Index:
         """The sets of these candidates, which are numbered in the sampler's ``numbers`` and in so many sets each."""
-        from tensorucb.oracle.greedy._index import LocalIndex  # the greedy choice builds on this room
+        from tensorucb.oracle.greedy import LocalIndex  # the greedy choice builds on this room
 
-        return LocalIndex(self.members, self.lengths, self.sampler.numbers, marginal)
+        return LocalIndex(self.members, self.lengths, self.sampler.numbers, counts)
 
     def mean_cover(self, odds: F64, picks: int) -> float:
         """Stored sets that ``picks`` draws of one node each, with these odds, cover on average."""

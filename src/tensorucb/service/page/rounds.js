@@ -72,7 +72,7 @@ function standing(one, told) {
 }
 
 function tasks(name, one, before, after) {
-  const at = (...parts) => campaign(name, "rounds", one.round, ...parts);
+  const at = (...parts) => campaign(name, "rounds", one.id, ...parts);
   const parts = [];
   if (one.status === "open") {
     parts.push(section("1. Contact these users",
@@ -116,7 +116,7 @@ async function people(place, name, one, session) {
   if (one.kind === "history") return;
   let reasons = [];
   try {
-    reasons = (await get(campaign(name, "rounds", one.round, "explanation"))).seeds;
+    reasons = (await get(campaign(name, "rounds", one.id, "explanation"))).seeds;
   } catch (error) {
     if (error.status !== 404 && error.status !== 409) throw error;
   }
@@ -155,7 +155,7 @@ function why(name, one, byUser) {
     event.preventDefault();
     busy(submit, said, async () => {
       const known = byUser.get(user.value.trim());
-      const found = known || await get(campaign(name, "rounds", one.round, "explanation"), { user: user.value.trim() });
+      const found = known || await get(campaign(name, "rounds", one.id, "explanation"), { user: user.value.trim() });
       said.replaceChildren(note(h("p", {}, found.text)));
     });
   });

@@ -1,4 +1,4 @@
-"""The hot paths of a user, each timed beside a reference in the same process; ``benchmarks/`` runs them at full size.
+"""The hot paths of a user, each timed beside a reference in the same process; several rooms run them.
 
 A reference is a plain program for the same task (NumPy, ``sqlite3``, our own TIM+), or another library (CyNetDiff,
 ndlib, MABWiser, river) where the extra ``bench`` is installed.
@@ -14,19 +14,21 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import polars as pl
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign import create_campaign
+from tensorucb.choices import Algorithm
 from tensorucb.diffusion import LiveEdgePool, simulate_cascades
 from tensorucb.graph import Graph
-from tensorucb.oracle import SeedOracle
+from tensorucb.oracle import Sampling, SeedOracle
 from tensorucb.policies import LinUCB, TensorUCB
 
 _TOPICS, _FEATURES = 10, 10
+_ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 _WORLDS = 2_000
 _ROWS = 2_000  # that a library scores and learns
 _LIBRARIES = {
@@ -55,24 +57,6 @@ class Row(NamedTuple):
     def document(self) -> dict[str, Any]:
         """The row as JSON values."""
         return {**self._asdict(), "ratio": self.ratio}
-
-
-def all_rows(quick: bool, report: Callable[[int, int, str], None]) -> list[Row]:
-    """Every hot path, at the size of Flixster's network or a tenth of it."""
-    nodes, edges = (3_000, 37_000) if quick else (29_000, 372_000)
-    graph = power_law(nodes, edges, 1)
-    steps: dict[str, Callable[[], Iterator[Row]]] = {
-        "reading": lambda: reading(nodes, edges, scattered=True),
-        "cascades": lambda: cascades(graph, 50 if quick else 300),
-        "selections": lambda: selections(f"power law {_size(graph)}", graph, "wc", (10,)),
-        "scoring and learning": lambda: rounds(graph),
-        "responses": lambda: telling(10 if quick else 40),
-    }
-    rows: list[Row] = []
-    for done, (what, step) in enumerate(steps.items()):
-        report(done, len(steps), what)
-        rows += step()
-    return rows
 
 
 def power_law(n: int, m: int, seed: int) -> Graph:
@@ -191,11 +175,13 @@ def selections(name: str, graph: Graph, kind: str, counts: tuple[int, ...], tim_
     """CPU seconds of a selection beside our own TIM+, with both spreads on the same worlds; all at ε = 0.1."""
     p = probabilities(graph, kind)
     small = power_law(100, 500, 0)
-    for algorithm in ("opim", "tim"):  # kernels are loaded on first use
-        SeedOracle(small, algorithm=algorithm, threads=1, rng=0)(probabilities(small, kind), 2)
+    for algorithm in _ALGORITHMS:  # kernels are loaded on first use
+        SeedOracle(small, sampling=Sampling(algorithm=algorithm), threads=1, rng=0)(probabilities(small, kind), 2)
     pool = LiveEdgePool(graph, p, _WORLDS if graph.n_edges < 10**6 else _WORLDS // 20, 3)
     for k in counts:
-        ours, tim = (SeedOracle(graph, algorithm=algorithm, threads=1, rng=0) for algorithm in ("opim", "tim"))
+        ours, tim = (
+            SeedOracle(graph, sampling=Sampling(algorithm=algorithm), threads=1, rng=0) for algorithm in _ALGORITHMS
+        )
         ours(p, k)  # scratch memory is made once
         spread, spent = _selected(ours, p, k, pool, 3)
         wanted, theirs = _selected(tim, p, k, pool, tim_runs)
@@ -231,7 +217,7 @@ def rounds(graph: Graph, told: int = 20) -> Iterator[Row]:
         scored, learned, edges_told = [], [], 0
         for _ in range(told):
             product = rng.dirichlet(np.full(_TOPICS, 0.3))
-            scored.append(_spent(lambda z=product: policy.score(z), time.process_time))  # type: ignore[misc]
+            scored.append(_spent(lambda z=product: policy.score(z), time.process_time))
             edges = graph.out_edges(rng.choice(hubs, 5, replace=False))
             outcomes = (rng.random(edges.size) < 0.05).astype(np.float64)
             started = time.process_time()
@@ -287,9 +273,9 @@ def telling(told: int) -> Iterator[Row]:
                 outcomes = (rng.random(edges.size) < 0.05).astype(np.int64)
                 columns = {"source": graph.sources[edges], "target": graph.targets[edges], "outcome": outcomes}
                 frame = pl.DataFrame(columns)
-                ours = _spent(lambda a=ask, f=frame: campaign.tell(a.id, f), time.perf_counter)  # type: ignore[misc]
+                ours = _spent(lambda a=ask, f=frame: campaign.tell(a.id, f), time.perf_counter)
                 rows = frame.rows()
-                theirs = _spent(lambda i=number, r=rows: plain_insert(plain, i, r), time.perf_counter)  # type: ignore[misc]
+                theirs = _spent(lambda i=number, r=rows: plain_insert(plain, i, r), time.perf_counter)
                 rates.append((edges.size / ours, edges.size / theirs))
         plain.close()
     ours, theirs = (statistics.median(rate[i] for rate in rates[1:]) for i in (0, 1))
@@ -297,11 +283,6 @@ def telling(told: int) -> Iterator[Row]:
 
 
 # -- other libraries --
-
-
-def missing() -> list[str]:
-    """Names of the libraries that are not installed, or do not load."""
-    return [name for name in _LIBRARIES if not _loads(name)]
 
 
 def _loads(name: str) -> bool:

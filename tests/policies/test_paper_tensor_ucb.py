@@ -1,4 +1,4 @@
-"""OnlineTensorUCB: node-factored scores against the literal loop, the protocol, state, and the paper's settings."""
+"""The paper's tensor: scores against the literal loop, both likelihoods, and what the text leaves open."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import pytest
 from reference.scoring import score_edges
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
-from tensorucb.learner import TensorRegression, state_from_arrays
+from tensorucb.learner import TensorRegression
 from tensorucb.policies import FixedPointWarning
 from tensorucb.policies.check import check_policy
-from tensorucb.policies.online_tensor_ucb import OnlineTensorUCB
 from tensorucb.policies.paper_tensor_ucb import PaperTensorUCB
 from tensorucb.policies.tensor_ucb import TensorUCB
 
@@ -29,7 +28,7 @@ def network(n=30, m=150, seed=0):
 
 def taught(modes=1, rounds=4, **options):
     graph, users, rng = network()
-    policy = OnlineTensorUCB(**{"rank": 3, "exploration": 0.3, **options})
+    policy = PaperTensorUCB(**{"rank": 3, "exploration": 0.3, "likelihood": "logistic", **options})
     policy.bind(graph, users, 1)
     for _ in range(rounds):
         product = [rng.random(3 + extra) for extra in range(modes)]
@@ -40,8 +39,9 @@ def taught(modes=1, rounds=4, **options):
 
 def knowledge(policy, dims, rank=3, **options):
     """What the policy has learned, read from its saved arrays."""
-    settings = TensorRegression(dims, rank, **options).settings
-    return state_from_arrays(settings, policy.state().arrays)
+    learner = TensorRegression(dims, rank, **options)
+    learner.take_arrays(policy.state().arrays)
+    return learner.state
 
 
 @pytest.mark.parametrize("kind", ["ucb", "greedy"])
@@ -58,19 +58,24 @@ def test_scores_equal_the_literal_formula(kind, modes):
     np.testing.assert_allclose(policy.score(product), want, rtol=0, atol=1e-12)
 
 
-def paper_beside_learner(projection):
+def paper_beside_learner(projection, order="ranks", coding="zero_one"):
     """The paper's policy, and a learner of the paper's that was fed with the same samples."""
     graph, users, rng = network()
-    policy = PaperTensorUCB(rank=2, exploration=0.05, noise_variance=0.2, projection=projection)
+    policy = PaperTensorUCB(
+        rank=2, exploration=0.05, noise_variance=0.2, projection=projection, order=order, coding=coding
+    )
     users *= 0.2
     policy.bind(graph, users, 0)
-    learner = TensorRegression((4, 4, 3), 2, init="ones", noise_variance=0.2)
+    learner = TensorRegression((4, 4, 3), 2, init="ones", noise_variance=0.2, order=order)
     z = rng.random(3)
     for _ in range(3):
         edges = rng.permutation(graph.n_edges)[:20]
         y = rng.integers(0, 2, 20)
         policy.update(z, edges, y)
-        learner.update([users[graph.sources[edges]], users[graph.targets[edges]], np.tile(z, (20, 1))], y)
+        learner.update(
+            [users[graph.sources[edges]], users[graph.targets[edges]], np.tile(z, (20, 1))],
+            y if coding == "zero_one" else 2 * y - 1,
+        )
     return policy, learner, graph, users, z
 
 
@@ -80,6 +85,16 @@ def test_paper_scores_equal_the_paper(projection):
     policy, learner, graph, users, z = paper_beside_learner(projection)
     want = score_edges(learner.state, users, graph.sources, graph.targets, [z], c=0.05, link=projection)
     np.testing.assert_allclose(policy.score(z), want, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("coding", ["zero_one", "plus_minus"])
+@pytest.mark.parametrize("order", ["ranks", "modes"])
+def test_the_order_of_sweeps_and_the_coding_reach_the_learner(order, coding):
+    policy, learner, graph, users, z = paper_beside_learner("clip", order, coding)
+    features = [users[graph.sources], users[graph.targets], np.tile(z, (graph.n_edges, 1))]
+    u, _ = learner.predict(features)
+    want = u if coding == "zero_one" else 0.5 * (1.0 + u)
+    np.testing.assert_allclose(policy.prediction(z).expected(), np.clip(want, 0.0, 1.0), atol=1e-12)
 
 
 def test_predictions_have_the_learners_mean_and_the_papers_sum_of_roots():
@@ -101,24 +116,56 @@ def test_expectations_leave_exploration_out():
 def test_the_paper_shows_under_its_own_name():
     policy = TensorUCB.paper(rank=7, exploration=0.01, noise_variance=0.2)
     assert policy.name == "TensorUCB (paper)"
-    want = {"rank": 7, "exploration": 0.01, "noise_variance": 0.2, "init": "ones", "projection": "sigmoid"}
-    assert policy.settings() == want
+    assert policy.settings() == {
+        "rank": 7,
+        "exploration": 0.01,
+        "likelihood": "gaussian",
+        "exploration_kind": "ucb",
+        "noise_variance": 0.2,
+        "prior_variance": 1.0,
+        "constants": False,
+        "scaled": False,
+        "start": "ones",
+        "base_logit": -3.0,
+        "intercept_variance": 0.0,
+        "projection": "sigmoid",
+        "coding": "zero_one",
+        "order": "ranks",
+    }
+
+
+def test_the_logistic_likelihood_brings_its_settings_and_each_may_be_given():
+    policy = TensorUCB.paper(likelihood="logistic")
+    assert policy.name == "TensorUCB (paper, logistic)"
+    ours = {"prior_variance": 0.1, "constants": True, "scaled": True, "start": "random", "intercept_variance": 0.3}
+    assert {name: policy.settings()[name] for name in ours} == ours
+    published = {"prior_variance": 1.0, "constants": False, "scaled": False, "start": "ones", "intercept_variance": 0.0}
+    bare = TensorUCB.paper(likelihood="logistic", **published)
+    assert {name: bare.settings()[name] for name in published} == published
 
 
 @pytest.mark.parametrize("options", [{}, {"exploration_kind": "thompson"}, {"exploration_kind": "greedy"}])
 @pytest.mark.parametrize("modes", [1, 2])
 def test_follows_the_protocol(options, modes):
-    check_policy(lambda: OnlineTensorUCB(**{"rank": 2, **options}), modes=modes)
+    check_policy(lambda: PaperTensorUCB(**{"rank": 2, "likelihood": "logistic", **options}), modes=modes)
 
 
-@pytest.mark.parametrize("options", [{}, {"projection": "clip", "exploration": 0.0}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"projection": "clip", "exploration": 0.0},
+        {"constants": True, "scaled": True, "start": "random", "projection": "clip"},
+        {"coding": "plus_minus", "order": "modes", "intercept_variance": 0.2, "exploration_kind": "thompson"},
+    ],
+)
 def test_the_paper_follows_the_protocol(options):
     check_policy(lambda: PaperTensorUCB(**{"rank": 2, **options}))
 
 
 def test_the_letter_of_the_paper_collapses_on_a_first_failure():
     graph, users, rng = network()
-    policy = TensorUCB.paper(rank=2, init="paper")
+    policy = TensorUCB.paper(rank=2, start="paper")
     policy.bind(graph, users, 0)
     assert np.ptp(policy.score(np.ones(3))) > 0.1
     policy.update(np.ones(3), np.arange(40), np.append([0.0], rng.integers(0, 2, 39)))
@@ -130,6 +177,14 @@ def test_flat_start_begins_near_the_base_rate():
     assert abs(policy.score(product) - 1 / (1 + np.exp(3))).max() < 0.03
 
 
+def test_a_small_random_start_of_the_gaussian_begins_near_the_base_rate():
+    options = {"start": "random", "constants": True, "scaled": True, "exploration": 0.0}
+    for coding, projection, want in [("zero_one", "clip", 0.047), ("plus_minus", "clip", 0.047)]:
+        policy, _, _, product = taught(rounds=0, likelihood="gaussian", coding=coding, projection=projection, **options)
+        assert abs(policy.score(product) - want).max() < 0.25, coding
+        assert abs(np.median(policy.score(product)) - want) < 0.05, coding
+
+
 def test_thompson_draws_differ_between_rounds_and_repeat_within_one():
     policy, _graph, _, product = taught(exploration_kind="thompson")
     first = policy.score(product)
@@ -139,7 +194,7 @@ def test_thompson_draws_differ_between_rounds_and_repeat_within_one():
 
 
 def test_threads_do_not_matter(monkeypatch):
-    monkeypatch.setattr("tensorucb.policies._tensor._CHUNK", 7)
+    monkeypatch.setattr("tensorucb.policies.paper_tensor_ucb._CHUNK", 7)
     scores = []
     for threads in ("1", "2", "4"):
         monkeypatch.setenv("TENSORUCB_THREADS", threads)
@@ -152,7 +207,7 @@ def test_it_learns():
     """Edges that always and never fire are told apart after a few rounds."""
     graph, users, rng = network()
     truth = users[graph.sources, 0] * users[graph.targets, 1] > 0.3
-    policy = OnlineTensorUCB(rank=3)
+    policy = TensorUCB.paper(rank=3, likelihood="logistic")
     policy.bind(graph, users, 0)
     for _ in range(8):
         policy.update(rng.random(3), np.arange(graph.n_edges), truth)
@@ -169,16 +224,20 @@ def test_it_learns():
         ({"prior_variance": 0.0}, "prior_variance"),
         ({"base_logit": np.nan}, "base_logit"),
         ({"intercept_variance": -1.0}, "intercept_variance"),
+        ({"constants": 1}, "constants"),
+        ({"scaled": "yes"}, "scaled"),
+        ({"start": "zeros"}, "start"),
+        ({"projection": "x"}, "projection"),
+        ({"coding": "x"}, "coding"),
+        ({"order": "x"}, "order"),
+        ({"likelihood": "probit"}, "likelihood"),
+        ({"noise_variance": 0.0}, "noise_variance"),
+        ({"likelihood": "logistic", "projection": "clip"}, "choices of the Gaussian"),
+        ({"likelihood": "logistic", "coding": "plus_minus"}, "choices of the Gaussian"),
     ],
 )
 def test_bad_settings_are_refused(options, message):
     with pytest.raises(InputError, match=message):
-        OnlineTensorUCB(**options)
-
-
-@pytest.mark.parametrize("options", [{"init": "random"}, {"projection": "x"}, {"noise_variance": 0.0}, {"rank": 0}])
-def test_bad_settings_of_the_paper_are_refused(options):
-    with pytest.raises(InputError, match=next(iter(options))):
         PaperTensorUCB(**options)
 
 

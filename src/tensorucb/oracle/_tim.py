@@ -1,14 +1,9 @@
-"""TIM+ and IMM: estimate how much the best choice covers, sample as many sets as that asks for, then choose greedily.
+"""TIM+: estimate how much the best choice covers, sample as many sets as that asks for, then choose greedily.
 
-**TIM+** (Tang, Xiao, Shi, SIGMOD 2014) is the paper's oracle. The mean spread KPT of a random seed set is estimated,
+TIM+ (Tang, Xiao, Shi, SIGMOD 2014) is the paper's oracle. The mean spread KPT of a random seed set is estimated,
 which bounds the best spread from below; greedy on the sets of that estimate then gives a better bound KPT+. With
 candidates and forced seeds the random set is drawn from the candidates and joined to the forced ones, which keeps the
 bound. For quotas and budgets a random set is not admissible and KPT bounds nothing, so TIM+ refuses them.
-
-**IMM** (Tang, Shi, Xiao, SIGMOD 2015) halves a guess until greedy confirms it. The final sets are drawn again rather
-than kept from this search: reusing them breaks the proof, because their number then depends on what they hold (Chen,
-2018). With any family of admissible sets the search stays valid if ``ln C(n, k)`` is replaced by the logarithm of the
-family's size, and the final number if ``1 - 1/e`` is replaced by the greedy factor.
 """
 
 from __future__ import annotations
@@ -22,7 +17,8 @@ from tensorucb.errors import InputError
 from tensorucb.oracle._constraints import SeedProblem
 from tensorucb.oracle._direct import complete
 from tensorucb.oracle._kernels import share_lower, share_upper
-from tensorucb.oracle._opim import Outcome, Settings, sampled_gains
+from tensorucb.oracle._opim import Outcome, sampled_gains
+from tensorucb.oracle._sampling import Plan
 from tensorucb.oracle.greedy import greedy_cover
 from tensorucb.oracle.rr import Collection, Sampler
 
@@ -30,12 +26,12 @@ _HALVINGS = 20
 _CHECK = 65536
 
 
-def tim(sampler: Sampler, problem: SeedProblem, settings: Settings, keys: NDArray[np.uint64]) -> Outcome:
+def tim(sampler: Sampler, problem: SeedProblem, plan: Plan, keys: NDArray[np.uint64]) -> Outcome:
     """Choose seeds by TIM+."""
     if problem.groups is not None or problem.costs is not None:
-        raise InputError("algorithm 'tim' takes neither quotas nor a budget; use 'opim' or 'imm'.")
-    epsilon, confidence = settings.epsilon, math.log(3.0 / settings.delta)
-    collection = _forced_only(sampler, problem, settings, keys[0])
+        raise InputError("algorithm 'tim' takes neither quotas or minima nor a budget; use 'opim'.")
+    epsilon, confidence = plan.epsilon, math.log(3.0 / plan.delta)
+    collection = _forced_only(sampler, problem, plan, keys[0])
     share = _mean_share(collection, problem, confidence)
     used = collection.sets
     if not collection.full and used > 0:
@@ -48,7 +44,7 @@ def tim(sampler: Sampler, problem: SeedProblem, settings: Settings, keys: NDArra
         share = max(share, hits / size / (1.0 + slack))
         used += size
     sets = (8.0 + 2.0 * epsilon) * (confidence + problem.log_count + math.log(2.0)) / (epsilon**2 * share)
-    return _finish(sampler, problem, settings, keys[2:4], sets, used)
+    return _finish(sampler, problem, plan, keys[2:4], sets, used)
 
 
 def _mean_share(collection: Collection, problem: SeedProblem, confidence: float) -> float:
@@ -68,27 +64,6 @@ def _mean_share(collection: Collection, problem: SeedProblem, confidence: float)
     return least
 
 
-def imm(sampler: Sampler, problem: SeedProblem, settings: Settings, keys: NDArray[np.uint64]) -> Outcome:
-    """Choose seeds by IMM."""
-    confidence = math.log(2.0 / settings.delta)
-    share = least = _least_share(problem, sampler.total)
-    rounds = max(1, math.ceil(math.log2(1.0 / least)))
-    slack = math.sqrt(2.0) * settings.epsilon
-    unit = (2.0 + 2.0 / 3.0 * slack) * (problem.log_count + confidence + math.log(max(1.0, rounds))) / slack**2
-    collection = _forced_only(sampler, problem, settings, keys[0])
-    for i in range(1, rounds + 1):
-        if not collection.extend(math.ceil(unit * 2.0**i)):
-            break
-        covered = greedy_cover(collection, problem).covered / collection.sets
-        if covered >= (1.0 + slack) * 0.5**i:
-            share = max(least, covered / (1.0 + slack))
-            break
-    alpha = math.sqrt(confidence + math.log(2.0))
-    beta = math.sqrt(problem.factor * (problem.log_count + confidence + math.log(2.0)))
-    sets = 2.0 * (problem.factor * alpha + beta) ** 2 / (share * settings.epsilon**2)
-    return _finish(sampler, problem, settings, keys[1:3], sets, collection.sets)
-
-
 def _least_share(problem: SeedProblem, total: float) -> float:
     """The share of the total value that the best admissible set reaches in any case: that of its own best node."""
     if problem.values is None:
@@ -99,17 +74,17 @@ def _least_share(problem: SeedProblem, total: float) -> float:
     return max(float(own[nodes].max()) / total, 1e-9)
 
 
-def _forced_only(sampler: Sampler, problem: SeedProblem, settings: Settings, key: np.uint64) -> Collection:
+def _forced_only(sampler: Sampler, problem: SeedProblem, plan: Plan, key: np.uint64) -> Collection:
     """An empty collection whose walks stop at the forced seeds."""
     sampler.mark(problem.forced)
-    return sampler.collect(key, settings.limit)
+    return sampler.collect(key, plan.limit)
 
 
 def _finish(
-    sampler: Sampler, problem: SeedProblem, settings: Settings, keys: NDArray[np.uint64], sets: float, used: int
+    sampler: Sampler, problem: SeedProblem, plan: Plan, keys: NDArray[np.uint64], sets: float, used: int
 ) -> Outcome:
     """Greedy on ``sets`` fresh sets, or on the largest half, quarter … of them that memory admits; its certificate."""
-    collection = _forced_only(sampler, problem, settings, keys[0])
+    collection = _forced_only(sampler, problem, plan, keys[0])
     for halving in range(_HALVINGS, -1, -1):
         if not collection.extend(math.ceil(sets * 0.5**halving)):
             break
@@ -118,7 +93,7 @@ def _finish(
     sampler.mark(rows)
     size = max(64, min(_CHECK, collection.sets))
     hits = int(sampler.sample(keys[1], 0, size, store=False, limit=0).hits.sum())
-    a = math.log(2.0 / settings.delta)
+    a = math.log(2.0 / plan.delta)
     upper = share_upper(cover.bound, collection.sets, a + (math.log(_HALVINGS + 1) if collection.full else 0.0))
     gains = sampled_gains(collection, cover, problem.forced.size, rows.size)
     total = used + collection.sets + size

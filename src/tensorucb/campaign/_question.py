@@ -1,0 +1,267 @@
+"""The arguments of an ask become a `Question`: the campaign's defaults filled in, checked once, users in graph rows."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tensorucb.campaign._catalogue import Catalogue, Contacts, read_contacts, read_context, read_strategies
+from tensorucb.campaign._network import Network
+from tensorucb.campaign._round import Round
+from tensorucb.checks import (
+    check_choice,
+    check_count,
+    check_flag,
+    check_mapping,
+    check_number,
+    check_share,
+    check_text,
+    plain,
+    refusal,
+    shown,
+)
+from tensorucb.errors import InputError, argument
+from tensorucb.graph._arguments import check_values
+from tensorucb.graph._ids import id_array
+from tensorucb.moments import duration, duration_text, is_moment, unix_seconds
+from tensorucb.question import ARGUMENTS, STORED, Argument, Question
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What reads questions: it knows the campaign's settings, its network and catalogues, and the time."""
+
+    settings: Mapping[str, Any]
+    network: Network
+    catalogues: tuple[Catalogue, Catalogue]
+    now: float
+
+    def read(self, arguments: Mapping[str, Any]) -> Question:
+        """The question of these arguments of `Campaign.ask`; those left out, or None, are the campaign's defaults."""
+        product = read_context(arguments.get("product"), *self.catalogues)
+        given = self._with_defaults(arguments, has_strategy=product.strategy is not None)
+        read: dict[str, Any] = {"product": product}
+        for name, about in ARGUMENTS.items():
+            if name not in read:
+                read[name] = self._value(name, about, given.get(name), read)
+        question = Question(**_consistent(read, arguments.get("k")))
+        if question.request_id is None:
+            return question
+        return replace(question, fingerprint=self._digests(question, given))
+
+    def stored(self, question: Question, named: Mapping[str, Any]) -> dict[str, Any]:
+        """Defaults as the store keeps them: JSON, users by key, which says nothing once its user is forgotten."""
+        kept = {name: self._plain(name, getattr(question, name), named[name]) for name in named}
+        if isinstance(named.get("strategies"), str):
+            kept["strategies"] = "all"  # those that are added later as well
+        return {name: value for name, value in kept.items() if value is not None}
+
+    def _with_defaults(self, arguments: Mapping[str, Any], *, has_strategy: bool) -> dict[str, Any]:
+        """The arguments, with the stored defaults for those left out.
+
+        What the caller says comes first, and a default that contradicts it is not used: a shadow round has no hold-out,
+        and there is nothing to choose where the product or the shadow names the strategy.
+        """
+        given = {name: value for name, value in arguments.items() if value is not None}
+        unused: set[str] = set()
+        if "shadow" in given:
+            unused.add("holdout")
+        if has_strategy or not isinstance(given.get("shadow", {}), Mapping):
+            unused |= {"strategies", "per_user"}
+        kept = {name: value for name, value in self.settings.get("ask", {}).items() if name not in unused}
+        return {**shown_defaults(kept, self.network), **given}
+
+    def _value(self, name: str, about: Argument, value: Any, read: Mapping[str, Any]) -> Any:
+        """One argument, read; ``read`` are those before it."""
+        if value is None:
+            if about.kind in ("costs", "groups"):
+                return getattr(self.network, name)
+            return self.settings[name] if about.setting else about.default
+        match about.kind:
+            case "moment":
+                return _moment(name, value, self.now)
+            case "users":
+                rows = self.network.graph.rows(value)
+                return rows if rows.size or not about.zero else None
+            case "contacts":
+                return read_contacts(name, value, read["strategies"], self.network.graph)
+            case "strategies":
+                return read_strategies(value, self.catalogues[1])
+            case "costs":
+                return check_values(self.network.graph, value, name)
+            case "groups":
+                return id_array(value, name)
+            case "by_group":
+                return _by_group(name, value, read["groups"])
+        return read_plain(name, value)
+
+    def _plain(self, name: str, value: Any, given: Any) -> Any:
+        """What an argument means as JSON, so that it can be stored and compared; users by key."""
+        match ARGUMENTS[name].kind, value:
+            case _, None:
+                return None
+            case "product", _:
+                return [[vector.tolist() for vector in value.vectors], value.cost]
+            case "strategies", _:
+                return list(value.ids)
+            case "users", _:
+                return self.network.keys[value].tolist()
+            case "contacts", _:
+                keys = self.network.keys[value.rows].tolist()
+                return sorted(keys if value.places is None else map(list, zip(keys, value.places, strict=True)))
+            case "costs" | "groups", _:
+                own = getattr(self.network, name)
+                return None if own is not None and np.array_equal(value, own) else value.tolist()
+            case "by_group", Mapping():
+                return {str(label): number for label, number in value.items()}
+            case "span", _:
+                return duration_text(value)
+            case "moment", _:
+                span = _from_now(given)  # must not differ because time goes by
+                return value if span is None else duration_text(span)
+        return value
+
+    def _digests(self, question: Question, given: Mapping[str, Any]) -> dict[str, str]:
+        """A digest of each argument by what it means; arguments left out, or that mean the same, are not in it."""
+        digests = {}
+        for name, about in ARGUMENTS.items():
+            meaning = self._plain(name, getattr(question, name), given.get(name))
+            if about.kind == "users" and meaning is not None:
+                meaning = sorted(set(meaning))
+            if about.compared and meaning is not None and meaning != about.default:
+                text = json.dumps(meaning, sort_keys=True)
+                digests[name] = hashlib.sha256(text.encode()).hexdigest()[:16]
+        return digests
+
+
+def read_plain(name: str, value: Any) -> Any:
+    """An argument that needs no network to be read."""
+    about = ARGUMENTS[name]
+    match about.kind:
+        case "count":
+            return check_count(name, value, 1)
+        case "number":
+            return check_number(name, value, strict=True)
+        case "share":
+            return check_share(name, value, zero=about.zero, one=False)
+        case "flag":
+            return check_flag(name, value)
+        case "span":
+            return duration(name, value, zero=about.zero) or None
+        case "choice":
+            return check_choice(name, value, about.words)
+    return check_text(name, value)
+
+
+def check_defaults(ask: Any) -> dict[str, Any]:
+    """The defaults that a caller gave, by argument of `Campaign.ask`; None counts as left out."""
+    named = check_mapping("ask", ask, "a mapping of arguments of Campaign.ask to values")
+    for name in named:
+        if name not in STORED:
+            near = difflib.get_close_matches(str(name), STORED, 1)
+            hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(STORED)}."
+            raise InputError(f"ask has no default {shown(name)}. {hint}")
+    given = {name: value for name, value in named.items() if value is not None}
+    if "deadline" in given and _from_now(given["deadline"]) is None:
+        raise refusal("the deadline in ask", "a span from now such as '3d', for all rounds", given["deadline"])
+    return given
+
+
+def shown_defaults(kept: Mapping[str, Any], network: Network) -> dict[str, Any]:
+    """Stored defaults as a caller gives them; users who are gone are left out."""
+    return {
+        name: network.ids(kept[name]) if ARGUMENTS[name].kind == "users" else kept[name]
+        for name in STORED
+        if name in kept
+    }
+
+
+def _from_now(deadline: Any) -> float | None:
+    """Seconds of a deadline that counts from now on; None of a moment, or of what is neither."""
+    try:
+        return duration("deadline", deadline)
+    except InputError:
+        return None
+
+
+def _moment(name: str, value: Any, now: float) -> float:
+    """Unix seconds of a number, a datetime, an ISO time (both UTC without a zone) or a span from now."""
+    span = _from_now(value)
+    at = unix_seconds(plain(value)) if span is None else now + span
+    if not is_moment(at):
+        wanted = "a span from now such as '3d', a datetime, a time such as '2030-01-31T12:00', or unix seconds"
+        raise refusal(name, f"{wanted}, in the years 1 to 9999", value)
+    return at
+
+
+def _by_group(name: str, value: Any, groups: Any) -> Mapping[Any, int] | int:
+    """One number for every group, or a number by the groups' own labels, which may be numbers.
+
+    JSON, TOML and the command have texts for labels.
+    """
+    if not isinstance(value, Mapping):
+        return check_count(name, value, 0, 2**62)
+    labels = {} if groups is None else {str(label): label for label in np.unique(groups).tolist()}
+    what = {"quotas": "quota", "minima": "minimum"}[name]
+    return {
+        labels.get(label, label): check_count(f"the {what} of group {shown(label)}", number, 0, 2**62)
+        for label, number in check_mapping(name, value, "a mapping of groups to counts").items()
+    }
+
+
+def _consistent(read: dict[str, Any], k: Any) -> dict[str, Any]:
+    """Refuse arguments that contradict each other; with a list of users, ``k`` is how many it names."""
+    strategy, offered = read["product"].strategy, read["strategies"]
+    users, shadow = read["users"], read["shadow"]
+    if shadow is not None and read["holdout"]:
+        raise InputError("contacts nobody, so there is no hold-out; leave one of them out.", argument="shadow")
+    if read["per_user"] and offered is None:
+        advice = "Give ", argument("strategies"), ": 'all', or ids from the campaign's catalogue."
+        raise InputError("needs strategies.", argument="per_user", advice=advice)
+    if offered is not None and strategy is not None:
+        raise InputError(
+            f"names the strategy {shown(strategy)}, and ",
+            argument("strategies"),
+            " asks for a choice. Leave one of them out.",
+            argument="product",
+        )
+    if users is not None:
+        return {**read, "k": _length(users, k, shadow)}
+    if shadow is not None and read["k"] is None and read["budget"] is None:
+        return {**read, "k": shadow.rows.size}  # what we would have chosen is as many
+    return read
+
+
+def _length(users: Contacts, k: Any, shadow: Contacts | None) -> int:
+    """How many users a list names; an error if the rest of the question does not fit to a list."""
+    if shadow is not None:
+        raise InputError(
+            "are to be contacted, and ",
+            argument("shadow"),
+            " were contacted by others; leave one of them out.",
+            argument="users",
+        )
+    if not users.rows.size:
+        raise InputError("must name at least one user; leave it out to have them chosen.", argument="users")
+    if k is not None and k != users.rows.size:
+        raise InputError(f"= {k}, but ", argument("users"), f" names {users.rows.size}. Leave it out.", argument="k")
+    return int(users.rows.size)
+
+
+def check_same(record: Round, question: Question) -> None:
+    """An error that names the arguments in which this request differs from the one that opened the round."""
+    held = record.request
+    now = question.fingerprint
+    differs = [name for name in ARGUMENTS if held.get(name) != now.get(name)]
+    if differs:
+        raise InputError(
+            f"{question.request_id!r} has opened round {record.id} with other values of {', '.join(differs)}.",
+            argument="request_id",
+            advice="Use a new one for a new question.",
+        )

@@ -1,0 +1,522 @@
+"""A round: the record that the log keeps, and what callers see of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from html import escape
+from typing import ClassVar, Literal, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.arrays import F64, I64
+from tensorucb.campaign._catalogue import Catalogue, Context, contexts
+from tensorucb.campaign._documents import from_json, to_json
+from tensorucb.campaign._network import Network
+from tensorucb.policies import Product
+from tensorucb.store._protocol import CampaignRecord, RoundRecord, Status
+
+Id = int | str
+Kind = Literal["ask", "shadow", "history"]
+
+LEVEL = 0.9
+"""The share of numbers that an interval promises to hold."""
+
+_HALF = 0.5
+_ROUNDING = 1e-9
+_LEAST_WIDTH = 0.05  # on the scale of logarithms
+_NOBODY = np.empty(0, dtype=np.int64)
+_COUNTED = {"direct": "followers of those contacted who respond", "cascade": "everybody reached in a cascade"}
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How many users will respond, contacted users not counted among them.
+
+    With the direct objective these are the responders that the campaign can observe: distinct followers of the
+    contacted users who respond within the window. With the cascade objective it is everybody who becomes active
+    because of them, near or far; the campaign sees of these only what node events tell, so that its interval is no
+    better than the policy's beliefs about edges that nobody observed.
+
+    The expected number is the policy's own. The interval holds the number that will be observed, not its expectation:
+    it includes chance, what is not known of the chosen users, and how popular this product turns out to be. It is made
+    as wide as closed rounds show that it has to be, counted in direct responders under both objectives.
+
+    Attributes
+    ----------
+    mean
+        Expected number; what the seeds add to it (`Explanation.gain`) sums to this.
+    low, high
+        Ends of the interval of the number.
+    objective
+        What is counted: ``direct`` or ``cascade``.
+    level
+        The interval's coverage.
+
+    Examples
+    --------
+    >>> import tensorucb as tu
+    >>> campaign = tu.create_campaign("spring", graph=tu.Graph.from_edges(["ann"], ["bob"]), storage="memory://")
+    >>> ask = campaign.ask(k=1)
+    >>> ask.reach.low <= ask.reach.mean <= ask.reach.high
+    True
+    """
+
+    mean: float
+    low: float
+    high: float
+    objective: str
+    level: float = LEVEL
+
+    def __str__(self) -> str:
+        between = f"{self.level:.0%} between {self.low:.0f} and {self.high:.0f}"
+        return f"{self.mean:.1f} users, {between} ({_COUNTED[self.objective]}; those contacted do not count)"
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a policy states of a round: expected responders, and the interval of the promised level."""
+
+    mean: float
+    low: float
+    high: float
+
+    def miss(self, responders: int) -> float:
+        """How far the number was from the mean, in units of the half-width on that side."""
+        below, above = self._widths()
+        apart = float(np.log(responders + _HALF) - np.log(self.mean + _HALF))
+        return apart / above if apart >= 0.0 else -apart / below
+
+    def widened(self, factor: float, audience: int) -> tuple[float, float]:
+        """The interval with both half-widths so many times as large; nobody but the audience can respond."""
+        below, above = self._widths()
+        centre = np.log(self.mean + _HALF)
+        low, high = np.exp(centre - factor * below) - _HALF, np.exp(min(centre + factor * above, 50.0)) - _HALF
+        # Numbers of users are whole: these are the smallest and the largest in between.
+        first, last = np.ceil(low - _ROUNDING), np.floor(high + _ROUNDING)
+        # There is no minus before 0.
+        return float(np.clip(first, 0.0, audience)) + 0.0, float(np.clip(last, 0.0, audience)) + 0.0
+
+    def _widths(self) -> tuple[float, float]:
+        low, mean, high = (np.log(max(value, 0.0) + _HALF) for value in (self.low, self.mean, self.high))
+        return max(float(mean - low), _LEAST_WIDTH), max(float(high - mean), _LEAST_WIDTH)
+
+
+@dataclass(frozen=True)
+class RoundStrategies:
+    """The strategies from which users of a round got theirs, as the catalogue had them, and who got which.
+
+    ``chosen`` and ``contacted`` hold the place of the strategy of each user in the round's lists of these names.
+    """
+
+    offered: Catalogue
+    per_user: bool
+    chosen: I64
+    contacted: I64
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """A round as the log keeps it: all that learning, reports and forgetting need. Users are there by key.
+
+    The first eight fields are columns of the store; see `RoundRecord`.
+    """
+
+    number: int
+    id: str
+    status: Status
+    opened: float
+    deadline: float | None
+    closed: float | None
+    revision: int
+    request_id: str | None
+    kind: Kind
+    context: Context  # the product and whatever else describes the round, with the features that policies learn from
+    contacted: I64
+    strategies: RoundStrategies | None = None  # None if the context names the only one, or there is none
+    k: int | None = None
+    chosen: I64 = field(default_factory=_NOBODY.copy)  # in the order of choice, with those held out
+    gains: F64 = field(default_factory=lambda: np.empty(0))  # what each of them adds to the expected responders
+    held_out: I64 = field(default_factory=_NOBODY.copy)
+    must_include: I64 = field(default_factory=_NOBODY.copy)
+    listed: bool = False  # whether a person made the list of those chosen
+    left_out: Mapping[str, int] = field(default_factory=dict)  # how many could not be chosen, by reason
+    cost: float | None = None
+    window: float | None = None
+    credit: str = "any"
+    objective: str | None = None
+    reach: Reach | None = None  # if those chosen and not held out are contacted
+    forecast: Forecast | None = None  # what the policy stated of those contacted
+    request: Mapping[str, str] = field(default_factory=dict)  # a digest of each argument, if the request has an id
+    quarantined: str | None = None  # why it cannot be learned
+    label: str | None = None  # of imported history: a hash of what tells it apart
+    span: tuple[float, float] | None = None  # of a log of purchases: from when to when
+
+    def to_row(self) -> RoundRecord:
+        """The round as a row of the store: columns that it looks for, and JSON of the rest."""
+        document = to_json(self)
+        columns = {column.name: document.pop(column.name) for column in fields(RoundRecord) if column.name in document}
+        return RoundRecord(**columns, payload=document)
+
+    @classmethod
+    def from_row(cls, row: RoundRecord) -> Round:
+        """The round of a row of the store."""
+        return from_json(cls, {**vars(row), **row.payload})
+
+    @property
+    def product(self) -> Id | None:
+        """The product's id, if it was given by id."""
+        return self.context.product
+
+    @property
+    def sizes(self) -> list[int]:
+        """Lengths of the feature vectors of the context."""
+        return self.context.sizes(None if self.strategies is None else self.strategies.offered)
+
+    @property
+    def promised(self) -> Reach | None:
+        """What was promised of its responders; None if the promise was about something else, or there was none.
+
+        A cascade counts users who are not observed, a shadow round's expectation is about users who were not contacted,
+        and nothing is expected where nobody follows.
+        """
+        ours = self.kind == "ask" and self.objective == "direct" and self.forecast is not None
+        return self.reach if ours else None
+
+    def in_window(self, times: F64) -> NDArray[np.bool_]:
+        """Which moments lie between the contact and the end of the window, if there is one."""
+        last = np.inf if self.window is None else self.opened + self.window
+        return np.asarray((times >= self.opened) & (times <= last))
+
+    def contexts(self) -> list[Product]:
+        """The context of each strategy, as policies take it; the round holds all features itself."""
+        return contexts(self.context.vectors, None if self.strategies is None else self.strategies.offered.features)
+
+    def places(self, network: Network) -> I64:
+        """For each user of the network the place of the strategy they were contacted with; 0 for all others."""
+        places = np.zeros(network.graph.n_nodes, dtype=np.int64)
+        if self.strategies is not None:
+            there = np.isin(self.contacted, network.keys)
+            places[network.rows(self.contacted)] = self.strategies.contacted[there]
+        return places
+
+    def strategy_of(self, users: Literal["chosen", "contacted"]) -> dict[int, Id] | None:
+        """The id of the strategy of each of these users, by their key; None if there was none by id."""
+        keys = getattr(self, users).tolist()
+        if self.strategies is not None:
+            ids = self.strategies.offered.ids
+            return {key: ids[place] for key, place in zip(keys, getattr(self.strategies, users).tolist(), strict=True)}
+        return None if self.context.strategy is None else dict.fromkeys(keys, self.context.strategy)
+
+    def without(self, key: int) -> Round:
+        """The round without a user; the same object if it never held them."""
+        chosen, contacted = self.chosen != key, self.contacted != key
+        if chosen.all() and contacted.all() and key not in self.held_out and key not in self.must_include:
+            return self
+        strategies = self.strategies
+        if strategies is not None:
+            places = {"chosen": strategies.chosen[chosen], "contacted": strategies.contacted[contacted]}
+            strategies = replace(strategies, **places)
+        return replace(
+            self,
+            chosen=self.chosen[chosen],
+            gains=self.gains[chosen],
+            contacted=self.contacted[contacted],
+            held_out=self.held_out[self.held_out != key],
+            must_include=self.must_include[self.must_include != key],
+            strategies=strategies,
+        )
+
+    def seen(self, network: Network) -> Ask:
+        """What a caller sees of it."""
+        kept = ~np.isin(self.chosen, self.held_out)
+        seeds, strategies = self.chosen[kept], self.strategy_of("chosen")
+        return Ask(
+            id=self.id,
+            number=self.number,
+            status=self.status,
+            kind=self.kind,
+            seeds=tuple(network.ids(seeds)),
+            strategies=None if strategies is None else tuple(strategies[key] for key in seeds.tolist()),
+            gains=tuple(self.gains[kept].tolist()),
+            held_out=tuple(network.ids(self.held_out)),
+            contacted=tuple(network.ids(self.contacted)),
+            reach=self.reach,
+            cost=self.cost,
+            product=self.product,
+            opened=self.opened,
+            deadline=self.deadline,
+            closed=self.closed,
+        )
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A round: who to contact, what to expect, and where it stands.
+
+    Attributes
+    ----------
+    id
+        The round's durable id, for ``tell`` and ``close``.
+    number
+        Its place among the campaign's rounds, from 1.
+    status
+        ``open``, ``closed`` or ``cancelled``, at the moment this object was made.
+    kind
+        ``ask``; ``shadow``: others chose, ``seeds`` is what we would have; ``history``: imported.
+    seeds
+        Ids of the users to contact, in the order of choice; those held out are not among them.
+    strategies
+        For each of ``seeds`` the id of the strategy they get; None in a round without strategies of the catalogue.
+    gains
+        What each of ``seeds`` adds to the expected number of responders.
+    held_out
+        Chosen users who must not be contacted, for measuring the lift.
+    contacted
+        Who counts as contacted: ``seeds``, or in a shadow round the users chosen by others.
+    reach
+        How many users will respond, with an interval; see `Reach` for what is counted.
+    cost
+        What contacting ``contacted`` costs; None if nothing has a cost.
+    product
+        The product's id, if it was given by id.
+    opened, deadline, closed
+        Unix seconds.
+
+    Examples
+    --------
+    >>> import tensorucb as tu
+    >>> graph = tu.Graph.from_edges(["ann", "ann"], ["bob", "cid"])
+    >>> ask = tu.create_campaign("spring", graph=graph, storage="memory://").ask(k=1)
+    >>> ask.number, ask.status, ask.seeds, ask.explain("ann").rank
+    (1, 'open', ('ann',), 1)
+    """
+
+    id: str
+    number: int
+    status: Status
+    kind: Kind
+    seeds: tuple[Id, ...]
+    strategies: tuple[Id, ...] | None
+    gains: tuple[float, ...]
+    held_out: tuple[Id, ...]
+    contacted: tuple[Id, ...]
+    reach: Reach | None
+    cost: float | None
+    product: Id | None
+    opened: float
+    deadline: float | None
+    closed: float | None
+    _campaign: ClassVar[_Explains]  # whom to ask for explanations; no part of the record
+
+    def of(self, campaign: _Explains) -> Self:
+        """The same, with the campaign that explains it."""
+        object.__setattr__(self, "_campaign", campaign)
+        return self
+
+    def explain(self, user: Id | None = None) -> Explanation | RoundExplanation:
+        """Why this user was or was not chosen; without a user, all seeds and the counts of those left out."""
+        return self._campaign.explain(self.id, user)
+
+    def __repr__(self) -> str:
+        parts = [repr(self.id)] if self.product is None else [repr(self.id), repr(self.product)]
+        parts += [f"{len(self.contacted):,} users", self.status]
+        if self.kind != "ask":
+            parts.append(self.kind)
+        if self.reach is not None:
+            parts.append(f"{expectation(self.reach)} expected to respond")
+        return f"Ask({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        """The seeds in the order of choice, and what each adds to the expected number of responders."""
+        columns = {"": range(1, len(self.seeds) + 1), "User": self.seeds}
+        if self.strategies is not None:
+            columns["Strategy"] = self.strategies
+        columns["Adds"] = [f"{gain:.2f}" for gain in self.gains]
+        return html_table(list(columns), list(zip(*columns.values(), strict=True)), repr(self))
+
+
+@dataclass(frozen=True)
+class Follower:
+    """A follower of a user, and the expected probability of a response.
+
+    Examples
+    --------
+    >>> Follower("bob", 0.25).probability
+    0.25
+    """
+
+    user: Id
+    probability: float
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A strategy, the expected responses if a user alone got it, and what it adds to the cost.
+
+    Examples
+    --------
+    >>> Offer("letter", expected=1.5, cost=2.0).strategy
+    'letter'
+    """
+
+    strategy: Id
+    expected: float
+    cost: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a user is, or is not, among the seeds of a round.
+
+    All numbers are expectations under the same probabilities as the round's `Reach`; the bonus for
+    exploration counts for choosing, and is shown only where it decided.
+
+    Attributes
+    ----------
+    user
+        The caller's id.
+    status
+        ``chosen``, ``held_out``, ``opt_out``, ``cooldown``, ``outside_candidates``, ``group_quota``,
+        ``group_minimum``, ``budget``, ``not_there_yet`` or ``not_enough``.
+    text
+        The same in a sentence.
+    rank
+        Place in the order of choice, from 1.
+    gain
+        Of a chosen user: what they add to the reach of those chosen before. Of one held out: the responses that they
+        would add to those contacted. Of others: the responses that they would add in place of the last one chosen;
+        known for the thousand best, to a thousandth of a response.
+    score
+        Expected responses if this user alone were contacted. Known for seeds and, to a thousandth, for the thousand
+        best.
+    threshold
+        Expected responses that the last one chosen adds to all others chosen, to be compared with ``gain``.
+    followers
+        The strongest followers of a chosen user, see `Follower`.
+    strategy
+        In a round with strategies: the one that a chosen user gets. Of others: the round's, or if each user gets their
+        own, the one with which most responses are expected of them.
+    offers
+        What each strategy of the round would bring, see `Offer`. Known for seeds and for the thousand best.
+
+    Examples
+    --------
+    >>> import tensorucb as tu
+    >>> campaign = tu.create_campaign("spring", graph=tu.Graph.from_edges(["ann"], ["bob"]), storage="memory://")
+    >>> print(campaign.ask(k=1, exclude=["ann"]).explain("ann").text)
+    'ann' was not considered: excluded by the caller.
+    """
+
+    user: Id
+    status: str
+    text: str
+    rank: int | None = None
+    gain: float | None = None
+    score: float | None = None
+    threshold: float | None = None
+    followers: tuple[Follower, ...] = ()
+    strategy: Id | None = None
+    offers: tuple[Offer, ...] = ()
+
+
+@dataclass(frozen=True)
+class RoundExplanation:
+    """Every seed explained, how many users were left out for what reason, and what is proven of the choice.
+
+    ``certificate`` is how near the choice is to the best one by the probabilities that it was made by, which include
+    exploration; empty if the policy or a person chose, or if contacting fewer users brought more responses.
+
+    Examples
+    --------
+    >>> import tensorucb as tu
+    >>> campaign = tu.create_campaign("spring", graph=tu.Graph.from_edges(["ann"], ["bob"]), storage="memory://")
+    >>> why = campaign.ask(k=1, exclude=["ann"]).explain()
+    >>> len(why.seeds), dict(why.left_out)
+    (1, {'cooldown': 0, 'opt_out': 1, 'outside_candidates': 0})
+    """
+
+    seeds: tuple[Explanation, ...]
+    left_out: Mapping[str, int]
+    certificate: str = ""
+
+    def __str__(self) -> str:
+        reasons = ", ".join(f"{name} {count}" for name, count in self.left_out.items() if count)
+        lines = [*(seed.text for seed in self.seeds), f"Left out beforehand: {reasons or 'nobody'}."]
+        return "\n".join([*lines, f"Certificate: {self.certificate}"] if self.certificate else lines)
+
+
+@dataclass(frozen=True)
+class Preview:
+    """Who would be chosen in a round, and what would be expected of it.
+
+    A hold-out is drawn only when the round is opened. So ``seeds`` holds everybody who would be chosen, and ``reach``
+    and ``cost`` are what to expect if all of them are contacted.
+
+    Attributes
+    ----------
+    seeds
+        Ids of the users in the order of choice, or as they were given.
+    strategies
+        For each of ``seeds`` the id of the strategy they would get; None without strategies of the catalogue.
+    product
+        The product's id, if it was given by id.
+    reach
+        How many users will respond, with an interval.
+    best
+        The same of the campaign's own choice; ``reach`` itself if no users were given.
+    difference
+        Expected reach minus that of the campaign's own choice: -0.8 means 0.8 responders fewer. It may be above 0: the
+        campaign's own choice also counts what there is to learn.
+    cost
+        What contacting them costs; None if nothing has a cost.
+    explanation
+        Why each of them was chosen.
+
+    Examples
+    --------
+    >>> import tensorucb as tu
+    >>> graph = tu.Graph.from_edges(["ann", "ann", "bob"], ["bob", "cid", "cid"])
+    >>> campaign = tu.create_campaign("spring", graph=graph, storage="memory://")
+    >>> campaign.preview(k=1).seeds, campaign.preview(users=["bob"]).difference < 0.0
+    (('ann',), True)
+    """
+
+    seeds: tuple[Id, ...]
+    strategies: tuple[Id, ...] | None
+    product: Id | None
+    reach: Reach
+    best: Reach
+    difference: float
+    cost: float | None
+    explanation: RoundExplanation
+
+
+def round_id(campaign: CampaignRecord, number: int) -> str:
+    """The durable id of a round: its number, and a tail that tells campaigns apart, copies too."""
+    text = f"{campaign.name}:{campaign.settings['seed']}:{campaign.created!r}:{number}"
+    tail = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return f"{number:06d}-{tail}"
+
+
+class _Explains(Protocol):
+    """A campaign, here or on a service."""
+
+    def explain(self, round_id: str | int, user: Id | None = None) -> Explanation | RoundExplanation:
+        """Say why a user was or was not chosen in a round; without a user, explain all seeds."""
+        ...
+
+
+def html_table(columns: Sequence[str], rows: Sequence[Sequence[object]], caption: str) -> str:
+    """A table with a caption above it; ids may hold anything."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows)
+    title = f'<caption style="caption-side: top; text-align: left">{escape(caption)}</caption>'
+    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def expectation(reach: Reach | None) -> str:
+    """An expected number with its interval; nothing if there is none."""
+    return "" if reach is None else f"{reach.mean:,.1f} ({reach.low:,.0f} to {reach.high:,.0f})"

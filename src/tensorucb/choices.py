@@ -1,0 +1,9 @@
+"""Names that a caller chooses from, for every door that offers them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Objective = Literal["cascade", "direct"]
+Algorithm = Literal["opim", "tim"]
+Credit = Literal["any", "last", "shared"]

@@ -1,0 +1,223 @@
+"""`greedy`: the one loop of all choices, over what it is told of an objective and of a problem's constraints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorucb.arrays import F64, I32, I64
+from tensorucb.graph import Graph
+from tensorucb.oracle._constraints import SeedProblem
+from tensorucb.oracle.greedy._kernels import advance, cover_sets, direct_gains, direct_take, invert, reduce_sets
+
+_NO_PRICES = np.empty(0, dtype=np.float64)
+_MOST = np.iinfo(np.int64).max
+Network = tuple[I64, I32, F64]
+
+
+class Rule(NamedTuple):
+    """Who comes next: the largest gain, or with ``by_value`` the largest gain per weight.
+
+    ``single``: the first pick is by gain in any case. ``noisy``: candidates whose gains the samples do not tell apart
+    go by direct gain, and picks that would add no more than noise are not made. ``density``: the least gain per cost
+    to begin with; when nothing of it is left it falls.
+    """
+
+    by_value: bool = False
+    single: bool = False
+    noisy: bool = False
+    density: float = 0.0
+
+
+def rules(problem: SeedProblem, nodes: I64, gains: NDArray[Any], noisy: bool = False) -> list[Rule]:
+    """The runs of which the best is kept, so that the problem's factor holds (`_constraints` has the proofs)."""
+    if problem.costs is None:
+        return [Rule(noisy=noisy)]
+    if problem.groups is None:
+        return [Rule(by_value=True), Rule(by_value=True, single=True)]
+    return [Rule(density=density) for density in problem.thresholds(nodes, gains)]
+
+
+class Task(Protocol):
+    """What is chosen from: candidates ``nodes`` with their first ``gains``, and what a pick takes.
+
+    ``worth`` is what is to be won directly (see `_kernels`). ``lazy``: gains are direct ones. ``remote``: the loop must
+    ask the task to take a pick and to renew a gain, else it does so itself on ``network`` and ``index``.
+    """
+
+    nodes: I64
+    gains: NDArray[Any]
+    worth: F64
+    network: Network
+    floor: int
+    lazy: bool
+    remote: bool
+
+    def index(self) -> tuple[NDArray[Any], ...]:
+        """The sets of the candidates, none of them covered."""
+
+    def take(self, candidate: int, gains: NDArray[Any], worth: F64) -> None:
+        """Take what a pick takes."""
+
+    def renew(self, candidate: int, worth: F64) -> float:
+        """The gain of a candidate now."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Picks (numbers of candidates) with their gains, and what is left to gain.
+
+    ``gains_after`` and ``worth_after`` are those of all candidates and nodes after the last pick. ``bound`` is what no
+    ``bound_picks`` candidates exceed, ``exact`` whether every pick was made in view of the best of all nodes, and
+    ``lost`` an estimate of what picks might add that were lost in noise.
+    """
+
+    chosen: I64
+    gains: NDArray[Any]
+    gains_after: NDArray[Any]
+    worth_after: F64
+    bound: int
+    exact: bool
+    lost: float
+
+
+def greedy(task: Task, problem: SeedProblem, rule: Rule, bound_picks: int = 0) -> Run:
+    """Pick up to ``problem.picks`` candidates, each the best by the rule that places and money allow."""
+    nodes = task.nodes
+    gains = task.gains.copy()
+    worth = task.worth.copy()
+    priced = problem.costs is not None
+    costs = problem.costs[nodes] if problem.costs is not None else _NO_PRICES
+    weights = problem.weights[nodes] if rule.by_value else _NO_PRICES
+    # Direct gains are computed; those by which sampled gains are told apart are not, and any is below infinity.
+    direct = gains if task.lazy else np.full(nodes.size, np.inf)
+    age = np.full(nodes.size, 0 if task.lazy else -1, dtype=np.int64)
+    candidates = (nodes, gains, direct, age, np.ones(nodes.size, dtype=np.uint8), costs, weights)
+    places = (problem.groups_of(nodes), problem.room.copy(), problem.need.copy(), np.array([problem.free]))
+    reserve = problem.reserve(nodes)
+    purse = np.array([problem.budget, reserve[2].sum(), rule.density, rule.density / 64.0])
+    least = -1.0 if task.lazy and not priced else 0.0
+    chosen = np.empty(problem.picks, dtype=np.int64)
+    picked_gains = np.empty(problem.picks, dtype=gains.dtype)
+    tally = np.array([0, 0, _MOST, 1])
+    lost = np.zeros(1)
+    scratch = (np.empty(nodes.size, dtype=np.int64), np.empty(bound_picks, dtype=np.int64))
+    run = (chosen, picked_gains, *scratch, tally, lost)
+    how = (rule.by_value, rule.single, rule.noisy, task.lazy, least)
+    index = task.index()
+    while True:
+        before = int(tally[0])
+        c = advance(
+            candidates, places, purse, reserve, how, task.floor, task.network, worth, index, task.remote, run
+        )  # fmt: skip
+        if c < 0:
+            break
+        if tally[0] > before:
+            task.take(c, gains, worth)
+        else:
+            gains[c] = task.renew(c, worth)
+    count = int(tally[0])
+    return Run(chosen[:count], picked_gains[:count], gains, worth, int(tally[2]), bool(tally[3]), float(lost[0]))
+
+
+NO_INDEX = tuple(np.empty(0, dtype=kind) for kind in (np.int64, np.int32, np.int64, np.int32, np.uint8))
+
+
+class LocalIndex:
+    """Which sets hold which candidates, in this process; ``number[v]`` is the candidate of node ``v``, or -1."""
+
+    remote = False
+
+    def __init__(self, members: list[I32], lengths: list[I32], number: I32, counts: I64) -> None:
+        reduced = np.empty(int(counts.sum()) + 1, dtype=np.int32)
+        offsets = np.zeros(sum(x.size for x in lengths) + 1, dtype=np.int64)
+        row = at = 0
+        for part, sizes in zip(members, lengths, strict=True):
+            row, at = reduce_sets(part, sizes, number, offsets, reduced, row, at)
+        self._index = (offsets, reduced, *invert(offsets, reduced, row, counts))
+        self._covered = np.zeros(row, dtype=np.uint8)
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """The index as kernels take it, with no set covered."""
+        self._covered.fill(0)
+        return (*self._index, self._covered)
+
+    def take(self, candidate: int, gains: I64) -> None:
+        """Cover the sets of one candidate, and take them out of ``gains``."""
+        cover_sets((*self._index, self._covered), candidate, gains)
+
+
+class Index(Protocol):
+    """`LocalIndex`, wherever the sets are."""
+
+    remote: bool
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """The index as kernels take it, with no set covered; empty where sets are elsewhere."""
+
+    def take(self, candidate: int, gains: I64) -> None:
+        """Cover the sets of one candidate, and take them out of ``gains``."""
+
+
+class CoverTask:
+    """Sampled sets as a task."""
+
+    lazy = False
+
+    def __init__(self, nodes: I64, gains: I64, floor: int, sets: Index, network: Network, worth: F64) -> None:
+        self.nodes = nodes
+        self.gains = gains
+        self.floor = floor
+        self.network = network
+        self.worth = worth
+        self.remote = sets.remote
+        self._sets = sets
+
+    def index(self) -> tuple[NDArray[Any], ...]:
+        return self._sets.arrays()
+
+    def take(self, candidate: int, gains: I64, worth: F64) -> None:
+        self._sets.take(candidate, gains)
+
+    def renew(self, candidate: int, worth: F64) -> float:
+        raise AssertionError("gains of sampled sets are never old")
+
+
+class DirectTask:
+    """Direct gains of a graph's nodes as a task; a subclass may have the edges elsewhere."""
+
+    lazy = True
+    remote = False
+    floor = 0
+
+    def __init__(self, graph: Graph, p: F64, problem: SeedProblem, seeds: I64) -> None:
+        self.network = (graph.out_offsets, graph.targets, p)
+        self.worth = problem.direct_worth()
+        self.seed_gains = np.empty(seeds.size)
+        for i, row in enumerate(seeds.tolist()):
+            self.seed_gains[i] = self.gains_of(seeds[i : i + 1], self.worth)[0]
+            self.take_row(row, self.worth)
+        self.nodes = np.flatnonzero(problem.allowed)
+        self.gains = self.gains_of(self.nodes, self.worth)
+
+    def gains_of(self, rows: I64, worth: F64) -> F64:
+        """What each of these nodes adds."""
+        gains = np.empty(rows.size, dtype=np.float64)
+        direct_gains(*self.network, worth, rows, gains)
+        return gains
+
+    def take_row(self, row: int, worth: F64) -> None:
+        """Seed a node."""
+        direct_take(row, *self.network, worth)
+
+    def index(self) -> tuple[NDArray[Any], ...]:
+        return NO_INDEX
+
+    def take(self, candidate: int, gains: F64, worth: F64) -> None:
+        self.take_row(int(self.nodes[candidate]), worth)
+
+    def renew(self, candidate: int, worth: F64) -> float:
+        return float(self.gains_of(self.nodes[candidate : candidate + 1], worth)[0])

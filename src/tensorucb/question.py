@@ -1,0 +1,104 @@
+"""`Question`: what an ask takes. One field for each argument, whose metadata says all that is known of it.
+
+Reading and checking, help texts, the defaults that a campaign keeps and "the same request" come from here. The doors
+(`Campaign.ask` and `preview`, the client, the command, the body over HTTP) spell the arguments out once more, with
+types, for people and editors; a test holds them equal to these fields.
+
+Nothing heavy is imported here, since the help of the command reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, get_args
+
+from tensorucb.choices import Credit, Objective
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from tensorucb.arrays import I64
+    from tensorucb.campaign._catalogue import Catalogue, Contacts, Context
+
+OBJECTIVES = get_args(Objective)
+CREDITS = get_args(Credit)
+
+
+@dataclass(frozen=True)
+class Argument:
+    """What is known of an argument of an ask.
+
+    ``kind`` is how a value is read (``campaign/_question.py``), ``words`` are those of a choice, and ``zero`` says
+    whether 0 or an empty list is a value, which means the same as none. A campaign may keep a default of an argument
+    that is ``stored``, and always has a value of one that is a ``setting``. All but ``request_id`` are ``compared``
+    when a request comes again.
+    """
+
+    kind: str
+    help: str
+    default: Any = None
+    words: tuple[str, ...] = ()
+    zero: bool = False
+    stored: bool = True
+    setting: bool = False
+    compared: bool = True
+
+
+def argument(kind: str, help: str, **more: Any) -> Any:
+    """A field of `Question` with its metadata."""
+    return field(metadata={"argument": Argument(kind, help, **more)})
+
+
+@dataclass(frozen=True)
+class Question:
+    """The arguments of `Campaign.ask`, read: users as graph rows, and the campaign's defaults for what was left out.
+
+    ``fingerprint`` is a digest of each argument, to know the same request again; empty without a ``request_id``.
+    """
+
+    product: Context = argument("product", "An id of the catalogue, or features.", stored=False)
+    k: int | None = argument("count", "How many users.")
+    strategies: Catalogue | None = argument("strategies", "Choose among these strategies.")
+    per_user: bool = argument("flag", "Whether each user gets the best strategy for them.", default=False)
+    exclude: I64 | None = argument("users", "Who must not be chosen, such as opt-outs.", zero=True)
+    candidates: I64 | None = argument("users", "The only users who may be chosen.")
+    must_include: I64 | None = argument("users", "Who has to be chosen.", zero=True)
+    cooldown: float | None = argument("span", "Leave out users contacted less than this long ago.", zero=True)
+    costs: NDArray[np.float64] | None = argument("costs", "What each user costs in this round.", stored=False)
+    budget: float | None = argument("number", "The most to spend, by the costs of users and strategies.")
+    groups: NDArray[Any] | None = argument("groups", "The group of each user in this round.", stored=False)
+    quotas: Mapping[Any, int] | int | None = argument("by_group", "The most users of each group.")
+    minima: Mapping[Any, int] | int | None = argument("by_group", "The fewest users of each group.")
+    holdout: float = argument("share", "Share of the chosen not to contact, for the lift.", default=0.0, zero=True)
+    shadow: Contacts | None = argument("contacts", "Users chosen and contacted by somebody else.", stored=False)
+    users: Contacts | None = argument("contacts", "Contact exactly these users.", stored=False)
+    window: float | None = argument("span", "How long a response counts, such as 7d or 12h.", setting=True)
+    deadline: float | None = argument(
+        "moment", "When the round closes by itself: 3d from now, an ISO time (UTC) or unix seconds."
+    )
+    credit: str = argument("choice", "Which contacted users a purchase counts for.", words=CREDITS, setting=True)
+    objective: str = argument("choice", "What the choice counts.", words=OBJECTIVES, setting=True)
+    epsilon: float = argument("share", "Accuracy of the choice by cascades.", setting=True)
+    request_id: str | None = argument(
+        "text", "Asking again with it gives the same round.", stored=False, compared=False
+    )
+    fingerprint: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def sizes(self) -> list[int]:
+        """Lengths of the feature vectors of the context: of the product, the strategy if there is one, and the rest."""
+        first, *rest = [int(vector.size) for vector in self.product.vectors]
+        offered = None if self.strategies is None else self.strategies.features
+        return [first, *rest] if offered is None else [first, int(offered.shape[1]), *rest]
+
+
+ARGUMENTS: dict[str, Argument] = {each.name: each.metadata["argument"] for each in fields(Question) if each.metadata}
+STORED = tuple(name for name, about in ARGUMENTS.items() if about.stored)
+"""Arguments of which a campaign may keep a default."""
+
+
+def help_of(name: str) -> str:
+    """What an argument means, for the command's help and the service's documents."""
+    return ARGUMENTS[name].help
