@@ -20,7 +20,7 @@ from tensorucb.campaign._handle import Handle
 from tensorucb.campaign._history import HistoryReport, import_history
 from tensorucb.campaign._lift import Lift, lift
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._progress import CampaignProgress, CampaignStatus, progress, status
+from tensorucb.campaign._progress import CampaignProgress, CampaignStatus, keep_tally, progress, status
 from tensorucb.campaign._question import shown_defaults
 from tensorucb.campaign._round import Ask, Explanation, Preview, Round, RoundExplanation
 from tensorucb.campaign._tell import TellReport, tell
@@ -348,7 +348,9 @@ class Campaign:
 
     def close(self, round_id: str | int) -> Ask:
         """Close a round: silence becomes "no", and the model learns it. Closing again changes nothing."""
-        return self._seen(*self._handle.close(round_id))
+        network, record = self._handle.close(round_id)
+        keep_tally(self._handle)
+        return self._seen(network, record)
 
     def cancel(self, round_id: str | int) -> Ask:
         """Cancel an open round: nobody counts as contacted, nothing is learned. Cancelling again changes nothing.
@@ -523,7 +525,9 @@ class Campaign:
         :meth:`ask` and :meth:`close` do so too, but late responses to a long past wait until a round closes and a
         twentieth of the rounds has changed; this call takes them in now.
         """
-        return self._handle.learn("sync")
+        learned = self._handle.learn("sync")
+        keep_tally(self._handle)
+        return learned
 
     def model_hash(self) -> str:
         """SHA-256 of everything the policy has learned from the log as it is now."""
