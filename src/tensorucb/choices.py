@@ -6,3 +6,5 @@ from typing import Literal
 
 Objective = Literal["cascade", "direct"]
 Algorithm = Literal["opim", "tim"]
+Model = Literal["ic", "lt"]
+"""Independent cascades, or linear thresholds."""
