@@ -18,6 +18,9 @@ Glossary
                 current set or not
     s, r        the state of a set's random stream, and 64 random bits drawn from it
     ρ           redundancy: the probability that a node has one random number for all its in-edges
+    stacked     what such a number means: of the intervals of length p, one upon the other, that of the live edge holds
+                it (the linear threshold model, with ρ = 1). Otherwise edges live whose p is above it. The intervals of
+                edges from marked nodes come first, so that ``chance[1, u]`` is the sum of their p
     nodes[0]    the first state of the stream from which the nodes of the current set draw whether they have one number,
                 and which; node v has draws 2v and 2v + 1, so whoever asks gets the same
 
@@ -160,8 +163,17 @@ def guide_entries(cumulative, guide):  # type: ignore[no-untyped-def]
         guide[part] = i
 
 
+@numba.njit(inline="always", cache=True)
+def _top(v, in_offsets, p, stacked):  # type: ignore[no-untyped-def]
+    """Below which one number for all in-edges makes one of them live; ``p`` are in in-edge order."""
+    top = 0.0
+    for i in range(in_offsets[v], in_offsets[v + 1]):
+        top = top + p[i] if stacked else max(top, p[i])
+    return min(top, 1.0)
+
+
 @numba.njit(**KERNEL)
-def live_entries(in_offsets, p, values, redundancy, cumulative, lone):  # type: ignore[no-untyped-def]
+def live_entries(in_offsets, p, values, redundancy, stacked, cumulative, lone):  # type: ignore[no-untyped-def]
     """Sums of the weights of live roots, by ``p`` in in-edge order; and the chance that a node has no live in-edge.
 
     ``values`` is empty if all are 1. Entries of one number for all in-edges are there only with redundancy.
@@ -178,16 +190,14 @@ def live_entries(in_offsets, p, values, redundancy, cumulative, lone):  # type: 
         lone[v] = none
     if redundancy > 0.0:
         for v in range(n):
-            top = 0.0
-            for i in range(in_offsets[v], in_offsets[v + 1]):
-                top = max(top, p[i])
+            top = _top(v, in_offsets, p, stacked)
             total += redundancy * top * (values[v] if values.size > 0 else 1.0)
             cumulative[m + v] = total
             lone[v] = (1.0 - redundancy) * lone[v] + redundancy * (1.0 - top)
 
 
 @numba.njit(**KERNEL)
-def mark_nodes(rows, out_offsets, targets, p, state, chance):  # type: ignore[no-untyped-def]
+def mark_nodes(rows, out_offsets, targets, p, stacked, state, chance):  # type: ignore[no-untyped-def]
     """Mark ``rows``, and note for their targets the chance that a live edge leads there from any of them."""
     one_number = chance.shape[0] > 1
     for r in range(rows.size):
@@ -200,7 +210,10 @@ def mark_nodes(rows, out_offsets, targets, p, state, chance):  # type: ignore[no
             else:
                 chance[0, t] += (1.0 - chance[0, t]) * p[e]
             if one_number:
-                chance[1, t] = p[e] if new else max(chance[1, t], p[e])
+                if new:
+                    chance[1, t] = p[e]
+                else:
+                    chance[1, t] = chance[1, t] + p[e] if stacked else max(chance[1, t], p[e])
     for r in range(rows.size):
         state[rows[r]] = _MARKED
 
@@ -215,7 +228,7 @@ def unmark_nodes(rows, out_offsets, targets, state):  # type: ignore[no-untyped-
 
 
 @numba.njit(**KERNEL)
-def _nearest(v, in_offsets, in_edges, in_sources, p, state, chance, draw, number):  # type: ignore[no-untyped-def]
+def _nearest(v, in_offsets, in_edges, in_sources, p, stacked, state, chance, draw, number):  # type: ignore[no-untyped-def]
     """Which marked node reached ``v``: the first with a live edge, given that there is one.
 
     ``number`` is that of all in-edges of ``v``, negative if it has none.
@@ -228,14 +241,17 @@ def _nearest(v, in_offsets, in_edges, in_sources, p, state, chance, draw, number
             q = p[in_edges[i] if in_edges.size > 0 else i]
             if q > 0.0:
                 found = np.int64(in_sources[i])
-            reached = max(reached, q) if number >= 0.0 else reached + (1.0 - reached) * q
+            if number < 0.0:
+                reached += (1.0 - reached) * q
+            else:
+                reached = reached + q if stacked else max(reached, q)
             if level < reached:
                 break
     return found
 
 
 @numba.njit(**KERNEL)
-def sample_sets(network, tables, marks, roots, redundancy, key, first, count, store, limit, horizon):  # type: ignore[no-untyped-def]
+def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, count, store, limit, horizon):  # type: ignore[no-untyped-def]
     """RR sets ``first .. first + count``: the members and lengths of those that meet no marked node.
 
     ``hits[credit[u]]`` counts the sets that stopped at the marked node ``u``. With ``store`` false only hits
@@ -348,6 +364,18 @@ def sample_sets(network, tables, marks, roots, redundancy, key, first, count, st
             e += 1
         return size, s, ends
 
+    def toss_stacked(v, number, size, s):  # type: ignore[no-untyped-def]
+        """The in-edge of ``v`` whose interval holds the number, if there is one."""
+        beside = state[v] & _NEXT != _FREE
+        level = chance[1, v] if beside else 0.0
+        for e in range(in_offsets[v], in_offsets[v + 1]):
+            if beside and state[in_sources[e]] == _MARKED:
+                continue
+            level += p[in_edges[e] if scattered else e]
+            if number < level:
+                return join(in_sources[e], size, s)
+        return size, s, False
+
     def leap(e, stop, top, inverse, size, s):  # type: ignore[no-untyped-def]
         """In-edges ``e .. stop``, most of them skipped over geometrically."""
         ends, position, last = False, np.float64(e) - 1.0, np.float64(stop)
@@ -423,9 +451,7 @@ def sample_sets(network, tables, marks, roots, redundancy, key, first, count, st
                 met[0] = -1
                 cursor += 1
             else:
-                top = 0.0
-                for i in range(in_offsets[root], in_offsets[root + 1]):
-                    top = max(top, p[i])
+                top = _top(root, in_offsets, p, stacked)
                 root_number[0], root_number[1] = root, unit(mix64(s)) * top
                 s += GOLDEN
                 ends = state[root] & _NEXT != _FREE and root_number[1] < chance[1, root]
@@ -439,7 +465,9 @@ def sample_sets(network, tables, marks, roots, redundancy, key, first, count, st
                     _prefetch(in_edges, ahead)
             e, stop, c = in_offsets[v], in_offsets[v + 1], peak[v]
             number = one_number(v)
-            if number >= 0.0:
+            if number >= 0.0 and stacked:
+                size, s, ends = toss_stacked(v, number, size, s)
+            elif number >= 0.0:
                 if number < tops[c]:
                     size, s, ends = toss_together(e, stop, number, size, s)
             else:
@@ -451,7 +479,9 @@ def sample_sets(network, tables, marks, roots, redundancy, key, first, count, st
             v = members[size - 1]
             nearest = met[1]
             if nearest < 0:
-                nearest = _nearest(v, in_offsets, in_edges, in_sources, p, state, chance, mix64(s), one_number(v))
+                nearest = _nearest(
+                    v, in_offsets, in_edges, in_sources, p, stacked, state, chance, mix64(s), one_number(v)
+                )
             hits[credit[nearest]] += 1
             met[1] = -1
             size = start

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I32, I64
 from tensorucb.checks import check_array
+from tensorucb.choices import Model
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.memory import check_memory, selecting
@@ -105,6 +106,7 @@ class Sampler:
         self._tables = peak_tables()
         self._chance = np.empty((1, n), dtype=np.float64)
         self._redundancy = 0.0
+        self._stacked = False
         self._credit = np.zeros(n, dtype=np.int32)
         # Scratch of the greedy choice: which candidate a node is, -1 for none.
         self.numbers = np.full(n, -1, dtype=np.int32)
@@ -120,20 +122,25 @@ class Sampler:
         self._pace = 16.0  # nodes expanded per set, in the last batch
         self.total = float(n)
 
-    def load(self, p: F64, values: F64 | None = None, redundancy: float = 0.0, live: bool = False) -> None:
+    def load(
+        self, p: F64, values: F64 | None = None, redundancy: float = 0.0, live: bool = False, model: Model = "ic"
+    ) -> None:
         """Take the probabilities of a round, and the nodes' values if roots are to be drawn in proportion to them.
 
         With probability ``redundancy`` a node has one random number for all its in-edges, else one for each of them.
-        ``live``: roots have a live in-edge, where that pays and the probabilities are in in-edge order.
+        ``live``: roots have a live in-edge, where that pays and the probabilities are in in-edge order. In the model
+        ``lt`` every node has one number, which makes at most one in-edge live (see `_kernels`).
         """
         graph = self.graph
+        self._stacked = model == "lt"
+        redundancy = 1.0 if self._stacked else redundancy
         self._redundancy = redundancy
         if redundancy > 0.0 and self._chance.shape[0] == 1:
             self._chance = np.empty((2, graph.n_nodes), dtype=np.float64)
         self.probabilities = p
         if not (self._gather(p) if graph.n_edges <= _GATHERED else self._scan(p)):
             raise bad_probability(graph, p)
-        self._cumulative, self.own, lively = root_entries(graph, self._ordered, values, redundancy, live)
+        self._cumulative, self.own, lively = root_entries(graph, self._ordered, values, redundancy, self._stacked, live)
         self._in_targets = graph.targets[graph.in_edges] if lively else _NO_ROWS
         self._guide = np.empty(self._cumulative.size, dtype=np.int32)
         guide_entries(self._cumulative, self._guide)
@@ -171,7 +178,7 @@ class Sampler:
         graph = self.graph
         for state in self._states:
             unmark_nodes(self._marked, graph.out_offsets, graph.targets, state)
-            mark_nodes(rows, graph.out_offsets, graph.targets, self.probabilities, state, self._chance)
+            mark_nodes(rows, graph.out_offsets, graph.targets, self.probabilities, self._stacked, state, self._chance)
         self._credit[rows] = np.arange(rows.size, dtype=np.int32)
         self._marked = rows
 
@@ -193,8 +200,9 @@ class Sampler:
             state, hits, number = free.pop(), np.zeros(marked, dtype=np.int64), stop - start
             marks = (state, self._chance, self._credit, hits)
             try:
+                law = (self._redundancy, self._stacked)
                 out = sample_sets(
-                    network, self._tables, marks, roots, self._redundancy, key, start, number, store, room, reach,
+                    network, self._tables, marks, roots, *law, key, start, number, store, room, reach
                 )  # fmt: skip
             finally:
                 free.append(state)
@@ -221,7 +229,7 @@ class Sampler:
 
 
 def root_entries(
-    graph: Graph, p: NDArray[np.float32], values: F64 | None, redundancy: float, live: bool
+    graph: Graph, p: NDArray[np.float32], values: F64 | None, redundancy: float, stacked: bool, live: bool
 ) -> tuple[F64, F64, bool]:
     """Sums of the weights of roots (none if equal), what is won without samples, and whether roots are live ones.
 
@@ -232,7 +240,7 @@ def root_entries(
         worth = _NO_VALUES if values is None else values
         cumulative = np.empty(graph.n_edges + (n if redundancy > 0.0 else 0))
         lone = np.empty(n)
-        live_entries(graph.in_offsets, p, worth, redundancy, cumulative, lone)
+        live_entries(graph.in_offsets, p, worth, redundancy, stacked, cumulative, lone)
         whole = float(n) if values is None else float(values.sum())
         if 1e-9 * whole < cumulative[-1] < _LIVELY * whole:
             return cumulative, lone if values is None else values * lone, True
