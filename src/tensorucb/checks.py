@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -29,6 +30,7 @@ T = TypeVar("T")
 LARGEST = 1e12  # of a number, feature or duration: squares and cubes of it still are finite
 SMALLEST = 1e-12  # of a number that must be above 0: its inverse is finite too
 MOST = 1_000_000_000  # of a count, unless a check gives another bound
+SLUG = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 LONGEST_TEXT = 512  # characters of an id or a name: every database can index them then
 _REALS = (int, float, np.integer, np.floating, Decimal, Fraction)
 
@@ -179,6 +181,14 @@ def check_text(name: str, value: Any, *, empty: bool = False, longest: int = LON
         raise InputError(
             f"is {shown(value)}, which cannot be stored: {reason}.", argument=name, advice="Use another one."
         )
+    return str(value)
+
+
+def check_slug(name: str, value: Any) -> str:
+    """A short name that an address, a file and a command line can hold as it is."""
+    if not isinstance(value, str) or not SLUG.fullmatch(value):
+        rule = "1 to 100 letters (a-z, A-Z), digits, '-', '_' or '.', beginning with a letter or a digit"
+        raise refusal(name, rule, value)
     return str(value)
 
 

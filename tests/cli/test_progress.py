@@ -122,6 +122,17 @@ def test_expire_closes_what_is_due_and_says_which(folder):
     assert "no campaign 'autumn'" in run("expire", "autumn", code=1).stderr
 
 
+def test_a_webhook_is_set_shown_and_removed(folder):
+    said = run("webhook", "spring", "--url", "http://127.0.0.1:9/").stdout
+    assert "whsec_" in said
+    assert "0 rounds told, 0 to tell" in said
+    found = run_json("webhook", "spring")
+    assert found["webhook"]["url"] == "http://127.0.0.1:9/"
+    assert found["secret"] is None
+    assert "Nobody is told" in run("webhook", "spring", "--remove").stdout
+    assert "url must be" in run("webhook", "spring", "--url", "shop", code=1).stderr
+
+
 def test_the_report_is_one_file(folder):
     assert run("report", "spring", "--out", "pages/spring.html").stdout == "Report: pages/spring.html\n"
     page = (folder / "pages" / "spring.html").read_text(encoding="utf-8")

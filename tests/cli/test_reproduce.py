@@ -183,6 +183,8 @@ def test_the_papers_features_are_the_eigenmap_alone_and_its_oracle_is_tim(tmp_pa
         environments[features] = json.loads((tmp_path / features / "manifest.json").read_text())["environment"]
     assert [environments[name]["user_features"] for name in ("paper", "ours")] == [10, 14]
     assert [environments[name]["algorithm"] for name in ("paper", "ours")] == ["tim", "opim"]
+    written(capsys, *args[:-6], "--oracle", "opim", "--policy", "COIN", "--out", str(tmp_path / "other"))
+    assert json.loads((tmp_path / "other" / "manifest.json").read_text())["environment"]["algorithm"] == "opim"
     with (tmp_path / "paper" / "validation.csv").open() as file:
         tried = {row["policy"]: row["setting"] for row in csv.DictReader(file)}
     assert set(tried) == {"IMLinUCB", "IMLinUCB, tuned"}  # COIN plays as published

@@ -31,7 +31,7 @@ def storage(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(storage):
-    with serving(storage, rate=1e6) as url, Client(url) as client:
+    with serving(storage) as url, Client(url) as client:
         yield client
 
 

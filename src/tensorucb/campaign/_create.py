@@ -29,6 +29,7 @@ from tensorucb.checks import (
     check_count,
     check_flag,
     check_mapping,
+    check_slug,
     check_text,
     shown,
 )
@@ -138,7 +139,7 @@ def create_campaign(
     >>> campaign.ask(k=1).seeds
     ('ann',)
     """
-    check_text("name", name)
+    check_slug("name", name)
     if check_flag("load_if_exists", load_if_exists) and campaign_exists(name, storage):
         return load_campaign(name, storage=storage, policy=policy, clock=clock, engine=engine)
     check_engine(engine)
@@ -222,8 +223,6 @@ def _checked(
     name: str, settings: Mapping[str, Any], policy: Policy, parts: CampaignData
 ) -> tuple[Network, tuple[Catalogue, Catalogue]]:
     """The network and the catalogues of products and strategies, which the policy can work with."""
-    if not name.strip():
-        raise InputError(f"a campaign needs a name; got {shown(name)}.")
     users = parts.users
     if is_table(users):
         users = numbers_of_table("users", in_order("user", users, parts.graph.ids))

@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._round import Round
-from tensorucb.checks import check_choice
 from tensorucb.graph import Graph
+from tensorucb.store._protocol import EdgeResponses, NodeEvents
 
 if TYPE_CHECKING:
     from tensorucb.store._session import Session
-
-_RULES = ("any", "last", "shared")
 
 
 class Told:
@@ -33,10 +31,14 @@ class Told:
         self._n_edges = n_edges
 
     @classmethod
-    def read(cls, session: Session, campaign: int, number: int, network: Network, upto: int | None = None) -> Told:
-        """Read it from the store, up to an event or until now; responses of users who are gone are left out."""
-        told = session.edge_responses(campaign, number, upto)
-        acted = session.node_events(campaign, number, upto)
+    def read(cls, session: Session, campaign: int, first: int, last: int, network: Network) -> dict[int, Told]:
+        """What rounds ``first`` to ``last`` were told, from the store."""
+        rounds = session.told(campaign, first, last)
+        return {number: cls.of(told, acted, network) for number, (told, acted) in rounds.items()}
+
+    @classmethod
+    def of(cls, told: EdgeResponses, acted: NodeEvents, network: Network) -> Told:
+        """The same of stored rows; responses of users who are gone are left out."""
         edges, outcomes, times = np.empty(0, dtype=np.int64), told.outcomes, acted.times
         if told.sources.size:
             known = np.isin(told.sources, network.keys) & np.isin(told.targets, network.keys)
@@ -112,11 +114,6 @@ def responded(network: Network, record: Round, told: Told) -> NDArray[np.bool_]:
         found[rows[follows[rows]]] = True
     found[contacted] = False
     return found
-
-
-def check_credit(rule: str) -> str:
-    """A rule of `credits`."""
-    return check_choice("credit", rule, _RULES)
 
 
 def credits(

@@ -53,6 +53,7 @@ COMMANDS = {
     "expire": Command("progress", f"{_AGAIN}: closing a round twice changes nothing."),
     "add-products": Command("campaigns", _TWICE),
     "add-users": Command("campaigns", f"Users were added {_WHOLE} `tensorucb status NAME` tells. If not, {_REPEAT}."),
+    "webhook": Command("campaigns", f"{_AGAIN}: what was sent is sent again at most once."),
     "export": Command("progress", _FILES),
     "import-history": Command("campaigns", _TWICE),
     "forget": Command("campaigns", f"The person may not be gone yet. {_AGAIN} to finish."),

@@ -263,6 +263,16 @@ class RemoteCampaign:
         """Remove a person from the log and the model, and prove it by replay; needs the role ``admin``."""
         return record(ForgetReport, self._post({"user": check_id("user", user)}, "forget"))
 
+    def set_webhook(self, url: str, secret: str | None = None) -> str:
+        """Tell another system of every round that closes from now on; returns the secret. Needs the role ``admin``."""
+        document = {"url": check_text("url", url), "secret": secret}
+        answer = self._connection.send("PUT", place(self.name, "webhook"), json=document)
+        return str(answer.json()["secret"])
+
+    def remove_webhook(self) -> None:
+        """Tell no other system any more; needs the role ``admin``."""
+        self._connection.send("DELETE", place(self.name, "webhook"))
+
     def export(self, directory: str | os.PathLike[str], format: str = "parquet") -> list[Path]:
         """Write the campaign as tables to a directory; the last file is ``manifest.json``."""
         check_choice("format", format, ("parquet", "csv"))

@@ -58,6 +58,12 @@ class _State:
     passive_weight: float = _WEIGHTS[1]
     evidence: F64 = field(default_factory=lambda: np.empty(0))  # how much better the recent rounds predicted new ones
 
+    @property
+    def recent_log(self) -> response.Log:
+        """The rounds that ``recent`` is fitted to."""
+        last = len(self.log) - (self.rounds - self.recent_rounds)
+        return self.log[last - _RECENT : last] if self.recent_rounds and last >= _RECENT else ()
+
 
 class TensorUCB(UCBPolicy):
     """Our default policy: a hierarchical logistic model of who responds to which user; it has no tensor rank.
@@ -173,10 +179,11 @@ class TensorUCB(UCBPolicy):
             return _State(rounds, rounds - len(log), log, self._fit(dims, log), rounds)
         weight = state.passive_weight if passive else self._weight(dims, log, state.passive_weight)
         thinned = log[: len(state.log)] != state.log
-        if thinned:
-            # Both fits must be of rounds that are still there.
-            state = replace(state, recent=None, recent_rounds=0)
+        fitted_to = state.recent_log
         state = replace(state, rounds=rounds, log=log, evidence=evidence, passive_weight=weight)
+        if state.recent_log != fitted_to:
+            # A fit must be of rounds that are still there, since it is not saved.
+            state = replace(state, recent=None, recent_rounds=0)
         age = rounds - state.begin
         if thinned or age >= math.ceil(self._settings.growth * (state.fitted_rounds - state.begin)):
             state = replace(state, fitted=self._fit(dims, log, weight), fitted_rounds=rounds, fitted_weight=weight)

@@ -146,7 +146,7 @@ def problem(error: Refusal, request_id: str | None) -> Response:
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """What a route says in the OpenAPI document about its refusals; these can happen everywhere."""
     content = {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    everywhere = (400, 401, 403, 405, 422, 429, 500, 503)
+    everywhere = (400, 401, 403, 405, 422, 500, 503)
     return {
         status: {"description": HTTPStatus(status).phrase, "content": content}
         for status in sorted({*everywhere, *statuses})

@@ -7,13 +7,11 @@ import binascii
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Generic, NoReturn, TypeVar
-from urllib.parse import quote
 
 import numpy as np
 from fastapi import Depends, Header, Path, Query, Request
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
-from starlette.convertors import Convertor, register_url_convertor
 
 from tensorucb.campaign import Campaign
 from tensorucb.campaign._catalogue import by_text
@@ -25,31 +23,13 @@ from tensorucb.service._tokens import Principal, Role
 
 T = TypeVar("T")
 
-SLASH = "\udc2f"  # stands for a slash within a name while routes are looked for; no text from outside holds it
 _NOBODY = "the campaign has no such user; ", call("users"), " lists them."
-CAMPAIGN = "/campaigns/{name:campaign}"  # a name may hold slashes, which come as %2F
-Name = Annotated[str, Path(description="The campaign's name.", max_length=10_000, examples=["spring"])]
+CAMPAIGN = "/campaigns/{name}"
+Name = Annotated[str, Path(description="The campaign's name.", max_length=100, examples=["spring"])]
 Round = Annotated[str, Path(description="The round: its id or its number.", max_length=200, examples=["1"])]
 Limit = Annotated[int, Query(ge=1, le=500, description="The most entries of a page.")]
 After = Annotated[str | None, Query(description="Where the page begins: `next` of the page before.", max_length=400)]
 Search = Annotated[str, Query(description="Only ids that begin with this.", max_length=1000)]
-
-
-class _CampaignName(Convertor[str]):
-    """A campaign's name in an address."""
-
-    regex = "[^/]+"
-
-    def convert(self, value: str) -> str:
-        """The name itself."""
-        return value.replace(SLASH, "/")
-
-    def to_string(self, value: str) -> str:
-        """The name as a part of an address."""
-        return quote(value, safe="")
-
-
-register_url_convertor("campaign", _CampaignName())
 
 
 def _campaigns(request: Request) -> OpenCampaigns:
