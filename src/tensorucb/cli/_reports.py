@@ -30,8 +30,9 @@ and the coin of an edge in a round is the same for all policies, so that differe
 _WHY_THE_PAPER_LOSES = """\
 Why TensorUCB in the paper's form loses: it fits responses that are 0 or 1, and rarely 1, as if they were Gaussian, \
 and sends the score through a sigmoid. Many edges are then believed to respond half of the time, and most of its seeds \
-are simply the users with the most followers. With a logistic likelihood and the settings that go with it, as \
-TensorUCB (paper, logistic), the same tensor loses less than half as much (see the results in the documentation)."""
+are simply the users with the most followers. TensorUCB (paper, logistic) is the same \
+tensor with what this one lacks: a likelihood for 0 and 1, a base rate and a tight prior (see the results in the \
+documentation)."""
 _REPLAY = (
     "The log itself answers: in a round on an item a follower of a contacted user responds if, and only if, it acted "
     "on the item in the log. Every distinct responder counts once. The best possible choice is greedy coverage of "
