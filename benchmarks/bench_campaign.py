@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from benchmarks.hot_paths import plain_database, plain_insert, telling
 from tensorucb.campaign import Ask, Campaign, create_campaign
 from tensorucb.campaign._catalogue import Context
 from tensorucb.campaign._round import round_id
-from tensorucb.cli._bench import plain_database, plain_insert, telling
 from tensorucb.graph import Graph
 from tensorucb.policies import LinUCB, Policy, TensorUCB
 from tensorucb.store._protocol import EdgeResponses

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorucb.cli._bench import cascades, power_law
+from benchmarks.hot_paths import cascades, power_law
 
 
 def run(quick: bool = False) -> list[dict[str, object]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.bench_diffusion import power_law_graph
+from benchmarks.hot_paths import power_law
 from tensorucb import select_seeds
 from tensorucb.engines import RayEngine
 
@@ -75,7 +75,7 @@ def run(quick: bool = False) -> list[dict[str, object]]:
         graph = p = None
         for n, m, k, repeat in sizes:
             if graph is None or graph.n_nodes != n:
-                graph = power_law_graph(n, m, 0)
+                graph = power_law(n, m, 0)
                 p = 1.0 / graph.in_degree[graph.targets]
             for epsilon in (0.1,) if quick else (0.1, 0.02):
                 options: Any = {"rng": 0, "epsilon": epsilon, "quality": 1.4 / epsilon}

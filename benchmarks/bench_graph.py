@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorucb.cli._bench import reading
+from benchmarks.hot_paths import reading
 
 
 def run(quick: bool = False) -> list[dict[str, object]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tensorucb.cli._bench import power_law, probabilities, selections
+from benchmarks.hot_paths import power_law, probabilities, selections
 from tensorucb.graph import Graph
 from tensorucb.oracle import Sampling, SeedOracle
 from tensorucb.oracle.rr import Sampler

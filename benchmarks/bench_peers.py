@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorucb.cli._bench import power_law, rounds
+from benchmarks.hot_paths import power_law, rounds
 
 
 def run(quick: bool = False) -> list[dict[str, object]]:

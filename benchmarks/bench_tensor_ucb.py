@@ -14,7 +14,7 @@ import numpy as np
 
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
-from tensorucb.learner.response._fit import rows_at
+from tensorucb.learner.response._fit import dose_of, rows_at
 from tensorucb.learner.response._log import design_of
 from tensorucb.oracle import SeedOracle
 from tensorucb.policies.tensor_ucb import TensorUCB
@@ -53,6 +53,10 @@ def _sums(data, point, redundancy):
     value = float(np.sum(weight * (outcome * u - np.logaddexp(0.0, u))))
     parts = weight * p * (1.0 - p), weight * (outcome - p)
     return value, *(np.add.reduceat(part, data.ptr[:-1]) for part in parts)
+
+
+def _pass(data, point, redundancy):
+    return rows_at(data, point, dose_of(data, redundancy))
 
 
 def _last_fit(policy):
@@ -161,8 +165,8 @@ def run(quick: bool = False) -> list[dict[str, object]]:
         peer = _play(TensorUCB.paper(5, likelihood="logistic"), graph, users, 10)
         last = _last_fit(policy)
         reference = _median(lambda x=last: _sums(*x), 5)
-        ours = _median(lambda x=last: rows_at(*x), 5)
-        gap = float(abs(rows_at(*last).slope - _sums(*last)[2]).max())
+        ours = _median(lambda x=last: _pass(*x), 5)
+        gap = float(abs(_pass(*last).slope - _sums(*last)[2]).max())
         rows.append(_row(f"pass over {last[0].cell.size:,} rows, {size}; gap {gap:.0e}", ours, reference))
         what = f"score + learn against the logistic tensor, mean of {rounds} rounds of {observed:,.0f} edges, {size}"
         rows.append(

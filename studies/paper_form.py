@@ -1,68 +1,143 @@
-"""Why the paper's form loses: its belief about edges, and what changes when one part after the other is replaced.
+"""Why the paper's form loses: a ladder from its algorithm to the logistic tensor that changes one thing per row.
 
-    python -m studies.paper_form
+    python -m studies.paper_form [--data DIR] [--log digg_core] [--runs 3] [--rounds 100] [--out out/paper_form]
 
-plays the network of ``tensorucb demo``; with ``--data``, a log as ``tensorucb compare`` does.
+Every row plays the same rounds, with the paper's features (a Laplacian eigenmap of ten dimensions with unit rows, ten
+topics, nothing else) and with ours (degrees and the users' past by topic as well; these have a constant of their own).
+Rank 5 and c = 0.1 throughout, unless a row says otherwise. Finished runs are kept in ``--out`` as lines of JSON, so
+that the command goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import warnings
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from tensorucb.cli.demo import demo_environment
+from studies import DATA
 from tensorucb.data import read_dataset
 from tensorucb.experiments import Environment, environment_from_dataset, run_policy
-from tensorucb.policies import FixedPointWarning, HighDegree, PaperTensorUCB, Policy, TensorUCB
+from tensorucb.features import UserProfile
+from tensorucb.policies import FixedPointWarning, GammaCounts, HighDegree, Policy, TensorUCB
 
-FORMS: dict[str, Policy] = {
-    "HighDegree": HighDegree(),
-    "paper: Gaussian, sigmoid": PaperTensorUCB(),
-    "the same, clipped to [0, 1] instead of a sigmoid": PaperTensorUCB(projection="clip"),
-    "logistic likelihood, base rate, no effects of single users": PaperTensorUCB(
-        likelihood="logistic", intercept_variance=0.0
-    ),
-    "the same with effects of single users": PaperTensorUCB(likelihood="logistic"),
-    "TensorUCB": TensorUCB(),
+_RANK = 5
+_CLIP: dict[str, Any] = {"projection": "clip"}
+_CONSTANTS = {**_CLIP, "constants": True}
+_SCALED = {**_CONSTANTS, "scaled": True}
+_SMALL = {**_SCALED, "start": "random"}
+_TIGHT = {**_SMALL, "prior_variance": 0.1}
+_LOGISTIC: dict[str, Any] = {"likelihood": "logistic", "intercept_variance": 0.0}
+
+LADDER: dict[str, dict[str, Any]] = {
+    "the paper: Gaussian, sigmoid, start of ones": {},
+    "+ clip to [0, 1] instead of the sigmoid": _CLIP,
+    "+ a constant in each mode": _CONSTANTS,
+    "+ scaled users": _SCALED,
+    "+ small random start at the base rate": _SMALL,
+    "+ prior variance 0.1 instead of 1": _TIGHT,
+    "+ logistic likelihood instead of Gaussian and clip": _LOGISTIC,
+    '+ effects of single users: `TensorUCB.paper(likelihood="logistic")`': {"likelihood": "logistic"},
+    "+ c = 1": {"likelihood": "logistic", "exploration": 1.0},
 }
+"""Rows of the ladder, and the arguments of `TensorUCB.paper`; each differs from the row above in one of them."""
+BESIDE: dict[str, dict[str, Any]] = {
+    "the paper, sweeps in the other order": {"order": "modes"},
+    "the paper, outcomes coded −1 and 1": {"coding": "plus_minus"},
+    "the paper, small random start": {"start": "random"},
+    "the row with the small random start, with the sigmoid again": {**_SMALL, "projection": "sigmoid"},
+    "the logistic row, prior variance 1 again": {**_LOGISTIC, "prior_variance": 1.0},
+}
+"""Single changes beside the ladder."""
 
 
-def row(world: Environment, policy: Policy, rounds: int, runs: int) -> tuple[float, list[float], int]:
-    """Mean regret, the 5, 50 and 95 % points of the believed probabilities, and how many seeds are the best connected.
+def forms() -> dict[str, Callable[[], Policy]]:
+    """Every row of the table, and what makes its policy."""
 
-    The last two after the last run, for the first product.
-    """
-    regret = float(np.mean([run_policy(world, policy, rounds=rounds, run=run).regret.mean() for run in range(runs)]))
-    product, k = world.products[int(world.product_rows[0])], world.settings.k
-    believed = np.quantile(policy.score(product), (0.05, 0.5, 0.95)).tolist()
-    seeds = np.asarray(policy.choose(product, k, world.oracle(np.random.default_rng(0))))
-    largest = np.argsort(-world.graph.out_degree, kind="stable")[:k]
-    return regret, believed, int(np.isin(seeds, largest).sum())
+    def tensor(arguments: Mapping[str, Any]) -> Callable[[], Policy]:
+        return lambda: TensorUCB.paper(**{"rank": _RANK, **arguments})
+
+    rows: dict[str, Callable[[], Policy]] = {"HighDegree": HighDegree}
+    rows |= {label: tensor(arguments) for label, arguments in {**LADDER, **BESIDE}.items()}
+    return rows | {"one count per source (GammaCounts)": GammaCounts, "TensorUCB": TensorUCB}
+
+
+def with_both_features(name: str, data: Path, cache: Path) -> dict[str, Environment]:
+    """A log's world with the paper's features, and with ours."""
+    ours = environment_from_dataset(read_dataset(data / name), cache=cache)
+    assert isinstance(ours.users, UserProfile)
+    strict = Environment(
+        ours.graph,
+        ours.users.coordinates,
+        ours.products,
+        ours.probabilities,
+        settings=ours.settings,
+        product_rows=ours.product_rows,
+        name=ours.name,
+    )
+    return {"paper": strict, "ours": ours}
+
+
+class Runs:
+    """Mean regrets of runs, kept as lines of JSON."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        entries = [json.loads(line) for line in lines]
+        self._kept = {_key(entry): entry["regret"] for entry in entries}
+
+    def regret(self, world: Environment, make: Callable[[], Policy], *, rounds: int, **about: Any) -> float:
+        """Mean scaled regret of one run, ``about`` says which one; read or played."""
+        entry = {**about, "rounds": rounds}
+        if _key(entry) not in self._kept:
+            regret = float(run_policy(world, make(), rounds=rounds, run=about["run"]).regret.mean())
+            self._kept[_key(entry)] = regret
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({**entry, "regret": regret}, ensure_ascii=False) + "\n")
+        return self._kept[_key(entry)]
+
+
+def _key(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(value for name, value in sorted(entry.items()) if name != "regret")
+
+
+def summary(regrets: list[float]) -> str:
+    """The mean over runs and its standard error."""
+    if len(regrets) < 2:
+        return f"{regrets[0]:.1f}"
+    return f"{np.mean(regrets):.1f} ± {np.std(regrets, ddof=1) / np.sqrt(len(regrets)):.1f}"
 
 
 def main() -> None:
-    """Print one row for each form."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--cache", type=Path, default=Path("out/studies"), help="where features and truth are kept")
-    parser.add_argument("--rounds", type=int, default=80)
-    parser.add_argument("--runs", type=int, default=5)
+    """Play what is missing, and print one table per log."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--log", action="append", help="digg_core and christianity by default")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--out", type=Path, default=Path("out/paper_form"))
     given = parser.parse_args()
-    world = demo_environment(0, quick=False)
-    if given.data is not None:
-        world = environment_from_dataset(read_dataset(given.data), cache=given.cache)
     warnings.simplefilter("ignore", FixedPointWarning)
-    truth = np.quantile(world.probabilities(int(world.product_rows[0])), (0.05, 0.5, 0.95))
-    print("True probabilities, 5, 50 and 95 %:", ", ".join(f"{share:.3f}" for share in truth))
-    print("| form | regret | believed p: 5, 50, 95 % | seeds among the best connected |")
-    print("| --- | ---: | ---: | ---: |")
-    for name, policy in FORMS.items():
-        regret, believed, connected = row(world, policy, given.rounds, given.runs)
-        shares = ", ".join(f"{share:.3f}" for share in believed)
-        print(f"| {name} | {regret:.1f} | {shares} | {connected} of {world.settings.k} |", flush=True)
+    runs = Runs(given.out / "ladder.jsonl")
+    for name in given.log or ("digg_core", "christianity"):
+        worlds = with_both_features(name, given.data, given.out / "prepared")
+        regrets: dict[tuple[str, str], list[float]] = {}
+        for run in range(given.runs):
+            for label, make in forms().items():
+                for features, world in worlds.items():
+                    about = {"log": name, "features": features, "form": label, "run": run}
+                    value = runs.regret(world, make, rounds=given.rounds, **about)
+                    regrets.setdefault((label, features), []).append(value)
+        print(f"\n**{name}**, {given.runs} runs of {given.rounds} rounds\n")
+        print("| form | the paper's features | ours |\n| --- | ---: | ---: |")
+        for label in forms():
+            print(f"| {label} | {summary(regrets[label, 'paper'])} | {summary(regrets[label, 'ours'])} |")
 
 
 if __name__ == "__main__":

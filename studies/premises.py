@@ -1,8 +1,9 @@
-"""Which premises of Theorem 1 hold for the paper's policy: ‖βφ‖ ≤ 1 (A3), and updates that reach their fixed point.
+"""Which premises of Theorem 1 hold for the paper's policy: ‖βφ‖ ≤ 1 (A3), fixed points, K updates per round.
 
-    python -m studies.premises
+    python -m studies.premises [--data DIR] [--rounds 30]
 
-plays the paper's policy on a log as ``tensorucb compare`` does, and looks at every outcome after its round was learned.
+plays the paper's policy on a log with the paper's features, as they are and made smaller, and looks at every outcome
+after its round was learned.
 """
 
 from __future__ import annotations
@@ -14,47 +15,65 @@ from pathlib import Path
 import numpy as np
 
 from studies import DATA
-from tensorucb.data import read_dataset
-from tensorucb.experiments import Environment, environment_from_dataset
+from studies.paper_form import with_both_features
+from tensorucb.experiments import Environment, scaled_regret
 from tensorucb.policies import FixedPointWarning, PaperTensorUCB, TensorUCB
 
 
-def premises(policy: PaperTensorUCB, world: Environment, rounds: int, run: int = 0) -> tuple[float, float, float]:
-    """Share of (outcome, mode, rank) with ‖βφ‖ > 1, the largest ‖βφ‖, and the share of rounds that did not converge."""
-    users, oracle = np.asarray(world.users), world.oracle(np.random.default_rng(run))
-    policy.bind(world.graph, world.users, run)
-    norms, warned = [], 0
-    for t, product in enumerate(world.draw_products(rounds, run=run, seed=0).tolist()):
-        z = world.products[product]
-        edges, outcomes = world.observe(product, policy.choose(z, 10, oracle), seed=0, run=run, round_number=t)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", FixedPointWarning)
-            policy.update(z, edges, outcomes)
-        warned += bool(caught)
+def premises(policy: PaperTensorUCB, world: Environment, rounds: int, scale: float = 1.0) -> dict[str, float]:
+    """Play ``rounds`` with all features times ``scale``.
+
+    ``violated`` is the share of (outcome, mode, rank) with ‖βφ‖ > 1 and ``largest`` the largest ‖βφ‖;
+    ``unconverged`` is the share of outcomes whose fixed point was not reached, ``updates`` the number of outcomes per
+    round, and ``regret`` its mean.
+    """
+    users, oracle = scale * np.asarray(world.users), world.oracle(np.random.default_rng(0))
+    policy.bind(world.graph, users, 0)
+    norms, updates, regrets = [], [], []
+    for t, product in enumerate(world.draw_products(rounds, run=0, seed=0).tolist()):
+        z = scale * world.products[product]
+        seeds = policy.choose(z, world.settings.k, oracle)
+        edges, outcomes = world.observe(product, seeds, seed=0, run=0, round_number=t)
+        policy.update(z, edges, outcomes)
+        regrets.append(scaled_regret(world.optimum(product).spread, world.evaluate(product, seeds)))
+        updates.append(edges.size)
         arrays = policy.state().arrays
         ends = world.graph.sources[edges], world.graph.targets[edges]
         features = [*(users[rows] for rows in ends), np.tile(z, (edges.size, 1))]
         a = [phi @ arrays[f"means_{mode}"].T for mode, phi in enumerate(features)]
         for mode, phi in enumerate(features):
             beta = np.prod([x for other, x in enumerate(a) if other != mode], axis=0)
-            norms.append(np.abs(beta) * np.linalg.norm(phi, axis=1)[:, None])
-    found = np.concatenate([part.ravel() for part in norms])
-    return float((found > 1.0).mean()), float(found.max()), warned / rounds
+            norms.append((np.abs(beta) * np.linalg.norm(phi, axis=1)[:, None]).ravel())
+    lengths = np.concatenate(norms)
+    return {
+        "violated": float((lengths > 1.0).mean()),
+        "largest": float(lengths.max()),
+        "unconverged": float(arrays["counts"][2] / arrays["counts"][0]),
+        "updates": float(np.mean(updates)),
+        "regret": float(np.mean(regrets)),
+    }
 
 
 def main() -> None:
-    """Print one row for each rank."""
+    """Print one row for each rank and scale."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=DATA / "digg_core")
-    parser.add_argument("--cache", type=Path, default=Path("out/studies"), help="where features and truth are kept")
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--log", default="digg_core")
+    parser.add_argument("--out", type=Path, default=Path("out/paper_form"), help="where features and truth are kept")
     parser.add_argument("--rounds", type=int, default=30)
     given = parser.parse_args()
-    world = environment_from_dataset(read_dataset(given.data), cache=given.cache)
-    print("| R | share with ‖βφ‖ > 1 | largest | rounds with an update that did not converge |")
-    print("| --- | ---: | ---: | ---: |")
+    warnings.simplefilter("ignore", FixedPointWarning)
+    world = with_both_features(given.log, given.data, given.out / "prepared")["paper"]
+    print("| R | features times | share with ‖βφ‖ > 1 | largest | not converged | updates per round | regret |")
+    print("| --- |" + " ---: |" * 6)
     for rank in (1, 10):
-        share, largest, warned = premises(TensorUCB.paper(rank=rank, exploration=0.001), world, given.rounds)
-        print(f"| {rank} | {share:.0%} | {largest:,.0f} | {warned:.0%} |")
+        for scale in (1.0, 0.3, 0.03):
+            row = premises(TensorUCB.paper(rank=rank), world, given.rounds, scale)
+            print(
+                f"| {rank} | {scale:g} | {row['violated']:.1%} | {row['largest']:,.2f} | {row['unconverged']:.1%} "
+                f"| {row['updates']:,.0f} | {row['regret']:.1f} |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -260,7 +260,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         storage = given.storage or f"sqlite:///{folder}/load.db"
         make_campaign(storage, sandbox)
-        with serving(storage, "--rate", "1000000", "--workers", str(given.workers)) as server:
+        with serving(storage, "--workers", str(given.workers)) as server:
             load = Load(server.url, sandbox, given.clients, given.think)
             seconds = load.run(server, given.seconds, given.kills)
         done, size = load.done, sandbox.graph

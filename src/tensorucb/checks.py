@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -22,13 +23,14 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.errors import InputError, ShapeError
+from tensorucb.errors import InputError, Mention, ShapeError, Text
 
 T = TypeVar("T")
 
 LARGEST = 1e12  # of a number, feature or duration: squares and cubes of it still are finite
 SMALLEST = 1e-12  # of a number that must be above 0: its inverse is finite too
 MOST = 1_000_000_000  # of a count, unless a check gives another bound
+SLUG = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 LONGEST_TEXT = 512  # characters of an id or a name: every database can index them then
 _REALS = (int, float, np.integer, np.floating, Decimal, Fraction)
 
@@ -81,9 +83,9 @@ def shown_path(path: object) -> str:
     return shown(str(path), 400)
 
 
-def refusal(name: str, wanted: str, value: object, hint: str = "") -> InputError:
+def refusal(name: str, wanted: Text, value: object, advice: Text = "") -> InputError:
     """The error of an argument that is not what was wanted."""
-    return InputError(f"{name} must be {wanted}; got {shown(value)}.{' ' + hint if hint else ''}")
+    return InputError(argument=name, wanted=wanted, got=shown(value), advice=advice)
 
 
 # -- single values --
@@ -149,7 +151,7 @@ def check_share(name: str, value: Any, *, zero: bool = True, one: bool = True) -
 def check_flag(name: str, value: Any) -> bool:
     """True or False."""
     if not isinstance(value, bool | np.bool_):
-        raise refusal(name, "True or False", value)
+        raise refusal(name, (Mention("constant", "True"), " or ", Mention("constant", "False")), value)
     return bool(value)
 
 
@@ -171,10 +173,22 @@ def check_text(name: str, value: Any, *, empty: bool = False, longest: int = LON
     if not value and not empty:
         raise refusal(name, "a text that is not empty", value)
     if len(value) > longest:
-        raise InputError(f"{name} must have at most {longest:,} characters; got {len(value):,}: {shown(value, 40)}.")
+        raise InputError(
+            f"must have at most {longest:,} characters; got {len(value):,}: {shown(value, 40)}.", argument=name
+        )
     reason = unstorable(value)
     if reason:
-        raise InputError(f"{name} is {shown(value)}, which cannot be stored: {reason}. Use another one.")
+        raise InputError(
+            f"is {shown(value)}, which cannot be stored: {reason}.", argument=name, advice="Use another one."
+        )
+    return str(value)
+
+
+def check_slug(name: str, value: Any) -> str:
+    """A short name that an address, a file and a command line can hold as it is."""
+    if not isinstance(value, str) or not SLUG.fullmatch(value):
+        rule = "1 to 100 letters (a-z, A-Z), digits, '-', '_' or '.', beginning with a letter or a digit"
+        raise refusal(name, rule, value)
     return str(value)
 
 
@@ -262,7 +276,7 @@ def array_of(name: str, values: Any, wanted: str) -> NDArray[Any]:
     """A NumPy array of a list, an array, or a column or frame of pandas, polars or Arrow; of whatever type it is."""
     if isinstance(values, np.ma.MaskedArray):
         if np.ma.is_masked(values):
-            raise InputError(f"{name} holds masked values. Fill them, or drop those rows, first.")
+            raise InputError("holds masked values.", argument=name, advice="Fill them, or drop those rows, first.")
         values = values.data
     if isinstance(values, str | bytes | Mapping) or not (hasattr(values, "__array__") or isinstance(values, Sequence)):
         raise refusal(name, wanted, values, "Pass a list or an array.")
@@ -294,7 +308,7 @@ def check_array(
     wanted = f"an array of numbers of shape {_shape_text(shape)}"
     array = _real(name, array_of(name, values, wanted), wanted)
     if array.ndim != len(shape) or not all(map(_size_fits, array.shape, shape)):
-        raise ShapeError(f"{name} must have shape {_shape_text(shape)}; got {array.shape}.{' ' + hint if hint else ''}")
+        raise ShapeError(f"must have shape {_shape_text(shape)}; got {array.shape}.", argument=name, advice=hint)
     # Written so that NaN fails as well.
     if array.size and ranged and not (array.min() >= low and array.max() <= high):
         raise _out_of_range(name, array, low, high, hint)
@@ -325,13 +339,18 @@ def _real(name: str, array: NDArray[Any], wanted: str) -> NDArray[np.float64]:
             try:
                 return array.astype(np.float64)
             except (TypeError, ValueError, OverflowError):
-                raise InputError(f"{name} must be {wanted}; a number in it is too large.") from None
+                raise InputError(f"must be {wanted}; a number in it is too large.", argument=name) from None
         first = next(value for value in array.ravel().tolist() if type(value) in wrong)
         if is_missing(first):
-            raise InputError(f"{name} must be finite numbers; got a missing value ({shown(first)}). Fill or drop it.")
+            raise InputError(
+                argument=name,
+                wanted="finite numbers",
+                got=f"a missing value ({shown(first)})",
+                advice="Fill or drop it.",
+            )
         raise refusal(name, wanted, first, "Convert it to a number first.")
     if array.size and array.dtype.kind not in "biuf":
-        raise InputError(f"{name} must be {wanted}; got values of type {array.dtype!s:.40}.")
+        raise InputError(argument=name, wanted=wanted, got=f"values of type {array.dtype!s:.40}")
     if array.dtype.itemsize > 8 and array.size:  # long doubles
         with np.errstate(over="ignore"):
             return array.astype(np.float64)
@@ -347,11 +366,12 @@ def _out_of_range(name: str, array: NDArray[np.float64], low: float, high: float
     bad = np.argwhere(~((array >= low) & (array <= high)))[0]
     value, place = float(array[tuple(bad)]), ", ".join(map(str, bad.tolist()))
     if not math.isfinite(value):
-        return InputError(f"{name} must be finite numbers; got {value} at [{place}]. Clean or fill it first.")
+        got = f"{value} at [{place}]"
+        return InputError(argument=name, wanted="finite numbers", got=got, advice="Clean or fill it first.")
     bounds = f"in [{low:g}, {high:g}]" if high < LARGEST or value > low else f"of at least {low:g}"
     if abs(value) > LARGEST:
         bounds, hint = f"in [{low:g}, {high:g}]", "Scale them first, for example to a standard deviation of 1."
-    return InputError(f"{name} must be numbers {bounds}; got {value!r} at [{place}]. {hint}".rstrip())
+    return InputError(argument=name, wanted=f"numbers {bounds}", got=f"{value!r} at [{place}]", advice=hint)
 
 
 def check_rows(name: str, values: Any, n: int, *, hint: str = "", distinct: bool = False) -> NDArray[np.int64]:
@@ -359,16 +379,17 @@ def check_rows(name: str, values: Any, n: int, *, hint: str = "", distinct: bool
     wanted = "a one-dimensional array of whole numbers"
     array = array_of(name, values, wanted)
     if array.ndim != 1:
-        raise ShapeError(f"{name} must be {wanted}; got an array of shape {array.shape}. {hint}".rstrip())
+        raise ShapeError(argument=name, wanted=wanted, got=f"an array of shape {array.shape}", advice=hint)
     if array.size == 0:
         return np.empty(0, dtype=np.int64)
     if array.dtype.kind not in "iu":
-        raise InputError(f"{name} must be whole numbers; got values of type {array.dtype!s:.40}. {hint}".rstrip())
+        came = f"values of type {array.dtype!s:.40}"
+        raise InputError(argument=name, wanted="whole numbers", got=came, advice=hint)
     if array.min() < 0 or array.max() >= n:
         place = int(np.flatnonzero((array < 0) | (array >= n))[0])
-        raise InputError(f"{name} must lie in 0..{n - 1}; got {int(array[place])} at [{place}]. {hint}".rstrip())
+        raise InputError(f"must lie in 0..{n - 1}; got {int(array[place])} at [{place}].", argument=name, advice=hint)
     rows = np.ascontiguousarray(array, dtype=np.int64)
     if distinct and np.unique(rows).size < rows.size:
         given, counts = np.unique(rows, return_counts=True)
-        raise InputError(f"{name} must be distinct; got {given[counts > 1][0]} more than once.")
+        raise InputError(argument=name, wanted="distinct", got=f"{given[counts > 1][0]} more than once")
     return rows

@@ -12,10 +12,16 @@
     ├── StateError (RuntimeError)        a call at the wrong time, such as ``score`` before ``bind``
     └── MissingExtraError (ImportError)  an optional dependency that is not installed
 
-Every message says what was wrong, what came, and what to do.
+Every message says what was wrong, what came, and what to do. An error keeps these parts (``argument``, ``wanted``,
+``got``, ``advice``), and each door says them in its own `Words`: an argument is ``must_include`` in Python,
+`--must-include` on the command line, a field over HTTP and a label on the page. A message without parts is the same
+at every door.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 __all__ = [
     "EngineError",
@@ -32,8 +38,68 @@ __all__ = [
 ]
 
 
+class Mention(NamedTuple):
+    """Something that each door calls by a name of its own.
+
+    ``kind`` is a method of `Words`: "argument" (perhaps with the ``value`` that it should have), "call", "constant"
+    (None, True or False), or "driver" for what a database's own library said.
+    """
+
+    kind: str
+    name: str
+    value: Any = None
+
+
+Text = str | Mention | tuple[str | Mention, ...]
+
+
+def argument(name: str, value: Any = None) -> Mention:
+    """An argument in the text of a message, with the value that it should have."""
+    return Mention("argument", name, value)
+
+
+def call(name: str) -> Mention:
+    """A function or method of the package in the text of a message."""
+    return Mention("call", name)
+
+
+class Words:
+    """How messages name things. These are Python's names; a door overrides what it calls differently."""
+
+    def argument(self, name: str, value: Any) -> str:
+        """An argument; with a value, how to give it."""
+        return name if value is None else f"{name}={value!r}"
+
+    def call(self, name: str, value: Any) -> str:
+        """A function or method."""
+        return f"{name}()"
+
+    def constant(self, name: str, value: Any) -> str:
+        """None, True or False."""
+        return name
+
+    def driver(self, name: str, value: Any) -> str:
+        """What a database's own library said."""
+        return name
+
+    def said(self, parts: Iterable[str | Mention]) -> str:
+        """A message in these words."""
+        return "".join(part if isinstance(part, str) else getattr(self, part[0])(*part[1:]) for part in parts)
+
+
 class TensorUCBError(Exception):
     """The root of the tree: catch this to catch everything that the package raises on purpose.
+
+    Parameters
+    ----------
+    message
+        What is wrong: whole sentences, or what follows the name of the ``argument``.
+    argument
+        The argument that is wrong, as Python calls it.
+    wanted, got
+        In place of a message: what the argument must be, and what came.
+    advice
+        What to do: whole sentences.
 
     Examples
     --------
@@ -45,9 +111,34 @@ class TensorUCBError(Exception):
     ShapeError
     """
 
+    def __init__(
+        self, *message: str | Mention, argument: str | None = None, wanted: Text = "", got: str = "", advice: Text = ""
+    ) -> None:
+        super().__init__(*message)
+        self.argument = argument
+        self.wanted = wanted
+        self.got = got
+        self.advice = advice
+
     def __str__(self) -> str:
-        # KeyError would print the repr of its message.
-        return str(self.args[0]) if self.args else ""
+        return Words().said(self.parts())
+
+    def parts(self) -> list[str | Mention]:
+        """The whole message, with mentions in it of what doors call differently."""
+        parts: list[str | Mention] = [part if isinstance(part, Mention) else str(part) for part in self.args]
+        if self.wanted:
+            constant = self.got in ("None", "True", "False")
+            came = ["; got ", Mention("constant", self.got) if constant else self.got] if self.got else []
+            parts = ["must be ", *_parts(self.wanted), *came, "."]
+        if self.argument is not None:
+            parts = [argument(self.argument), " ", *parts]
+        if self.advice:
+            parts += [" ", *_parts(self.advice)]
+        return parts
+
+
+def _parts(text: Text) -> tuple[str | Mention, ...]:
+    return text if isinstance(text, tuple) and not isinstance(text, Mention) else (text,)
 
 
 class InputError(TensorUCBError, ValueError):

@@ -57,7 +57,8 @@ def duration(name: str, value: Any, *, zero: bool = False) -> float:
 
 def _without_unit(name: str, number: str, value: Any) -> InputError:
     return InputError(
-        f"{name} needs a unit: '{number}d' is {number} days, '{number}s' is {number} seconds; got {shown(value)}."
+        f"needs a unit: '{number}d' is {number} days, '{number}s' is {number} seconds; got {shown(value)}.",
+        argument=name,
     )
 
 
@@ -158,13 +159,14 @@ def check_times(name: str, values: Any) -> NDArray[np.int64] | NDArray[np.float6
     wanted = "a column of numbers or datetimes"
     array = array_of(name, values, wanted)
     if array.dtype.kind not in "iufMO" and array.size:
-        raise InputError(f"{name} must be {wanted}; got values of type {array.dtype!s:.40}.")
+        raise InputError(f"must be {wanted}; got values of type {array.dtype!s:.40}.", argument=name)
     times = unix_times(array)
     bad = np.flatnonzero(~(np.abs(times.astype(np.float64)) <= LARGEST))
     if bad.size:
         came = shown(plain(array.ravel()[bad[0]]))
         raise InputError(
-            f"{name} must be finite unix seconds or datetimes; got {came} in row {bad[0] + 1}. "
-            "If these are milliseconds, divide by 1,000; otherwise drop or fill it."
+            f"must be finite unix seconds or datetimes; got {came} in row {bad[0] + 1}. "
+            "If these are milliseconds, divide by 1,000; otherwise drop or fill it.",
+            argument=name,
         )
     return times

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorucb.checks import check_instance, plain, shown
-from tensorucb.errors import InputError
+from tensorucb.checks import check_instance, plain, refusal
 
 __all__ = ["RngLike", "as_generator", "stream_key"]
 
@@ -31,9 +30,11 @@ def as_generator(rng: RngLike) -> np.random.Generator:
         return np.random.default_rng()
     seed = plain(rng)
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**128:
-        raise InputError(
-            "rng must be a seed (a whole number of at least 0, below 2^128) or a numpy.random.Generator; "
-            f"got {shown(rng)}. Pass e.g. rng=0."
+        raise refusal(
+            "rng",
+            "a seed (a whole number of at least 0, below 2^128) or a numpy.random.Generator",
+            rng,
+            "Pass e.g. rng=0.",
         )
     return np.random.default_rng(seed)
 

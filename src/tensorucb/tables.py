@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tensorucb.checks import array_of, shown, shown_path
+from tensorucb.checks import array_of, refusal, shown, shown_path
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.files import FORMULA
 from tensorucb.memory import check_memory
@@ -43,7 +43,7 @@ def table_columns(name: str, frame: Any) -> dict[str, Any]:
     if library == "pandas" and hasattr(frame, "columns"):
         doubled = frame.columns[frame.columns.duplicated()]
         if len(doubled):
-            raise InputError(f"{name} has several columns {shown(doubled[0])}. Leave one, or rename them.")
+            raise InputError(f"has several columns {shown(doubled[0])}. Leave one, or rename them.", argument=name)
         return {str(label): plain_column(frame[label]) for label in frame.columns}
     try:
         if isinstance(frame, pl.LazyFrame):
@@ -51,9 +51,9 @@ def table_columns(name: str, frame: Any) -> dict[str, Any]:
         if not isinstance(frame, pl.DataFrame) and hasattr(frame, "__arrow_c_stream__"):
             frame = pl.DataFrame(frame)
     except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
-        raise InputError(f"{name} cannot be read as a table ({shown(str(error))[1:-1]}).") from error
+        raise InputError(f"cannot be read as a table ({shown(str(error))[1:-1]}).", argument=name) from error
     if not isinstance(frame, pl.DataFrame):
-        raise InputError(f"{name} must be a polars, pandas or Arrow table; got {shown(frame)}.")
+        raise refusal(name, "a polars, pandas or Arrow table", frame)
     return {label: frame[label] for label in frame.columns}
 
 

@@ -64,7 +64,8 @@ def check_engine(engine: Any) -> Engine | None:
         found: Engine | None = engine
         return found
     raise InputError(
-        f"engine must be an engine, such as tensorucb.engines.RayEngine('HOST:PORT'); got {type(engine).__name__}."
+        f"must be an engine, such as tensorucb.engines.RayEngine('HOST:PORT'); got {type(engine).__name__}.",
+        argument="engine",
     )
 
 

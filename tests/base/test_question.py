@@ -63,11 +63,11 @@ def test_the_docstring_of_ask_explains_all_arguments():
 
 def test_every_door_takes_all_settings_of_a_campaign():
     assert names(Client.create_campaign) == created()
-    assert set(NewCampaign.model_fields) | TABLES == created()
+    assert set(NewCampaign.model_fields) | TABLES == created() - {"request_id"}
     # The command has the policy's arguments as JSON, and defaults of ask in its file, which has all the rest too.
     command = (created() - {"policy_settings", "ask"}) | {"settings"}
     assert names(create, without=("config", "data", "storage", "json")) == command
-    assert {*_CAMPAIGN, *_DATA} - {"storage", "directory"} == command - {"columns", "kinds"}
+    assert {*_CAMPAIGN, *_DATA} - {"storage", "directory"} == command - {"columns", "kinds", "request_id"}
 
 
 def test_a_campaign_keeps_defaults_of_what_is_not_about_one_round():

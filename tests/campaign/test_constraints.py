@@ -144,7 +144,7 @@ def test_a_shadow_round_records_both_and_learns_from_what_was_done():
     campaign.close(ask.id)
     assert campaign.model_hash() != before
     assert campaign.explain(ask.id, ask.seeds[0]).status == "chosen"
-    with pytest.raises(InputError, match="shadow round"):
+    with pytest.raises(InputError, match="shadow contacts nobody"):
         campaign.ask("tea", 3, shadow=done, holdout=0.5)
 
 

@@ -200,7 +200,7 @@ def test_progress_is_told(shop_folder):
         (
             {"edges.csv": EDGES, "actions.csv": "user,sku,time\nu1,a,1\n"},
             {},
-            r"actions.csv has no column item or product.*columns= which one is the item",
+            r"actions.csv has no column item or product.*columns which one is the item",
         ),
         ({"edges.csv": EDGES}, {"columns": {"edges": {"source": "from"}}}, r"edges.csv has no column from"),
         ({"edges.csv": EDGES}, {"columns": {"sales": {}}}, "columns names the table 'sales'"),
@@ -231,7 +231,7 @@ def test_errors_name_the_file_and_what_to_do(tmp_path, files, options, words):
 
 def test_data_and_graph_exclude_each_other(folder):
     graph = tu.Graph.from_edges(["a"], ["b"])
-    with pytest.raises(InputError, match="leave out graph= and products="):
+    with pytest.raises(InputError, match="Leave out graph and products"):
         tu.create_campaign("x", graph=graph, data=folder, products={"a": [1.0]}, storage="memory://")
     with pytest.raises(InputError, match="graph must be"):
         tu.create_campaign("x", storage="memory://")

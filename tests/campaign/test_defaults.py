@@ -94,7 +94,7 @@ def test_defaults_give_way_to_what_contradicts_them():
         ({"cooldown": "7 days"}, InputError, "ask: cooldown must be a duration of at least 0: a text such as '7d'"),
         ({"k": 0}, InputError, "ask: k must be a whole number"),
         ({"exclude": ["nobody"]}, UnknownIdError, "nobody"),
-        ({"budget": 5}, InputError, "ask: a budget needs costs"),
+        ({"budget": 5}, InputError, "ask: budget needs costs"),
         ({"quotas": 5}, InputError, "ask: quotas need groups"),
         ({"holdout": 2}, InputError, "ask: holdout must be"),
         ({"strategies": "all"}, InputError, "the campaign has none"),

@@ -115,7 +115,7 @@ def test_strategies_of_a_list():
     assert campaign.ask("tea", users=both, strategies="all", per_user=True).strategies == ("letter", "email")
     with pytest.raises(InputError, match="per_user"):
         campaign.ask("tea", users=both, strategies="all")
-    with pytest.raises(InputError, match="strategies="):
+    with pytest.raises(InputError, match="Name these strategies in strategies"):
         campaign.ask(("tea", "email"), users=both)
     best = campaign.preview("tea", 3, strategies="all", per_user=True)
     taken = dict(zip(best.seeds, best.strategies or (), strict=True))

@@ -25,6 +25,7 @@ DIFFERENT = {
     "costs": {"costs": np.full(30, 2.0)},
     "groups": {"groups": GROUPS[::-1]},
     "quotas": {"quotas": {"a": 1, "b": 1}},
+    "minima": {"minima": {"a": 1, "b": 1}},
     "holdout": {"holdout": 0.5},
     "shadow": {"shadow": PEOPLE[2:]},
     "window": {"window": "50s"},

@@ -344,13 +344,13 @@ def test_columns_by_other_names(tmp_path):
     [
         (
             {"user": "purchaser"},
-            r"no column 'purchaser', which columns= names as the user; the columns are \['at', 'buyer'",
+            r"columns names the column 'purchaser' as the user; the columns of responses are \['at', 'buyer'",
         ),
         ({"user": "buyer"}, r"no field 'time', which row 1 needs; got \['at', 'buyer'\].*columns=\{'time': 'NAME'\}"),
-        ({"buyer": "user"}, "a field in columns= must be 'source'"),
+        ({"buyer": "user"}, "a field in columns must be 'source'"),
         ({"user": "buyer", "time": "buyer"}, "twice"),
         ({"product": "buyer", "item": "at"}, "twice"),
-        ({"user": 3}, "the column of user in columns= must be"),
+        ({"user": 3}, "the column of user in columns must be"),
         (["user"], "columns must be a mapping"),
         (None, r"got \['at', 'buyer'\]\. Say which is which with columns="),
     ],

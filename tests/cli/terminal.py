@@ -31,15 +31,24 @@ class Ended:
     stdout: str = ""
 
     @property
+    def plain(self) -> str:
+        """The text without bold and dim, and without hiding the cursor."""
+        return re.sub(r"\x1b\[(?:[012]m|\?25[lh])", "", self.text).replace("\r\n", "\n")
+
+    @property
     def drawn(self) -> list[str]:
-        """The states of the line that is drawn over, in order."""
-        return [part.split("\x1b[K")[0] for part in self.text.split("\r") if "\x1b[K" in part]
+        """The states of the bar, in order."""
+        return re.findall(r"(?:\x1b\[2K|\A|\n)([^\r\n\x1b]*━[^\r\n\x1b]*)", self.plain)
 
     @property
     def lines(self) -> list[str]:
-        """The lines that stayed, without what is drawn over and without bold."""
-        plain = self.text.replace("\x1b[1m", "").replace("\x1b[0m", "").replace("\r\n", "\n")
-        return [line.split("\x1b[K")[-1] for line in plain.split("\n")]
+        """The lines that stayed: the bar is drawn over, and goes away at the end."""
+        lines: list[str] = []
+        for line in self.plain.split("\n"):
+            if "\x1b[1A" in line:
+                lines.pop()
+            lines.append(line.split("\x1b[2K")[-1].strip("\r"))
+        return lines
 
 
 def in_terminal(

@@ -145,6 +145,34 @@ def test_groups_that_are_numbers_take_quotas(folder):
     assert "no node has" in run("ask", "spring", "--product", "tea", "-k", 2, "--quota", "9=1", code=1).stderr
 
 
+def test_creating_again_with_the_same_request_finds_the_same_campaign(folder):
+    first = make("--request-id", "monday", "--epsilon", "0.2", "--snapshot-every", "3")
+    assert make("--request-id", "monday")["name"] == first["name"]
+    with load_campaign("spring") as campaign:
+        assert (campaign.settings["epsilon"], campaign.settings["snapshot_every"]) == (0.2, 3)
+    other = ("create", "spring", "--edges", "edges.csv", "--policy", "HighDegree", "--request-id", "tuesday")
+    assert "already" in run(*other, code=1).stderr
+
+
+def test_minima_lists_and_columns_of_one_round(folder):
+    make()
+    line = ("ask", "spring", "--product", "tea")
+    plain = run_json(*line, "-k", 4)
+    table = pl.read_csv("users.csv").with_columns(cost=2.0)
+    chosen = table["user"].is_in(plain["seeds"]).to_list()
+    table = table.with_columns(group=pl.Series(["x" if each else "y" for each in chosen]))
+    table.sample(fraction=1.0, shuffle=True, seed=0).write_csv("other.csv")
+    ask = run_json(*line, "-k", 4, "--groups", "other.csv", "--minimum", "y=3")
+    assert len(set(ask["seeds"]) & set(plain["seeds"])) == 1
+    assert "The minima cost at most" in ask["explanation"]["certificate"]
+    assert "Certificate: " in run(*line, "-k", 4, "--minimum", 1).stdout
+    assert run_json(*line, "--costs", "other.csv", "--budget", 4, "--epsilon", "0.2")["cost"] == 4.0
+    assert run_json(*line, "--users", "04-member", "--users", "07-member")["seeds"] == ["04-member", "07-member"]
+    assert "--minimum must look like north=3" in run(*line, "-k", 4, "--minimum", "a", code=2).stderr
+    table.drop("cost").write_csv("other.csv")
+    assert "other.csv has no column 'cost'" in run(*line, "--budget", 4, "--costs", "other.csv", code=1).stderr
+
+
 def test_an_export_holds_costs_groups_and_the_terms_of_each_round(folder):
     make("--window", "3600s", "--credit", "last")
     run_json("ask", "spring", "--product", "tea", "-k", 2)

@@ -69,7 +69,7 @@ def test_a_campaign_from_a_file(folder):
     assert (held["window"], held["seed"], held["policy"]["type"]) == (604_800.0, 3, "LinUCB")
     assert held["policy"]["arguments"]["exploration"] == 0.5
     assert held["ask"] == {"k": 2, "cooldown": "12h", "exclude": ["bob"]}
-    terms = "Responses count for 7d. Defaults of ask: k = 2, cooldown = 12h, exclude = 1 user."
+    terms = "Responses count for 7d. Defaults of ask: k = 2, exclude = 1 user, cooldown = 12h."
     assert terms in run("status", "spring").stdout
     assert run_json("status", "spring")["ask"] == held["ask"]
     first = run_json("ask", "spring", "--product", "tea")

@@ -105,7 +105,7 @@ def test_lift_says_it_in_words_and_speaks_of_commands(folder):
     pl.DataFrame({"source": ["a", "b"], "target": ["b", "c"]}).write_csv("edges.csv")
     run("create", "plain", "--edges", "edges.csv", "--policy", "HighDegree")
     wrong = run("lift", "plain", code=1).stderr
-    assert "`tensorucb ask --holdout 0.2`" in wrong
+    assert "Open rounds with `tensorucb ask` and a holdout such as 0.2" in wrong
     assert "ask(" not in wrong
     assert "No rounds yet. Open one with `tensorucb ask plain`." in run("status", "plain").stdout
     assert "Lift" not in run("status", "plain").stdout
@@ -120,6 +120,17 @@ def test_expire_closes_what_is_due_and_says_which(folder):
     assert "No round is due" in run("expire", "spring").stdout
     assert run_json("expire", "spring") == {"closed": [], "open": 0}
     assert "no campaign 'autumn'" in run("expire", "autumn", code=1).stderr
+
+
+def test_a_webhook_is_set_shown_and_removed(folder):
+    said = run("webhook", "spring", "--url", "http://127.0.0.1:9/").stdout
+    assert "whsec_" in said
+    assert "0 rounds told, 0 to tell" in said
+    found = run_json("webhook", "spring")
+    assert found["webhook"]["url"] == "http://127.0.0.1:9/"
+    assert found["secret"] is None
+    assert "Nobody is told" in run("webhook", "spring", "--remove").stdout
+    assert "url must be" in run("webhook", "spring", "--url", "shop", code=1).stderr
 
 
 def test_the_report_is_one_file(folder):

@@ -34,7 +34,7 @@ def test_a_round_trip_with_a_strategy_for_each_user(folder):
     assert ask["cost"] == sum(1.0 + costs[strategy] for strategy in ask["strategies"]) <= 9
     for seed, strategy in zip(ask["explanation"]["seeds"], ask["strategies"], strict=True):
         assert seed["strategy"] == strategy
-        assert {name: cost for name, _, cost in seed["offers"]} == costs
+        assert {offer["strategy"]: offer["cost"] for offer in seed["offers"]} == costs
     edges = pl.read_csv("edges.csv").filter(pl.col("source").is_in(ask["seeds"]))
     edges.with_columns(outcome=1).write_csv("r.csv")
     assert run_json("tell", "spring", ask["id"], "r.csv")["accepted"] == edges.height

@@ -98,10 +98,27 @@ def test_a_creation_and_a_deletion_whose_answers_are_lost_are_done(storage, monk
             client.delete_campaign("new")
 
 
-def test_a_service_that_is_busy_is_asked_again_when_it_says(storage):
-    with serving(storage, rate=3.0) as url, Client(url) as client:
-        campaign = client.campaign("spring")
-        assert {campaign.status().rounds for _ in range(6)} == {0}
+def test_a_service_that_is_busy_is_asked_again_when_it_says():
+    busy = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 0\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    document = b'{"items": [], "next": null}'
+    good = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(document), document)
+    answers = [busy, busy, good]
+
+    def serve():
+        while answers:
+            near, _ = listening.accept()
+            with near:
+                _whole_request(near)
+                near.sendall(answers.pop(0))
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(60)
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with Client(f"http://127.0.0.1:{listening.getsockname()[1]}") as client:
+            assert client.campaigns() == []
+        thread.join(60)
+    assert answers == []
 
 
 def test_nobody_there_is_an_error_that_names_the_address(monkeypatch):

@@ -31,7 +31,7 @@ def storage(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(storage):
-    with serving(storage, rate=1e6) as url, Client(url) as client:
+    with serving(storage) as url, Client(url) as client:
         yield client
 
 
@@ -191,6 +191,26 @@ def test_create_list_and_delete(client, tmp_path):
     client.delete_campaign("made")
     with pytest.raises(UnknownIdError):
         client.campaign("made")
+
+
+def test_all_settings_and_arguments_come_through(client, storage):
+    edges = pl.DataFrame({"source": SOURCES, "target": TARGETS})
+    settings = {"credit": "last", "epsilon": 0.2, "snapshot_every": 3, "seed": 5, "objective": "cascade"}
+    made = client.create_campaign(
+        "whole", edges=edges, policy="LinUCB", policy_settings={"exploration": 0.5}, id_type="str", **settings
+    )
+    client.create_campaign("twice", edges=edges, policy="HighDegree", request_id="monday").ask(k=1)
+    assert len(client.create_campaign("twice", edges=edges, policy="HighDegree", request_id="monday").rounds()) == 1
+    with load_campaign("whole", storage=storage) as own:
+        assert settings.items() <= own.settings.items()
+        assert own.settings["policy"]["arguments"]["exploration"] == 0.5
+        asked = {"groups": ["a", "b"] * 3 + ["b"], "minima": {"b": 2}, "quotas": {"a": 1}, "costs": np.ones(7)}
+        asked |= {"budget": 3, "objective": "direct", "epsilon": 0.3}
+        assert made.preview(k=3, **asked) == own.preview(k=3, **asked)
+        ask = made.ask(k=3, **asked, request_id="monday")
+        assert ask == own.ask(k=3, **asked, request_id="monday")
+    with pytest.raises(InputError, match="a preview is of users to contact"):
+        made.preview(shadow=["ann"])
 
 
 def test_who_the_service_takes_us_for(client):

@@ -16,7 +16,16 @@ from tensorucb.graph import Graph
 from tensorucb.learner import response
 from tensorucb.learner.response import _kernels
 from tensorucb.learner.response._features import context_of
-from tensorucb.learner.response._fit import Point, Stand, prior_of, round_step, rows_at, source_step, target_step
+from tensorucb.learner.response._fit import (
+    Point,
+    Stand,
+    dose_of,
+    prior_of,
+    round_step,
+    rows_at,
+    source_step,
+    target_step,
+)
 from tensorucb.learner.response._log import design_of
 
 MODEL = response.ResponseSettings(base_logit=-1.0)
@@ -77,7 +86,7 @@ def off_the_optimum(sizes=(3,), past=True, redundancy=0.6, **options):
     )
     d = nodes.as_source.shape[1]
     part = slice(d, d + data.contexts.shape[1])
-    now = Stand(MODEL, data, part, prior, point, rows_at(data, point, redundancy))
+    now = Stand(MODEL, data, part, prior, point, rows_at(data, point, dose_of(data, redundancy)))
     return now, users, plain.Rounds(graph, told)
 
 

@@ -33,7 +33,7 @@ def serve() -> Iterator[Serve]:
     with ExitStack() as running:
 
         def start(storage: str, **settings: Any) -> httpx.Client:
-            url = running.enter_context(serving(storage, **{"rate": 10_000.0, **settings}))
+            url = running.enter_context(serving(storage, **settings))
             return running.enter_context(httpx.Client(base_url=f"{url}{API}", timeout=60.0))
 
         yield start
@@ -63,5 +63,5 @@ def client(serve: Serve, storage: str) -> httpx.Client:
 def shared(tmp_path_factory: pytest.TempPathFactory, filled: Path) -> Iterator[httpx.Client]:
     """A client of one server for all tests of a module whose requests are refused."""
     storage = f"sqlite:///{shutil.copy(filled, tmp_path_factory.mktemp('shared'))}"
-    with serving(storage, rate=10_000.0) as url, httpx.Client(base_url=f"{url}{API}", timeout=60.0) as client:
+    with serving(storage) as url, httpx.Client(base_url=f"{url}{API}", timeout=60.0) as client:
         yield client

@@ -47,7 +47,7 @@ def test_readers_go_on_while_somebody_writes(tmp_path, sandbox):
 
 def play(storage, sandbox, *options, clients=8, kills=0):
     make_campaign(storage, sandbox)
-    with process(storage, "--rate", "1000000", *options) as server:
+    with process(storage, *options) as server:
         load = Load(server.url, sandbox, clients, 0.05)
         load.run(server, seconds=5.0, kills=kills, tells=100)
     # On a busy machine a new server may take longer than clients are patient; nothing else may go wrong.

@@ -1,15 +1,17 @@
 """A service without tokens behind a proxy that makes every request look like one of this machine."""
 
+import re
 import shutil
 import socket
 import subprocess
 import time
+from pathlib import Path
 
 import httpx
 import pytest
 
 from campaign.worlds import small_campaign
-from service.serving import serving, talk
+from service.serving import connected, read_to_end, serving, talk
 from tensorucb.service import _tokens
 from tensorucb.service._tokens import add_token
 from tensorucb.store import open_store
@@ -28,15 +30,11 @@ http {{
     fastcgi_temp_path {folder}/fastcgi;
     uwsgi_temp_path {folder}/uwsgi;
     scgi_temp_path {folder}/scgi;
-    server {{
-        listen 127.0.0.1:{port};
-        location / {{
-            proxy_pass {service};
-            {more}
-        }}
-    }}
+    {server}
 }}
 """
+SERVER = "server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass {service}; {more} }} }}"
+DOCUMENTED = re.search("```nginx\n(.*?)```", Path("docs/service.md").read_text("utf-8"), re.DOTALL)
 
 
 @pytest.fixture
@@ -54,11 +52,11 @@ def proxied(tmp_path):
         pytest.skip("nginx is not installed (Debian: apt install nginx-light)")
     running = []
 
-    def start(service, more):
+    def start(service, server):
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
         file = tmp_path / "nginx.conf"
-        file.write_text(CONFIGURATION.format(folder=tmp_path, port=port, service=service, more=more))
+        file.write_text(CONFIGURATION.format(folder=tmp_path, server=server(port, service)))
         running.append(subprocess.Popen([program, "-p", tmp_path, "-e", tmp_path / "start.log", "-c", file]))
         for _ in range(200):
             try:
@@ -77,7 +75,11 @@ def proxied(tmp_path):
 @pytest.mark.parametrize("more", ["", "proxy_http_version 1.1; proxy_set_header X-Forwarded-For $remote_addr;"])
 def test_nginx_in_front_makes_nobody_admin(storage, proxied, more, monkeypatch):
     monkeypatch.setattr(_tokens, "_FRESH", 0.0)
-    with serving(storage) as url, httpx.Client(base_url=proxied(url, more), timeout=60) as web:
+
+    def server(port, service):
+        return SERVER.format(port=port, service=service, more=more)
+
+    with serving(storage) as url, httpx.Client(base_url=proxied(url, server), timeout=60) as web:
         assert web.get("/healthz").status_code == 200
         refused = web.get(f"{API}/campaigns/spring")
         assert refused.status_code == 401
@@ -91,6 +93,47 @@ def test_nginx_in_front_makes_nobody_admin(storage, proxied, more, monkeypatch):
         with open_store(storage) as store:
             token = add_token(store, "ann", "admin")
         assert web.get(f"{API}/campaigns/spring", headers={"Authorization": f"Bearer {token}"}).status_code == 200
+
+
+def documented(port, service):
+    """The configuration of docs/service.md at this port, without encryption and with less patience."""
+    text = (
+        DOCUMENTED[1].replace("http://127.0.0.1:8000", service).replace("listen 443 ssl;", f"listen 127.0.0.1:{port};")
+    )
+    return text.replace("15s", "1s").replace("rate=200r/s", "rate=20r/s").replace("burst=400", "burst=40")
+
+
+def test_the_documented_proxy_passes_calls_and_stops_who_wastes_time(storage, proxied):
+    with open_store(storage) as store:
+        token = add_token(store, "ann", "admin")
+    with serving(storage, hosts=("campaigns.example.org",)) as url:
+        address = proxied(url, documented)
+        headers = {"Authorization": f"Bearer {token}", "Host": "campaigns.example.org"}
+        rounds = f"{API}/campaigns/spring/rounds"
+        with httpx.Client(base_url=address, timeout=60, headers=headers) as web:
+            ask = web.post(rounds, json={"product": "tea", "k": 2}).json()
+            rows = [{"user": "person-001", "time": ask["opened"] + 1.0}]
+            assert web.post(f"{rounds}/1/responses", json=rows).json()["accepted"] == 1
+            assert web.post(f"{rounds}/1/close").json()["status"] == "closed"
+            with web.stream("GET", f"{API}/campaigns/spring/live") as live:
+                assert next(live.iter_lines()) == "event: changed"
+            page = web.post(
+                f"{API}/session", json={"token": token}, headers={"Origin": "https://campaigns.example.org"}
+            )
+            assert page.json()["role"] == "admin"
+            assert web.post(f"{rounds}/1/responses", content=bytes(65 * 2**20)).status_code == 413
+            assert web.get("/healthz", headers={"Host": "evil.example"}).status_code == 400
+            answers = [web.get("/healthz").status_code for _ in range(200)]
+            assert (answers[0], 503 in answers) == (200, True)
+        head = f"POST {rounds} HTTP/1.1\r\nHost: campaigns.example.org\r\nAuthorization: Bearer {token}\r\n"
+        time.sleep(3.0)  # so that the address may send again
+        for slow in (head, f'{head}Content-Type: application/json\r\nContent-Length: 26\r\n\r\n{{"product"'):
+            with connected(address) as connection:
+                connection.sendall(slow.encode())
+                answer = read_to_end(connection)
+            assert not answer or b" 408 " in answer.partition(b"\r\n")[0]
+        with httpx.Client(base_url=url, timeout=60, headers=headers) as web:
+            assert web.get(f"{API}/campaigns/spring").json()["rounds"] == 1
 
 
 @pytest.mark.parametrize(

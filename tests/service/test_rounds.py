@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import re
@@ -56,6 +57,29 @@ def test_a_round_from_ask_to_close(client, storage):
     assert client.get("/campaigns/spring").json()["closed"] == 1
 
 
+def test_a_round_has_one_form_in_python_and_over_http(client, storage):
+    rounds = "/campaigns/autumn/rounds"
+    body = {"product": "tea", "k": 5, "strategies": "all", "per_user": True, "holdout": 0.4}
+    preview = client.post("/campaigns/autumn/preview", json=body).json()
+    opened = client.post(rounds, json=body).json()
+    with load_campaign("autumn", storage=storage) as campaign:
+        known = campaign.round(1)
+        reasons = as_json(known.explain())
+        other = next(user for user in campaign.graph.ids.tolist() if user not in {*known.seeds, *known.held_out})
+        assert opened == {**as_json(known), "explanation": reasons}
+        assert client.get(f"{rounds}/1").json() == as_json(known)
+        assert client.get(f"{rounds}/1/explanation").json() == reasons
+        one = client.get(f"{rounds}/1/explanation", params={"user": other}).json()
+        assert one == as_json(known.explain(other))
+        assert preview["seeds"] == [reason["user"] for reason in reasons["seeds"]]
+        again = client.post("/campaigns/autumn/preview", json=body).json()
+        assert again == as_json(campaign.preview(**body))
+
+
+def as_json(record):
+    return json.loads(json.dumps(dataclasses.asdict(record)))
+
+
 def test_cancelled_rounds_take_nothing(client):
     ask(client)
     assert client.post(f"{ROUNDS}/1/cancel").json()["status"] == "cancelled"
@@ -98,16 +122,16 @@ def test_questions_that_are_refused(shared, body, said):
     ("path", "body", "said"),
     [
         ("rounds", {"shadow": ["person-001"], "users": ["person-002"]}, "users are to be contacted, and shadow were"),
-        ("rounds", {"product": "coffee"}, "Add it with POST …/products, or send its features."),
-        ("rounds", {"budget": 2.0}, "a budget needs costs: send them as columns cost and group"),
-        ("rounds", {"strategies": "all"}, "Add them with POST …/strategies."),
+        ("rounds", {"product": "coffee"}, "Add it with POST …/products, or give its features."),
+        ("rounds", {"budget": 2.0}, "budget needs costs of users, and the campaign has none. Give them to POST"),
+        ("rounds", {"strategies": "all"}, "add them with POST …/strategies."),
         ("rounds", {"cooldown": 7}, "cooldown: it needs a unit: '7d' is 7 days, '7s' is 7 seconds; got 7."),
         ("rounds", {"cooldown": []}, "cooldown: input should be a valid string."),
         ("rounds", {"exclude": [1.5]}, "exclude.0: input should be a valid integer."),
         (
             "rounds/1/responses",
             [{"user": "nobody", "time": 1.0}],
-            "(POST …/users), or leave these rows out with ?unknown=skip",
+            "with POST …/users, or leave these rows out with ?unknown=skip",
         ),
         ("rounds/1/responses", [{"who": "person-001"}], "with ?column=user:NAME"),
     ],

@@ -44,7 +44,7 @@ def schema(tmp_path):
         storage=storage,
     ) as campaign:
         campaign.ask("tea", k=1)
-    with serving(storage, rate=1e6) as url:
+    with serving(storage) as url:
         found = schemathesis.openapi.from_url(f"{url}/api/openapi.json")
         yield found.exclude(path_regex=ENDLESS)
 

@@ -216,7 +216,7 @@ def test_the_read_role_never_sees_the_id_of_a_user(storage):
             {"Authorization": f"Bearer {add_token(store, role, role)}"} for role in ("read", "operate")
         )
     seen = 0
-    with serving(storage, rate=1e5) as url, httpx.Client(base_url=url, timeout=60) as web:
+    with serving(storage) as url, httpx.Client(base_url=url, timeout=60) as web:
         listed = web.get(f"{API}/campaigns/spring/figures", headers=readers).json()["items"]
         figures = [line["figure"] for line in listed]
         user = web.get(f"{API}/campaigns/spring/users?limit=1", headers=operators).json()["items"][0]["id"]

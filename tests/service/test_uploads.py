@@ -30,7 +30,7 @@ def _watched_server(folder: Path) -> Iterator[tuple[httpx.Client, Watch]]:
     storage = f"sqlite:///{folder}/c.db"
     with small_campaign(storage) as campaign:
         campaign.ask("tea", k=1, must_include=["person-001"])
-    with process(storage, "--rate", "100000") as server, httpx.Client(base_url=server.url, timeout=120.0) as client:
+    with process(storage) as server, httpx.Client(base_url=server.url, timeout=120.0) as client:
         row = {"source": "person-001", "target": "person-005", "outcome": 1}
         table = pl.DataFrame([row])
         whole = {

@@ -21,6 +21,7 @@ from tensorucb.campaign._round import Ask, Explanation, Follower, Offer, Preview
 from tensorucb.campaign._stored import CampaignInfo, copy_campaign, delete_campaign, list_campaigns
 from tensorucb.campaign._tell import Contradiction, TellReport
 from tensorucb.campaign._tell_log import TellLogReport
+from tensorucb.campaign._webhook import Webhook
 
 __all__ = [
     "Ask",
@@ -48,6 +49,7 @@ __all__ = [
     "TellReport",
     "Totals",
     "UnlearnableRoundWarning",
+    "Webhook",
     "copy_campaign",
     "create_campaign",
     "delete_campaign",

@@ -98,7 +98,7 @@ def _read_question(handle: Handle, view: View, given: Mapping[str, Any], now: fl
 def _still_next(view: View, network: Network, proposed: Round) -> bool:
     """Whether the choice may be opened as a round: same network, nobody asked meanwhile.
 
-    What was told or closed meanwhile is no reason to choose again: the round says how far behind its choice was.
+    What was told or closed meanwhile is no reason to choose again: the next round learns it.
     """
     if proposed.request_id is not None and view.ledger.opened_by(proposed.request_id):
         return False
@@ -123,7 +123,11 @@ def preview(handle: Handle, given: Mapping[str, Any]) -> Preview:
     It only reads the store: an ask would close due rounds first, so they count as closed here.
     """
     if given["shadow"] is not None:
-        raise InputError("a preview is of users to contact, and shadow= were contacted by others; leave it out.")
+        raise InputError(
+            "has users who were contacted by others, and a preview is of users to contact.",
+            argument="shadow",
+            advice="Leave it out.",
+        )
     with handle.lock:
         now = handle.clock()
         with handle.read() as view:
@@ -172,7 +176,7 @@ def propose(
     if request.shadow is not None:
         contacted, places = request.shadow.rows, places.copy()
         if np.unique(contacted).size < contacted.size:
-            raise InputError("shadow names a user twice; name each once.")
+            raise InputError("names a user twice; name each once.", argument="shadow")
         if request.shadow.places is not None:
             places[contacted] = request.shadow.places
         told = outlook(contacted, places)
@@ -228,8 +232,9 @@ def _hold_out(rules: Constraints, rows: I64, share: float, rng: np.random.Genera
     count = min(round(share * rows.size), free.size, rows.size - 1)
     if share > 0.0 and count < 1:
         raise InputError(
-            f"holdout = {share:g} of {rows.size} chosen users is nobody to hold out. Choose more users, raise the "
-            "share, or set it to 0."
+            f"= {share:g} of {rows.size} chosen users is nobody to hold out. Choose more users, raise the "
+            "share, or set it to 0.",
+            argument="holdout",
         )
     chosen = rng.choice(free.size, size=max(count, 0), replace=False)
     return free[np.sort(chosen)]

@@ -26,6 +26,7 @@ from tensorucb.campaign._question import shown_defaults
 from tensorucb.campaign._round import Ask, Explanation, Preview, Round, RoundExplanation
 from tensorucb.campaign._tell import TellReport, tell
 from tensorucb.campaign._tell_log import TellLogReport, tell_log
+from tensorucb.campaign._webhook import deliver, remove_webhook, set_webhook
 from tensorucb.graph import Graph
 from tensorucb.moments import Duration, check_moment
 from tensorucb.policies import Policy
@@ -175,6 +176,7 @@ class Campaign:
         budget: float | None = None,
         groups: ArrayLike | None = None,
         quotas: Mapping[Any, int] | int | None = None,
+        minima: Mapping[Any, int] | int | None = None,
         holdout: float | None = None,
         shadow: ArrayLike | Mapping[Any, int | str] | None = None,
         users: ArrayLike | Mapping[Any, int | str] | None = None,
@@ -209,8 +211,9 @@ class Campaign:
         costs, budget
             What each user costs (in the order of ``graph.ids``; default the campaign's) and the most to spend; a
             strategy of the catalogue adds its own cost.
-        groups, quotas
-            A label for each user (default the campaign's) and the most users of each: a mapping or one number.
+        groups, quotas, minima
+            A label for each user (default the campaign's), and the most and the fewest users of each, those held out
+            included: a mapping or one number. The certificate of :meth:`explain` says what minima cost at most.
         holdout
             Share of the chosen users, drawn at random, who are not contacted, so that :meth:`lift` can compare.
         shadow
@@ -251,6 +254,7 @@ class Campaign:
         budget: float | None = None,
         groups: ArrayLike | None = None,
         quotas: Mapping[Any, int] | int | None = None,
+        minima: Mapping[Any, int] | int | None = None,
         holdout: float | None = None,
         shadow: ArrayLike | Mapping[Any, int | str] | None = None,
         users: ArrayLike | Mapping[Any, int | str] | None = None,
@@ -480,6 +484,35 @@ class Campaign:
     def forget(self, user: int | str) -> ForgetReport:
         """Remove a person from the log and the model, and prove it by replay."""
         return forget(self._handle, user)
+
+    def set_webhook(self, url: str, secret: str | None = None) -> str:
+        """Tell another system of every round that closes from now on, by a signed request.
+
+        Parameters
+        ----------
+        url
+            Where to: ``https://shop.example/rounds``.
+        secret
+            What requests are signed with: ``whsec_`` and at least 16 bytes in base64; by default a new one.
+
+        Returns
+        -------
+        str
+            The secret, for the receiver. A running service sends the requests; without one, call :meth:`deliver`.
+        """
+        return set_webhook(self._handle, url, secret)
+
+    def remove_webhook(self) -> None:
+        """Tell no other system any more."""
+        remove_webhook(self._handle)
+
+    def deliver(self) -> int:
+        """Send what is due to the webhook; returns how many requests were taken. ``status().webhook`` tells the rest.
+
+        A request that fails is sent again by later calls, eight times in about ten minutes; then it is given up. It may
+        come twice, with the same ``Webhook-Id``, which is the round's id.
+        """
+        return deliver(self._handle)
 
     def sync(self) -> int:
         """Bring the model up to date with the log and store due snapshots; returns how many rounds it learned.

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._network import seal, unseal
 from tensorucb.checks import check_array, check_id, check_mapping, check_sequence, plain, shown
-from tensorucb.errors import InputError, ShapeError, UnknownIdError
+from tensorucb.errors import InputError, ShapeError, UnknownIdError, argument, call
 from tensorucb.graph import Graph
 from tensorucb.graph._ids import id_array
 from tensorucb.policies import Product
@@ -50,9 +50,10 @@ class Catalogue:
         place = self.places.get(entry)
         if place is None:
             raise UnknownIdError(
-                f"{self.kind} {shown(entry)} is not in the campaign's catalogue of {len(self.ids):,}"
-                f"{f', such as {self.some_names()}' if self.ids else ''}. "
-                f"Add it with add_{PLURAL[self.kind]}, or pass its features."
+                f"{shown(entry)} is not in the campaign's catalogue of {len(self.ids):,}"
+                f"{f', such as {self.some_names()}' if self.ids else ''}.",
+                argument=self.kind,
+                advice=("Add it with ", call(f"add_{PLURAL[self.kind]}"), ", or give its features."),
             )
         return place
 
@@ -144,8 +145,9 @@ def read_context(given: Any, products: Catalogue, strategies: Catalogue) -> Cont
     if given is None:
         if products.ids:
             raise InputError(
-                f"product is missing: name one of the campaign's {len(products.ids):,} products, such as "
-                f"{products.some_names()}, or pass its features."
+                f"is missing: name one of the campaign's {len(products.ids):,} products, such as "
+                f"{products.some_names()}, or give its features.",
+                argument="product",
             )
         # Without a catalogue all rounds are about the same thing.
         return Context(None, None, (np.ones(1),))
@@ -161,9 +163,13 @@ def read_context(given: Any, products: Catalogue, strategies: Catalogue) -> Cont
             and parts[1] in strategies.places
         ):
             raise InputError(
-                f"product={shown(tuple(parts))} may mean product {parts[0]} with strategy {parts[1]}, or two features. "
-                f"Write ask({parts[0]}, …, strategies=[{parts[1]}]) for the ids, or decimals such as "
-                f"{float(parts[0])} for features."
+                f"{shown(tuple(parts))} may mean product {parts[0]} with strategy {parts[1]}, or two features.",
+                argument="product",
+                advice=(
+                    f"For the ids give {parts[0]} and, as ",
+                    argument("strategies"),
+                    f", [{parts[1]}]; for features give decimals such as {float(parts[0])}.",
+                ),
             )
         return Context(None, None, as_modes(given))
     first, *rest = parts
@@ -171,8 +177,9 @@ def read_context(given: Any, products: Catalogue, strategies: Catalogue) -> Cont
     for part in rest:
         if _is_id(part):
             raise InputError(
-                f"product={shown(given)} has the id {shown(part)} in place {parts.index(part) + 1}. "
-                "Only the product (first) and the strategy (second) may be given by id; pass features there."
+                f"{shown(given)} has the id {shown(part)} in place {parts.index(part) + 1}.",
+                argument="product",
+                advice="Only the product (first) and the strategy (second) may be given by id; give features there.",
             )
     known = check_id("product", first) if _is_id(first) else None
     hint, plain_parts = "Each part is an id or a vector of features.", rest if known is not None else [first, *rest]
@@ -199,18 +206,18 @@ def read_strategies(given: Any, catalogue: Catalogue) -> Catalogue | None:
     if given is None:
         return None
     if isinstance(given, str) and given != "all":
-        raise InputError(f"strategies must be 'all' or a sequence of ids; got {shown(given)}. Write [{shown(given)}].")
+        raise InputError(
+            f"must be 'all' or a sequence of ids; got {shown(given)}. Write [{shown(given)}].", argument="strategies"
+        )
     ids = list(catalogue.ids)
     if not isinstance(given, str):
         ids = [check_id("strategies", entry) for entry in check_sequence("strategies", given, "'all' or ids")]
     if not ids:
-        raise InputError(
-            "strategies names none. Name some of the campaign's catalogue; add_strategies puts them there."
-            if catalogue.ids
-            else "strategies were asked for, but the campaign has none. Add them with add_strategies."
-        )
+        said = "names none" if catalogue.ids else "are asked for, but the campaign has none"
+        advice = "Name some of its catalogue, or add them with ", call("add_strategies"), "."
+        raise InputError(f"{said}.", argument="strategies", advice=advice)
     if len(set(ids)) < len(ids):
-        raise InputError("strategies names one twice; name each once.")
+        raise InputError("names one twice; name each once.", argument="strategies")
     return catalogue.some(ids)
 
 
@@ -227,18 +234,21 @@ def read_contacts(name: str, given: Any, offered: Catalogue | None, graph: Graph
     if not isinstance(given, Mapping):
         if name == "shadow" and offered is not None and len(offered.ids) > 1:
             raise InputError(
-                "shadow must say who got which strategy, a mapping such as {'ann': 'email'}, since there are "
-                f"{len(offered.ids)} strategies. If all users got the same one, name that one alone."
+                "must say who got which strategy, a mapping such as {'ann': 'email'}, since there are "
+                f"{len(offered.ids)} strategies. If all users got the same one, name that one alone.",
+                argument="shadow",
             )
         return Contacts(graph.rows(given), None)
     if offered is None:
-        raise InputError(f"{name} says who got which strategy; name these strategies in strategies= as well.")
+        advice = "Name these strategies in ", argument("strategies"), " as well."
+        raise InputError("says who got which strategy.", argument=name, advice=advice)
     named = check_mapping(name, given, "a mapping of users to strategies")
     for user, strategy in named.items():
         if check_id(f"the strategy of {shown(user)} in {name}", strategy) not in offered.places:
             raise UnknownIdError(
-                f"{name} gives {shown(user)} the strategy {shown(strategy)}, which is not among strategies=. "
-                "Name it there as well."
+                f"gives {shown(user)} the strategy {shown(strategy)}.",
+                argument=name,
+                advice=("Name it in ", argument("strategies"), " as well."),
             )
     return Contacts(graph.rows(list(named)), tuple(offered.index(strategy) for strategy in named.values()))
 
@@ -257,8 +267,8 @@ def check_fits(ledger: Ledger, kind: str, size: int) -> None:
         return
     if kind == "strategy" and len(known) < 2:
         raise ShapeError(
-            "the rounds of this campaign had no strategy, and no policy can learn from both kinds of rounds. "
-            "Create another campaign; import_history brings the past along."
+            "the rounds of this campaign had no strategy, and no policy can learn from both kinds of rounds.",
+            advice=("Create another campaign; ", call("import_history"), " brings the past along."),
         )
     wanted = known[list(PLURAL).index(kind)]
     if size != wanted:
@@ -275,8 +285,12 @@ def check_sizes(ledger: Ledger, catalogues: tuple[Catalogue, Catalogue], sizes: 
         held = [catalogue.features for catalogue in catalogues]
         if held[1] is not None and len(sizes) < 2:
             raise ShapeError(
-                "this campaign has strategies, so a round needs one. Give strategies= ('all', or some ids), or the "
-                "product together with a strategy: (product, strategy)."
+                "this campaign has strategies, so a round needs one.",
+                advice=(
+                    "Give ",
+                    argument("strategies"),
+                    " ('all', or some ids), or the product together with a strategy: (product, strategy).",
+                ),
             )
         known, where = list(sizes), "the catalogue"
         for place, features in enumerate(held[: len(sizes)]):

@@ -11,11 +11,11 @@ import numpy as np
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._catalogue import Contacts, contexts
-from tensorucb.campaign._constraints import Constraints, check_choice, check_list
+from tensorucb.campaign._constraints import Constraints, check_choice, check_list, fewest
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._reach import Covered, direct_gains
 from tensorucb.choices import Objective
-from tensorucb.errors import InputError, StateError
+from tensorucb.errors import InputError, StateError, argument
 from tensorucb.graph import Graph
 from tensorucb.oracle import Constraints as SeedConstraints
 from tensorucb.oracle import PairSelection, Sampling, Selection, select_pairs
@@ -122,7 +122,9 @@ class RoundOracle:
             one = costs[self.strategy : self.strategy + 1]
             return self._select_pairs(np.asarray(self.scores)[None], k, one, barred, forced)
         p = check_probabilities(graph, self.scores)
-        constraints = SeedConstraints(exclude=barred, must_include=forced, groups=rules.groups, quotas=rules.quotas)
+        constraints = SeedConstraints(
+            exclude=barred, must_include=forced, groups=rules.groups, quotas=rules.quotas, minima=rules.minima
+        )
         problem = make_problem(graph, k, constraints, redundancy=self.redundancy)
         if request.objective == "direct":
             return direct(graph, p, problem)
@@ -138,6 +140,7 @@ class RoundOracle:
             budget=rules.budget,
             groups=rules.groups,
             quotas=rules.quotas,
+            minima=rules.minima,
         )
         found = select_pairs(
             graph,
@@ -153,19 +156,22 @@ class RoundOracle:
         )
         if costs is None:
             return found
-        return _while_it_pays(graph, scores, costs, found, forced.size, self.redundancy)
+        least = max(forced.size, fewest(rules, found.rows))
+        return _while_it_pays(graph, scores, costs, found, least, self.redundancy)
 
 
 def _while_it_pays(
-    graph: Graph, scores: F64, costs: F64, found: PairSelection, forced: int, redundancy: float
+    graph: Graph, scores: F64, costs: F64, found: PairSelection, least: int, redundancy: float
 ) -> PairSelection:
     """The first of the chosen users, as many as bring the most responses of users who are not contacted themselves.
+
+    At least the first ``least`` stay: must-includes, and those that groups with a minimum need.
 
     A budget may be large enough to contact those who would have responded: more users, and fewer responses.
     """
     covered = Covered.of(graph, scores[0], found.rows[:0])
     contacted = np.zeros(graph.n_nodes, dtype=np.bool_)
-    expected, best, count = 0.0, -1.0, forced
+    expected, best, count = 0.0, -1.0, least
     for place, (row, strategy) in enumerate(zip(found.rows.tolist(), found.strategies.tolist(), strict=True), 1):
         expected -= 1.0 - float(covered.own(redundancy, row))
         contacted[row] = True
@@ -173,13 +179,13 @@ def _while_it_pays(
         targets, p = graph.targets[edges], scores[strategy, edges]
         expected += float(covered.added(p, targets, redundancy)[~contacted[targets]].sum())
         covered.take(p, targets)
-        if place >= forced and expected > best:
+        if place >= least and expected > best:
             best, count = expected, place
     if count == found.rows.size:
         return found
     kept = {name: getattr(found, name)[:count] for name in ("seeds", "rows", "strategies", "gains")}
     value, cost = float(kept["gains"].sum()), float(costs[kept["strategies"], kept["rows"]].sum())
-    return replace(found, **kept, spread=value, lower=min(found.lower, value), cost=cost)
+    return replace(found, **kept, spread=value, lower=min(found.lower, value), cost=cost, guarantee="")
 
 
 @dataclass(frozen=True)
@@ -192,6 +198,7 @@ class Choice:
     by, exploration included: one for each edge, or (strategies, edges); None if it did not choose. ``predictions`` is
     what the policy believes with each strategy. ``places`` holds for each user of the network the place of the strategy
     that they get or would get: in a round with one strategy for all that one, otherwise the best for them.
+    ``certificate`` is what the oracle proves of its choice; empty if it did not choose, or if part of that was dropped.
     """
 
     rows: I64
@@ -202,6 +209,7 @@ class Choice:
     predictions: Sequence[Prediction]
     places: I64
     per_user: bool = False
+    certificate: str = ""
 
 
 def choose_users(
@@ -233,7 +241,8 @@ def choose_users(
         places = np.full(graph.n_nodes, strategies[0] if rows.size else 0, dtype=np.int64)
     own = oracle.selection is None or not np.array_equal(oracle.selection.rows, rows)
     rule, optimistic = ("own", None) if own else (request.objective, oracle.scores)
-    return Choice(rows, strategies, policy.name, rule, optimistic, scores.predictions, places, request.per_user)
+    proven = "" if own or oracle.selection is None else oracle.selection.guarantee
+    return Choice(rows, strategies, policy.name, rule, optimistic, scores.predictions, places, request.per_user, proven)
 
 
 def _as_listed(scores: Scores, network: Network, rules: Constraints, request: Question, users: Contacts) -> Choice:
@@ -248,8 +257,9 @@ def _as_listed(scores: Scores, network: Network, rules: Constraints, request: Qu
     if named is not None:
         if not request.per_user and len(set(named)) > 1:
             raise InputError(
-                "users gives out several strategies, but all users of this round get the same one. "
-                "Set per_user to let each have their own."
+                "gives out several strategies, but all users of this round get the same one.",
+                argument="users",
+                advice=("Set ", argument("per_user"), " to let each have their own."),
             )
         places[:] = places if request.per_user else named[0]
         places[rows] = named
@@ -268,11 +278,12 @@ def _best_for_list(graph: Graph, means: F64, redundancy: float, rules: Constrain
 def _count(rules: Constraints, request: Question) -> int:
     available = rules.allowed.size
     if request.k is None and rules.budget is None:
-        raise InputError("k may be left out only with a budget; got neither.")
+        raise InputError("may be left out only with a budget; got neither.", argument="k")
     k = available if request.k is None else request.k
     if rules.budget is None and k > available:
         raise InputError(
-            f"k = {k:,} users are wanted but only {available:,} may be chosen ({rules.left_out()}). Ask for fewer."
+            f"= {k:,} users are wanted but only {available:,} may be chosen ({rules.left_out()}). Ask for fewer.",
+            argument="k",
         )
     k = min(k, available)
     if k == 0:

@@ -13,10 +13,12 @@ from tensorucb.arrays import F64, I64
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._network import Network
 from tensorucb.checks import shown
-from tensorucb.errors import InputError, StateError
+from tensorucb.errors import InputError, StateError, argument, call
 from tensorucb.question import Question
 
 OPT_OUT, COOLDOWN, CANDIDATES = 1, 2, 3
+
+_GIVE_THEM = "Give them to ", call("create_campaign"), "."
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Constraints:
 
     ``reasons`` holds for each row 0 if the user may be chosen, else `OPT_OUT`, `COOLDOWN` or `CANDIDATES`. ``prices``
     is what contacting each user costs (None if nothing has a cost), ``surcharges`` what each strategy adds to that (one
-    0 without strategies). ``budget``, ``groups`` and ``quotas`` are as `select_seeds` takes them.
+    0 without strategies). ``budget``, ``groups``, ``quotas`` and ``minima`` are as `select_seeds` takes them.
     """
 
     reasons: NDArray[np.int8]
@@ -35,6 +37,7 @@ class Constraints:
     budget: float | None
     groups: NDArray[Any] | None
     quotas: Mapping[Any, int] | int | None
+    minima: Mapping[Any, int] | int | None
 
     @property
     def allowed(self) -> I64:
@@ -76,17 +79,21 @@ def constrain(network: Network, ledger: Ledger, request: Question, now: float) -
     barred = forced[reasons[forced] != 0]
     if barred.size:
         user = shown(network.graph.ids[barred[0]].item())
-        raise InputError(f"must_include names {user}, who {why[int(reasons[barred[0]])]}. Drop them from one list.")
+        raise InputError(
+            f"names {user}, who {why[int(reasons[barred[0]])]}. Drop them from one list.", argument="must_include"
+        )
     surcharges = np.array([request.product.cost]) if request.strategies is None else request.strategies.costs
     prices = request.costs
     if prices is None and surcharges.any():
         prices = np.zeros(network.graph.n_nodes)
     if request.budget is not None and prices is None:
-        raise InputError("a budget needs costs: give them to create_campaign, or to ask.")
-    if request.quotas is not None and request.groups is None:
-        raise InputError("quotas need groups: give them to create_campaign, or to ask.")
-    groups = None if request.quotas is None else request.groups
-    return Constraints(reasons, forced, prices, surcharges, request.budget, groups, request.quotas)
+        raise InputError("needs costs of users, and the campaign has none.", argument="budget", advice=_GIVE_THEM)
+    numbers = {"quotas": request.quotas, "minima": request.minima}
+    used = [name for name, by_group in numbers.items() if by_group is not None]
+    if used and request.groups is None:
+        raise InputError("need groups of users, and the campaign has none.", argument=used[0], advice=_GIVE_THEM)
+    groups = request.groups if used else None
+    return Constraints(reasons, forced, prices, surcharges, request.budget, groups, **numbers)
 
 
 def _rested(network: Network, ledger: Ledger, since: float) -> I64:
@@ -102,11 +109,11 @@ def _rested(network: Network, ledger: Ledger, since: float) -> I64:
 def check_list(network: Network, rules: Constraints, rows: I64, strategies: I64) -> None:
     """Refuse a list that a person made if it breaks a constraint of the same question."""
     if np.unique(rows).size < rows.size:
-        raise InputError("users names somebody twice; name each once.")
+        raise InputError("names somebody twice; name each once.", argument="users")
     try:
         check_choice("the list in users", network, rules, rows, strategies, rows.size, "Change the list or the rules.")
     except StateError as error:
-        raise InputError(str(error)) from None
+        raise InputError(*error.parts()) from None
 
 
 def check_choice(
@@ -124,22 +131,36 @@ def check_choice(
     missing = np.setdiff1d(rules.must_include, rows)
     if missing.size:
         user = network.graph.ids[missing[0]].item()
-        raise StateError(f"{name} left out {user!r}, but must_include names them. {advice}")
+        raise StateError(f"{name} left out {user!r}, but ", argument("must_include"), " names them.", advice=advice)
     if rules.budget is not None:
         spent = rules.spent(rows, strategies) or 0.0
         if spent > rules.budget * (1 + 1e-12):
             raise StateError(f"{name} names users who cost {spent:g}, over the budget of {rules.budget:g}. {advice}")
-    for label, (used, quota) in group_use(rules, rows).items():
+    for label, (used, quota) in group_use(rules, rows, rules.quotas).items():
         if used > quota:
             raise StateError(f"{name} names {used} users of group {label!r}, over its quota of {quota}. {advice}")
+    for label, (used, least) in group_use(rules, rows, rules.minima).items():
+        if used < least:
+            raise StateError(f"{name} names {used} users of group {label!r}, below its minimum of {least}. {advice}")
 
 
-def group_use(rules: Constraints, rows: I64) -> dict[Any, tuple[int, int]]:
-    """Of each group with a quota: seeds chosen, and the quota."""
-    if rules.groups is None or rules.quotas is None:
+def group_use(rules: Constraints, rows: I64, numbers: Mapping[Any, int] | int | None) -> dict[Any, tuple[int, int]]:
+    """Of each group with a quota or a minimum: how many of ``rows`` are of it, and that number."""
+    if rules.groups is None or numbers is None:
         return {}
-    labels, counts = np.unique(rules.groups[rows], return_counts=True)
-    used = dict(zip(labels.tolist(), counts.tolist(), strict=True))
-    if not isinstance(rules.quotas, Mapping):
-        return {label: (count, int(rules.quotas)) for label, count in used.items()}
-    return {label: (used.get(label, 0), int(quota)) for label, quota in rules.quotas.items()}
+    if not isinstance(numbers, Mapping):
+        numbers = dict.fromkeys(np.unique(rules.groups).tolist(), numbers)
+    labels = rules.groups[rows]
+    return {label: (int(np.count_nonzero(labels == label)), number) for label, number in numbers.items()}
+
+
+def fewest(rules: Constraints, rows: I64) -> int:
+    """How many of ``rows``, from the first on, are needed to keep the minima."""
+    if rules.groups is None:
+        return 0
+    places = [
+        np.flatnonzero(rules.groups[rows] == label)[least - 1] + 1
+        for label, (_, least) in group_use(rules, rows, rules.minima).items()
+        if least
+    ]
+    return int(max(places, default=0))

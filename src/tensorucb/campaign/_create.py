@@ -29,10 +29,11 @@ from tensorucb.checks import (
     check_count,
     check_flag,
     check_mapping,
+    check_slug,
     check_text,
     shown,
 )
-from tensorucb.errors import InputError, UnknownIdError
+from tensorucb.errors import InputError, UnknownIdError, argument
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.memory import check_memory, storing
@@ -138,7 +139,7 @@ def create_campaign(
     >>> campaign.ask(k=1).seeds
     ('ann',)
     """
-    check_text("name", name)
+    check_slug("name", name)
     if check_flag("load_if_exists", load_if_exists) and campaign_exists(name, storage):
         return load_campaign(name, storage=storage, policy=policy, clock=clock, engine=engine)
     check_engine(engine)
@@ -209,9 +210,11 @@ def _parts(data: Any, given: Mapping[str, Any], more: Mapping[str, Any]) -> Camp
     if data is None:
         check_graph(given["graph"])
         return CampaignData(**{"users": None, **known})
-    twice = [f"{name}=" for name in given if name in known]
+    twice = [name for name in given if name in known]
     if twice:
-        raise InputError(f"data= brings a network, users and products, so leave out {' and '.join(twice)}.")
+        named = [part for name in twice for part in (argument(name), " and ")]
+        advice = ("Leave out ", *named[:-1], ".")
+        raise InputError("brings a network, users and products.", argument="data", advice=advice)
     made = data if isinstance(data, CampaignData) else read_campaign_data(data)
     return replace(made, **known)
 
@@ -220,8 +223,6 @@ def _checked(
     name: str, settings: Mapping[str, Any], policy: Policy, parts: CampaignData
 ) -> tuple[Network, tuple[Catalogue, Catalogue]]:
     """The network and the catalogues of products and strategies, which the policy can work with."""
-    if not name.strip():
-        raise InputError(f"a campaign needs a name; got {shown(name)}.")
     users = parts.users
     if is_table(users):
         users = numbers_of_table("users", in_order("user", users, parts.graph.ids))
@@ -294,7 +295,7 @@ def _catalogue(kind: str, entries: Mapping[int | str, Any], costs: Mapping[int |
     prices = {} if costs is None else check_mapping(f"{kind}_costs", costs, f"a mapping of {kind} ids to costs")
     strange = [entry for entry in prices if entry not in named]
     if strange:
-        raise UnknownIdError(f"{kind}_costs names {shown(strange[0])}, which is not among the {many}.")
+        raise UnknownIdError(f"names {shown(strange[0])}, which is not among the {many}.", argument=f"{kind}_costs")
     if not named:
         return Catalogue(kind)
     return Catalogue(kind).extended(list(named), list(named.values()), [prices.get(entry, 0.0) for entry in named])

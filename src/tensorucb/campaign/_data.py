@@ -172,7 +172,7 @@ def read_campaign_data(
     offered, prices = _offered(files, lines)
     for table, rows in (("products", catalogue), ("users", people)):
         if table in told and rows is None:
-            raise FileFormatError(f"kinds names columns of {table}, but there is no file of {table}.")
+            raise FileFormatError(f"names columns of {table}, but there is no file of {table}.", argument="kinds")
     step("topics of products, by who bought them")
     topics = _topics(log, graph.n_nodes, lines)
     step("features of products")

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hin
 import numpy as np
 
 from tensorucb import policies
+from tensorucb.checks import refusal
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.policies import Policy
 
@@ -76,12 +77,12 @@ def policy_named(name: Any, settings: str | dict[str, Any]) -> Policy:
     """A policy by its name; an argument ``policy`` is the name of another, or its ``type`` and ``arguments``."""
     known = [each for each in policies.__all__ if hasattr(getattr(policies, each), "bind") and each not in _ABSTRACT]
     if name not in known:
-        raise InputError(f"policy must be one of {', '.join(known)}; got {name!r}.")
-    wanted = f"settings of {name} must be its arguments as a JSON object"
+        raise refusal("policy", f"one of {', '.join(known)}", name)
+    wanted = f"the arguments of {name} as a JSON object"
     try:
         arguments = json.loads(settings) if isinstance(settings, str) else settings
         if not isinstance(arguments, dict):
-            raise InputError(f"{wanted}; got {arguments!r}.")
+            raise refusal("policy_settings", wanted, arguments)
         if isinstance(inner := arguments.get("policy"), str | dict):
             spec = {"type": inner} if isinstance(inner, str) else inner
             arguments = {**arguments, "policy": policy_named(spec.get("type"), spec.get("arguments", {}))}
@@ -89,5 +90,5 @@ def policy_named(name: Any, settings: str | dict[str, Any]) -> Policy:
     except InputError:
         raise
     except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"{wanted} ({error}).") from error
+        raise InputError(f"must be {wanted} ({error}).", argument="policy_settings") from error
     return built

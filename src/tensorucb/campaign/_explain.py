@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _RANKED = 1000
 _FOLLOWERS = 5
-_QUOTA, _BUDGET = 1, 2
+_QUOTA, _BUDGET, _MINIMUM = 1, 2, 3
 _TIE = 1e-9
 _SEEN = 0.005  # responses; a smaller difference does not show in a text
 # What is told of one of the thousand best is this exact, in responses, or as a share of the largest number.
@@ -164,6 +164,7 @@ def collect_evidence(network: Network, rules: Constraints, choice: Choice, outlo
         "threshold": threshold,
         "value": value,
         "next_key": network.next_key,
+        "certificate": choice.certificate,
         "unit": unit,
     }
     return Evidence(settings, arrays)
@@ -187,7 +188,10 @@ def _offers(graph: Graph, predictions: Sequence[Prediction], rows: I64) -> F64:
 def _blocked(rules: Constraints, choice: Choice, top: I64) -> NDArray[np.int8]:
     """For the best-ranked users whether a full group or the money left stood against them."""
     codes = np.zeros(top.size, dtype=np.int8)
-    full = [label for label, (used, quota) in group_use(rules, choice.rows).items() if used >= quota]
+    bound = [label for label, (used, least) in group_use(rules, choice.rows, rules.minima).items() if used == least]
+    if bound and rules.groups is not None:
+        codes[~np.isin(rules.groups[top], bound)] = _MINIMUM
+    full = [label for label, (used, quota) in group_use(rules, choice.rows, rules.quotas).items() if used >= quota]
     if full and rules.groups is not None:
         codes[np.isin(rules.groups[top], full)] = _QUOTA
     costs = rules.costs()
@@ -265,6 +269,8 @@ def _passed_over(evidence: Evidence, key: int, user: int | str) -> Explanation:
     status, reason = "not_enough", _reason(settings, value, numbers)
     if arrays["ranked_codes"][at] == _QUOTA:
         status, reason = "group_quota", f"the group's quota is used up ({numbers})"
+    elif arrays["ranked_codes"][at] == _MINIMUM and close is not None:
+        status, reason = "group_minimum", f"places were kept for groups with a minimum ({numbers})"
     elif arrays["ranked_codes"][at] == _BUDGET:
         status, reason = "budget", f"costs more than the budget has left ({numbers})"
     return Explanation(user, status, f"{user!r} was not chosen: {reason}.", None, gain, score, threshold)
@@ -352,4 +358,4 @@ def explain(view: View, round_id: str | int, user: int | str | None) -> Explanat
 def explain_seeds(network: Network, record: Round, evidence: Evidence) -> RoundExplanation:
     """The explanation of all seeds of a round, also of one that was not opened."""
     seeds = tuple(_explain_user(network, record, evidence, key) for key in record.chosen.tolist())
-    return RoundExplanation(seeds, dict(record.left_out))
+    return RoundExplanation(seeds, dict(record.left_out), evidence.settings["certificate"])

@@ -17,7 +17,7 @@ from tensorucb.campaign._handle import Handle
 from tensorucb.campaign._network import Users, grown_network, seal, unseal
 from tensorucb.campaign._tables import in_order, is_table
 from tensorucb.checks import shown
-from tensorucb.errors import InputError
+from tensorucb.errors import InputError, call
 from tensorucb.features import ProductFeatures, TableFeatures, UserProfile
 from tensorucb.graph._ids import id_array
 
@@ -94,8 +94,8 @@ def numbers_of_table(what: str, frame: pl.DataFrame) -> F64:
     words = [name for name in frame.columns if not frame[name].dtype.is_numeric()]
     if words:
         raise InputError(
-            f"the features of this campaign's {what} are numbers, but column {shown(words[0])} holds something else. "
-            "Give numbers, or create a campaign from files with create_campaign."
+            f"the features of this campaign's {what} are numbers, but column {shown(words[0])} holds something else.",
+            advice=("Give numbers, or create a campaign from files with ", call("create_campaign"), "."),
         )
     return frame.to_numpy().astype(np.float64)
 

@@ -29,7 +29,7 @@ from tensorucb.campaign._reach import TrackRecord
 from tensorucb.campaign._round import Round
 from tensorucb.campaign._told import Told
 from tensorucb.checks import check_callable, check_text, shown
-from tensorucb.errors import FileFormatError, StateError, StoreError, UnknownIdError
+from tensorucb.errors import FileFormatError, StateError, StoreError, UnknownIdError, call
 from tensorucb.policies import Policy
 from tensorucb.store._protocol import CampaignRecord, Status
 from tensorucb.work import Engine, check_engine
@@ -43,6 +43,7 @@ _log = logging.getLogger("tensorucb.campaign")
 ERASING = "purge-pending-"
 """Blobs of this name are marks: somebody was forgotten, but the store's files are not rewritten yet."""
 
+_MOST_AHEAD, _GAP = 256, 16  # rounds whose responses are read at once, and that may be left out between two
 _PATIENCE = 1.0  # seconds that opening a campaign may wait for readers in order to finish an erasure
 
 
@@ -69,6 +70,8 @@ class View:
         self.number = handle.record.campaign
         self.ledger = ledger
         self.expired: list[str] = []
+        self._ahead: dict[int, Told] = {}
+        self._next, self._span = 0, 1
 
     @cached_property
     def network(self) -> Network:
@@ -106,8 +109,8 @@ class View:
             record = None if row is None else Round.from_row(row)
         if record is None:
             raise UnknownIdError(
-                f"campaign {shown(self._handle.record.name)} has no round {shown(round_id)}. "
-                "Use the id that ask returned, or its number; rounds() lists them."
+                f"campaign {shown(self._handle.record.name)} has no round {shown(round_id)}.",
+                advice=("Use the id that ", call("ask"), " gave, or its number; ", call("rounds"), " lists them."),
             )
         return record
 
@@ -121,11 +124,19 @@ class View:
         It is not read again if this process told it last.
         """
         if revision is not None and revision != self.ledger.rounds[number].revision:
-            return Told.read(self.session, self.number, number, self.network, upto=revision)
+            edges = self.session.edge_responses(self.number, number, revision)
+            return Told.of(edges, self.session.node_events(self.number, number, revision), self.network)
         last = self._handle.last_told
         if last is not None and last[:2] == (number, self.ledger.told_tag(number)):
             return last[2]
-        return Told.read(self.session, self.number, number, self.network)
+        if number not in self._ahead:
+            # Whoever goes through rounds in their order reads more and more of them at once.
+            follows = self._next <= number < self._next + _GAP
+            self._span = min(2 * self._span, _MOST_AHEAD) if follows else 1
+            end = max(number, min(number + self._span - 1, self.ledger.last))
+            self._ahead = Told.read(self.session, self.number, number, end, self.network)
+            self._next = end + 1
+        return self._ahead[number]
 
     def leave_out(self, record: Round, reason: str) -> None:
         """A round cannot be learned: models of this process go on without it."""
@@ -207,6 +218,7 @@ class Handle:
         self.last_told: tuple[int, tuple[int, int], Told] | None = None
         self.track = TrackRecord()
         self.counted: Any = None  # what `progress` has counted of rounds that have ended
+        self.reported: Any = None  # the last event of the log, and the progress up to there
         self.model = self.fresh_model()
         self._here = threading.local()
         # If somebody reads the store, status() says what is left to do, and the next one who opens it tries again.

@@ -28,7 +28,7 @@ from tensorucb.campaign._responses import (
 )
 from tensorucb.campaign._round import Round, round_id
 from tensorucb.checks import check_choice, check_id, is_missing, shown
-from tensorucb.errors import InputError
+from tensorucb.errors import InputError, argument
 from tensorucb.moments import duration, duration_text
 from tensorucb.store._protocol import CampaignRecord, EdgeResponses
 
@@ -112,13 +112,15 @@ def import_history(
         batch = read_responses(responses, strings=view.network.strings, columns=columns)
         if batch.nodes.rows.size and batch.edges.rows.size:
             raise InputError(
-                f"history must be edge responses or a log of purchases; row {batch.edges.rows[0] + 1} is the one and "
-                f"row {batch.nodes.rows[0] + 1} the other. Import them one after the other."
+                f"must be edge responses or a log of purchases; row {batch.edges.rows[0] + 1} is the one and "
+                f"row {batch.nodes.rows[0] + 1} the other. Import them one after the other.",
+                argument="history",
             )
         if product is None and batch.length and "product" not in batch.extra:
             raise InputError(
-                "history needs a field 'product' (or 'item') with ids of the catalogue. "
-                "Say which column it is with columns={'product': 'NAME'}."
+                "needs a field 'product' (or 'item') with ids of the catalogue.",
+                argument="history",
+                advice=("Say which column it is with ", argument("columns", {"product": "NAME"}), "."),
             )
         # All that needs no lock is done before others have to wait.
         seen, past = view.ledger.seq, read(view)
@@ -148,7 +150,7 @@ def _from_edges(view: View, batch: Batch, found: Resolved, product: Any) -> _Pas
     strategies = nothing
     if "strategy" in batch.extra and catalogues[1].ids:
         if isinstance(product, list | tuple):
-            raise InputError("history has a field 'strategy', so the argument product must be an id alone.")
+            raise InputError("must be an id alone, since the history has a field 'strategy'.", argument="product")
         strategies = _entries(batch, "strategy", at, catalogues[1])
     groups: dict[tuple[Any, Any, Any], list[int]] = {}
     for i, key in enumerate(zip(products, strategies, labels, strict=True)):

@@ -79,7 +79,8 @@ def build_policy(spec: Mapping[str, Any], given: Policy | None) -> Policy:
             return given
     if not spec["own"]:
         raise StateError(
-            f"the campaign's policy {spec['type']} is not of this package. Pass it again: load_campaign(…, policy=…)."
+            f"the campaign's policy {spec['type']} is not of this package. "
+            "Load it in Python, with load_campaign(…, policy=…)."
         )
     arguments = dict(spec["arguments"])
     for name, value in arguments.items():

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_array, shown
-from tensorucb.errors import FileFormatError, InputError, ShapeError, UnknownIdError
+from tensorucb.errors import FileFormatError, InputError, ShapeError, UnknownIdError, call
 from tensorucb.features import UserProfile
 from tensorucb.files import pack_state, unpack_state
 from tensorucb.graph import Graph
@@ -101,7 +101,8 @@ class Network:
             return self._index.rows(column).astype(np.int64)
         if not text or self.strings:
             raise UnknownIdError(
-                f"{name} in row {rows[0] + 1} is {column[0]!r}, but ids of users are {self._index.kind}. Convert them."
+                f"in row {rows[0] + 1} is {column[0]!r}, but ids of users are {self._index.kind}. Convert them.",
+                argument=name,
             )
         numbers, found = column.str.contains(WHOLE), np.full(rows.size, -1, dtype=np.int64)
         found[numbers.to_numpy()] = self._index.rows(column.filter(numbers).cast(int).to_numpy())
@@ -127,7 +128,7 @@ class Network:
 def _groups(values: ArrayLike | None, n: int) -> NDArray[Any] | None:
     array = None if values is None else id_array(values, "groups")
     if array is not None and array.shape != (n,):
-        raise ShapeError(f"groups must hold one value for each of the {n} users; got shape {array.shape}.")
+        raise ShapeError(f"must hold one value for each of the {n} users; got shape {array.shape}.", argument="groups")
     return array
 
 
@@ -262,7 +263,9 @@ def _grown_users(old: Users | None, new: Users | None, m: int) -> Users | None:
         )
     for name, part in came.items():
         if part.shape[1] != held[name].shape[1]:
-            raise ShapeError(f"{name} of new users must have {held[name].shape[1]} columns; got {part.shape[1]}.")
+            raise ShapeError(
+                f"of new users must have {held[name].shape[1]} columns; got {part.shape[1]}.", argument=name
+            )
     fresh = {name: came.get(name, np.zeros((m, part.shape[1]))) for name, part in held.items()}
     return UserProfile(**{name: np.concatenate([part, fresh[name]]) for name, part in held.items()})
 
@@ -287,7 +290,8 @@ def drop_user(network: Network, row: int) -> Network:
     keep = np.ones(network.keys.size, dtype=np.bool_)
     keep[row] = False
     if not keep.any():
-        raise InputError("this is the last user of the campaign. Delete the campaign instead (delete_campaign).")
+        advice = "Delete the campaign instead, with ", call("delete_campaign"), "."
+        raise InputError("this is the last user of the campaign.", advice=advice)
     graph, users, costs, groups = network.graph, network.users, network.costs, network.groups
     edges, shift = keep[graph.sources] & keep[graph.targets], (np.cumsum(keep) - 1).astype(np.int32)
     return replace(

@@ -16,6 +16,7 @@ from tensorucb.campaign._model import behind
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._round import LEVEL, Id, Kind, Reach, Round, expectation, html_table
 from tensorucb.campaign._told import Told, responded
+from tensorucb.campaign._webhook import Webhook, webhook_of
 from tensorucb.errors import StateError
 from tensorucb.store._protocol import Status
 
@@ -273,6 +274,8 @@ class CampaignStatus:
         Closed rounds that could not be learned: their ids, and why. The model goes on without them.
     erasing
         How many times somebody was forgotten whose traces are not out of the store's files yet.
+    webhook
+        Who is told of rounds that close, and how far that is; None if nobody is.
 
     Examples
     --------
@@ -295,6 +298,7 @@ class CampaignStatus:
     behind: int
     quarantined: Mapping[str, str]
     erasing: int
+    webhook: Webhook | None
 
     def __repr__(self) -> str:
         counted = ("users", "edges", "products", "strategies", "rounds")
@@ -324,19 +328,23 @@ def status(handle: Handle) -> CampaignStatus:
             behind=behind(view),
             quarantined=ledger.quarantined(),
             erasing=len(view.session.blobs(view.number, ERASING)),
+            webhook=webhook_of(view),
         )
 
 
 def progress(handle: Handle) -> CampaignProgress:
     """How the campaign is going, from one read session and without learning anything."""
     with handle.read() as view:
+        if handle.reported is not None and handle.reported[0] == view.ledger.seq:
+            before: CampaignProgress = handle.reported[1]
+            return before
         tally, rounds = _counted(handle, view)
         lift, missing = None, None
         try:
             lift = lift_of(view, int(handle.record.settings["seed"]))
         except StateError as error:
             missing = str(error)
-        return CampaignProgress(
+        report = CampaignProgress(
             name=handle.record.name,
             rounds=rounds,
             closed=_totals(rounds, "closed"),
@@ -352,6 +360,8 @@ def progress(handle: Handle) -> CampaignProgress:
             strategies=_ranked(tally.strategies),
             users=tally.users(_MOST_CONTACTED),
         )
+        handle.reported = view.ledger.seq, report
+        return report
 
 
 def _counted(handle: Handle, view: View) -> tuple[_Tally, tuple[RoundProgress, ...]]:

@@ -26,7 +26,7 @@ from tensorucb.checks import (
     refusal,
     shown,
 )
-from tensorucb.errors import InputError
+from tensorucb.errors import InputError, argument
 from tensorucb.graph._arguments import check_values
 from tensorucb.graph._ids import id_array
 from tensorucb.moments import duration, duration_text, is_moment, unix_seconds
@@ -47,9 +47,9 @@ class Reader:
         product = read_context(arguments.get("product"), *self.catalogues)
         given = self._with_defaults(arguments, has_strategy=product.strategy is not None)
         read: dict[str, Any] = {"product": product}
-        for name, argument in ARGUMENTS.items():
+        for name, about in ARGUMENTS.items():
             if name not in read:
-                read[name] = self._value(name, argument, given.get(name), read)
+                read[name] = self._value(name, about, given.get(name), read)
         question = Question(**_consistent(read, arguments.get("k")))
         if question.request_id is None:
             return question
@@ -77,18 +77,18 @@ class Reader:
         kept = {name: value for name, value in self.settings.get("ask", {}).items() if name not in unused}
         return {**shown_defaults(kept, self.network), **given}
 
-    def _value(self, name: str, argument: Argument, value: Any, read: Mapping[str, Any]) -> Any:
+    def _value(self, name: str, about: Argument, value: Any, read: Mapping[str, Any]) -> Any:
         """One argument, read; ``read`` are those before it."""
         if value is None:
-            if argument.kind in ("costs", "groups"):
+            if about.kind in ("costs", "groups"):
                 return getattr(self.network, name)
-            return self.settings[name] if argument.setting else argument.default
-        match argument.kind:
+            return self.settings[name] if about.setting else about.default
+        match about.kind:
             case "moment":
                 return _moment(name, value, self.now)
             case "users":
                 rows = self.network.graph.rows(value)
-                return rows if rows.size or not argument.zero else None
+                return rows if rows.size or not about.zero else None
             case "contacts":
                 return read_contacts(name, value, read["strategies"], self.network.graph)
             case "strategies":
@@ -97,8 +97,8 @@ class Reader:
                 return check_values(self.network.graph, value, name)
             case "groups":
                 return id_array(value, name)
-            case "quotas":
-                return _quotas(name, value, read["groups"])
+            case "by_group":
+                return _by_group(name, value, read["groups"])
         return read_plain(name, value)
 
     def _plain(self, name: str, value: Any, given: Any) -> Any:
@@ -118,8 +118,8 @@ class Reader:
             case "costs" | "groups", _:
                 own = getattr(self.network, name)
                 return None if own is not None and np.array_equal(value, own) else value.tolist()
-            case "quotas", Mapping():
-                return {str(label): most for label, most in value.items()}
+            case "by_group", Mapping():
+                return {str(label): number for label, number in value.items()}
             case "span", _:
                 return duration_text(value)
             case "moment", _:
@@ -130,11 +130,11 @@ class Reader:
     def _digests(self, question: Question, given: Mapping[str, Any]) -> dict[str, str]:
         """A digest of each argument by what it means; arguments left out, or that mean the same, are not in it."""
         digests = {}
-        for name, argument in ARGUMENTS.items():
+        for name, about in ARGUMENTS.items():
             meaning = self._plain(name, getattr(question, name), given.get(name))
-            if argument.kind == "users" and meaning is not None:
+            if about.kind == "users" and meaning is not None:
                 meaning = sorted(set(meaning))
-            if argument.compared and meaning is not None and meaning != argument.default:
+            if about.compared and meaning is not None and meaning != about.default:
                 text = json.dumps(meaning, sort_keys=True)
                 digests[name] = hashlib.sha256(text.encode()).hexdigest()[:16]
         return digests
@@ -142,20 +142,20 @@ class Reader:
 
 def read_plain(name: str, value: Any) -> Any:
     """An argument that needs no network to be read."""
-    argument = ARGUMENTS[name]
-    match argument.kind:
+    about = ARGUMENTS[name]
+    match about.kind:
         case "count":
             return check_count(name, value, 1)
         case "number":
             return check_number(name, value, strict=True)
         case "share":
-            return check_share(name, value, zero=argument.zero, one=False)
+            return check_share(name, value, zero=about.zero, one=False)
         case "flag":
             return check_flag(name, value)
         case "span":
-            return duration(name, value, zero=argument.zero) or None
+            return duration(name, value, zero=about.zero) or None
         case "choice":
-            return check_choice(name, value, argument.words)
+            return check_choice(name, value, about.words)
     return check_text(name, value)
 
 
@@ -198,22 +198,22 @@ def _moment(name: str, value: Any, now: float) -> float:
         wanted = "a span from now such as '3d', a datetime, a time such as '2030-01-31T12:00', or unix seconds"
         raise refusal(name, f"{wanted}, in the years 1 to 9999", value)
     if at <= now:
-        raise InputError(f"{name} must be in the future; got {shown(value)}. To end a round now, close or cancel it.")
+        raise refusal(name, "in the future", value, "To end a round now, close or cancel it.")
     return at
 
 
-def _quotas(name: str, value: Any, groups: Any) -> Mapping[Any, int] | int:
-    """The most users of each group: one number, or a number by the groups' own labels, which may be numbers.
+def _by_group(name: str, value: Any, groups: Any) -> Mapping[Any, int] | int:
+    """One number for every group, or a number by the groups' own labels, which may be numbers.
 
     JSON, TOML and the command have texts for labels.
     """
     if not isinstance(value, Mapping):
         return check_count(name, value, 0, 2**62)
     labels = {} if groups is None else {str(label): label for label in np.unique(groups).tolist()}
-    named = check_mapping(name, value, "a mapping of groups to counts").items()
+    what = {"quotas": "quota", "minima": "minimum"}[name]
     return {
-        labels.get(label, label): check_count(f"the quota of group {shown(label)}", most, 0, 2**62)
-        for label, most in named
+        labels.get(label, label): check_count(f"the {what} of group {shown(label)}", number, 0, 2**62)
+        for label, number in check_mapping(name, value, "a mapping of groups to counts").items()
     }
 
 
@@ -222,13 +222,16 @@ def _consistent(read: dict[str, Any], k: Any) -> dict[str, Any]:
     strategy, offered = read["product"].strategy, read["strategies"]
     users, shadow = read["users"], read["shadow"]
     if shadow is not None and read["holdout"]:
-        raise InputError("a shadow round contacts nobody, so it has no hold-out; leave one of them out.")
+        raise InputError("contacts nobody, so there is no hold-out; leave one of them out.", argument="shadow")
     if read["per_user"] and offered is None:
-        raise InputError("per_user needs strategies: 'all', or ids from the campaign's catalogue.")
+        advice = "Give ", argument("strategies"), ": 'all', or ids from the campaign's catalogue."
+        raise InputError("needs strategies.", argument="per_user", advice=advice)
     if offered is not None and strategy is not None:
         raise InputError(
-            f"the product names the strategy {shown(strategy)}, and strategies= asks for a choice. "
-            "Leave one of them out."
+            f"names the strategy {shown(strategy)}, and ",
+            argument("strategies"),
+            " asks for a choice. Leave one of them out.",
+            argument="product",
         )
     if users is not None:
         return {**read, "k": _length(users, k, shadow)}
@@ -240,11 +243,16 @@ def _consistent(read: dict[str, Any], k: Any) -> dict[str, Any]:
 def _length(users: Contacts, k: Any, shadow: Contacts | None) -> int:
     """How many users a list names; an error if the rest of the question does not fit to a list."""
     if shadow is not None:
-        raise InputError("users= are to be contacted, and shadow= were contacted by others; leave one of them out.")
+        raise InputError(
+            "are to be contacted, and ",
+            argument("shadow"),
+            " were contacted by others; leave one of them out.",
+            argument="users",
+        )
     if not users.rows.size:
-        raise InputError("users must name at least one user; leave it out to have them chosen.")
+        raise InputError("must name at least one user; leave it out to have them chosen.", argument="users")
     if k is not None and k != users.rows.size:
-        raise InputError(f"k = {k}, but users names {users.rows.size}. Leave k out.")
+        raise InputError(f"= {k}, but ", argument("users"), f" names {users.rows.size}. Leave it out.", argument="k")
     return int(users.rows.size)
 
 
@@ -255,6 +263,7 @@ def check_same(record: Round, question: Question) -> None:
     differs = [name for name in ARGUMENTS if held.get(name) != now.get(name)]
     if differs:
         raise InputError(
-            f"request_id {question.request_id!r} has opened round {record.id} with other values of "
-            f"{', '.join(differs)}. Use a new request_id for a new question."
+            f"{question.request_id!r} has opened round {record.id} with other values of {', '.join(differs)}.",
+            argument="request_id",
+            advice="Use a new one for a new question.",
         )

@@ -14,7 +14,7 @@ from tensorucb.checks import (
     plain,
     shown,
 )
-from tensorucb.errors import UnknownIdError
+from tensorucb.errors import UnknownIdError, argument, call
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,14 @@ def _refusal(batch: Batch, s: I64, t: I64, numbers: I64, u: I64) -> UnknownIdErr
     kinds = (people, np.unique(np.concatenate(strangers)).size, "somebody who"), (pairs, lost.size, "an edge that")
     said = "; ".join(_said(first, count, what, batch.length) for first, count, what in kinds if count)
     return UnknownIdError(
-        f"{said}. Nothing was stored. Add them to the network (add_users), or leave these rows out with unknown='skip'."
+        f"{said}. Nothing was stored.",
+        advice=(
+            "Add them to the network with ",
+            call("add_users"),
+            ", or leave these rows out with ",
+            argument("unknown", "skip"),
+            ".",
+        ),
     )
 
 

@@ -26,10 +26,11 @@ from tensorucb.checks import (
     check_text,
     is_missing,
     plain,
+    refusal,
     shown,
     unstorable,
 )
-from tensorucb.errors import InputError, ShapeError
+from tensorucb.errors import InputError, ShapeError, argument
 from tensorucb.graph._ids import IdIndex, describe_rows, id_column
 from tensorucb.moments import is_moment, unix_times
 from tensorucb.tables import PARQUET, plain_column, read_table, suffix_of, table_columns
@@ -96,10 +97,10 @@ def read_responses(responses: Any, *, strings: bool, columns: Any = None) -> Bat
     columns, length, offered = _columns(responses, names)
     # Also without a row: wrong names are better noticed today than when the first response comes.
     if (length or offered) and "source" not in columns and "user" not in columns:
-        came = f"{shown(sorted(offered))}. Say which is which with columns={{'user': 'NAME'}}"
+        came = shown(sorted(offered)) if offered else "none of them"
         raise InputError(
-            "responses need the fields source, target and outcome, or user and time; "
-            f"got {came if offered else 'none of them'}."
+            f"responses need the fields source, target and outcome, or user and time; got {came}.",
+            advice=("Say which is which with ", argument("columns", {"user": "NAME"}), ".") if offered else "",
         )
     columns = columns if length else {}
     by_edge = _present(columns.get("source"), length)
@@ -111,8 +112,8 @@ def read_responses(responses: Any, *, strings: bool, columns: Any = None) -> Bat
     for name, needed in (("target", rows), ("outcome", rows), ("time", acted)):
         if needed.size and name not in columns:
             raise InputError(
-                f"responses have no field {name!r}, which row {needed[0] + 1} needs; got {shown(sorted(offered))}. "
-                f"Say which column it is with columns={{'{name}': 'NAME'}}."
+                f"responses have no field {name!r}, which row {needed[0] + 1} needs; got {shown(sorted(offered))}.",
+                advice=("Say which column it is with ", argument("columns", {name: "NAME"}), "."),
             )
     ends = _ids(columns, "source", rows), _ids(columns, "target", rows)
     outcomes, times = _outcomes(columns, rows), _times(columns, rows, required=False)
@@ -135,10 +136,12 @@ class _Names:
     def read(cls, columns: Any) -> _Names:
         given = {} if columns is None else check_mapping("columns", columns, "a mapping of fields to names of columns")
         for field, name in given.items():
-            check_choice("a field in columns=", field, (*_FIELDS, "item"))
-            check_text(f"the column of {field} in columns=", name)
+            check_choice("a field in columns", field, (*_FIELDS, "item"))
+            check_text(f"the column of {field} in columns", name)
         if len(set(given.values())) < len(given) or {"item", "product"} <= given.keys():
-            raise InputError(f"columns= names one column or field twice; got {shown(given)}. Name each once.")
+            raise InputError(
+                f"names one column or field twice; got {shown(given)}. Name each once.", argument="columns"
+            )
         return cls({"product" if field == "item" else field: name for field, name in given.items()})
 
     def tried(self, field: str) -> list[str]:
@@ -152,8 +155,9 @@ class _Names:
         for field, name in self.given.items():
             if name not in came and came:
                 raise InputError(
-                    f"responses have no column {shown(name)}, which columns= names as the {field}; "
-                    f"the columns are {shown(sorted(map(str, came)), 400)}."
+                    f"names the column {shown(name)} as the {field}; the columns of responses are "
+                    f"{shown(sorted(map(str, came)), 400)}.",
+                    argument="columns",
                 )
         present = {field: [name for name in self.tried(field) if name in came] for field in _FIELDS}
         return {field: names[0] for field, names in present.items() if names}
@@ -179,9 +183,10 @@ def _columns(responses: Any, names: _Names) -> tuple[dict[str, Column], int, set
         known = {field: [record.get(name) for record in responses] for field, name in names.found(came).items()}
         return known, len(responses), set(map(str, came))
     if not (hasattr(type(responses), "columns") or hasattr(responses, "__arrow_c_stream__")):
-        raise InputError(
-            "responses must be a frame, a mapping, a list of mappings, or the path of a .csv, .ndjson or .parquet "
-            f"file; got {shown(responses)}."
+        raise refusal(
+            "responses",
+            "a frame, a mapping, a list of mappings, or the path of a .csv, .ndjson or .parquet file",
+            responses,
         )
     columns = table_columns("responses", responses)
     length = max((len(column) for column in columns.values()), default=0)
@@ -281,7 +286,7 @@ def _ids(columns: dict[str, Column], name: str, rows: I64) -> Column:
             raise
         values, at = zip(*kinds.values(), strict=True)
         came = describe_rows(values, np.array(at) - 1)
-        raise InputError(f"{name} must be whole numbers or strings, not both; got {came}.") from None
+        raise InputError(f"must be whole numbers or strings, not both; got {came}.", argument=name) from None
 
 
 def _outcomes(columns: dict[str, Column], rows: I64) -> F64:
@@ -295,11 +300,11 @@ def _outcomes(columns: dict[str, Column], rows: I64) -> F64:
     else:
         values = np.array([_outcome(value) for value in as_list(column)], dtype=np.float64)
     if values.shape != rows.shape:
-        raise ShapeError(f"outcome must be a column of {rows.size} values; got shape {values.shape}.")
+        raise ShapeError(f"must be a column of {rows.size} values; got shape {values.shape}.", argument="outcome")
     bad = np.flatnonzero((values != 0.0) & (values != 1.0))
     if bad.size:
         came = [as_list(column)[i] for i in bad[:SHOWN].tolist()]
-        raise InputError(f"outcome must be 0 or 1; got {describe_rows(came, rows[bad])}.")
+        raise InputError(f"must be 0 or 1; got {describe_rows(came, rows[bad])}.", argument="outcome")
     return values
 
 
@@ -315,13 +320,14 @@ def _times(columns: dict[str, Column], rows: I64, *, required: bool) -> F64:
     present = _present(column, rows.size)
     times = unix_times(array_of("time", column, "a column of times")).astype(np.float64)
     if times.shape != rows.shape:
-        raise ShapeError(f"time must be a column of {rows.size} values; got shape {times.shape}.")
+        raise ShapeError(f"must be a column of {rows.size} values; got shape {times.shape}.", argument="time")
     bad = np.flatnonzero(~is_moment(times) & (present | required))
     if bad.size:
         came = [as_list(column)[i] for i in bad[:SHOWN].tolist()]
         raise InputError(
-            "time must be unix seconds, a datetime or an ISO text, in the years 1 to 9999; "
-            f"got {describe_rows(came, rows[bad])}."
+            "must be unix seconds, a datetime or an ISO text, in the years 1 to 9999; "
+            f"got {describe_rows(came, rows[bad])}.",
+            argument="time",
         )
     return times
 
@@ -332,7 +338,7 @@ def _event_ids(columns: dict[str, Column], rows: I64) -> list[str | None]:
     values = as_list(_take(columns["event_id"], rows))
     for row, kind in zip(rows.tolist(), map(type, values), strict=True):
         if not issubclass(kind, str | int | float | np.integer | np.floating | NoneType) and kind.__name__ != "NAType":
-            raise InputError(f"event_id must be text or a number; row {row + 1} has a {kind.__name__}.")
+            raise InputError(f"must be text or a number; row {row + 1} has a {kind.__name__}.", argument="event_id")
     ids = [None if is_missing(value) or value == "" else str(value) for value in values]
     if unstorable("".join(text for text in ids if text)) or max((len(text) for text in ids if text), default=0) > 512:
         for row, text in zip(rows.tolist(), ids, strict=True):

@@ -96,7 +96,8 @@ class Forecast:
         low, high = np.exp(centre - factor * below) - _HALF, np.exp(min(centre + factor * above, 50.0)) - _HALF
         # Numbers of users are whole: these are the smallest and the largest in between.
         first, last = np.ceil(low - _ROUNDING), np.floor(high + _ROUNDING)
-        return float(np.clip(first, 0.0, audience)), float(np.clip(last, 0.0, audience))
+        # There is no minus before 0.
+        return float(np.clip(first, 0.0, audience)) + 0.0, float(np.clip(last, 0.0, audience)) + 0.0
 
     def _widths(self) -> tuple[float, float]:
         low, mean, high = (np.log(max(value, 0.0) + _HALF) for value in (self.low, self.mean, self.high))
@@ -378,8 +379,8 @@ class Explanation:
     user
         The caller's id.
     status
-        ``chosen``, ``held_out``, ``opt_out``, ``cooldown``, ``outside_candidates``, ``group_quota``, ``budget``,
-        ``not_there_yet`` or ``not_enough``.
+        ``chosen``, ``held_out``, ``opt_out``, ``cooldown``, ``outside_candidates``, ``group_quota``,
+        ``group_minimum``, ``budget``, ``not_there_yet`` or ``not_enough``.
     text
         The same in a sentence.
     rank
@@ -423,7 +424,10 @@ class Explanation:
 
 @dataclass(frozen=True)
 class RoundExplanation:
-    """Every seed explained, and how many users were left out for what reason.
+    """Every seed explained, how many users were left out for what reason, and what is proven of the choice.
+
+    ``certificate`` is how near the choice is to the best one by the probabilities that it was made by, which include
+    exploration; empty if the policy or a person chose, or if contacting fewer users brought more responses.
 
     Examples
     --------
@@ -436,10 +440,12 @@ class RoundExplanation:
 
     seeds: tuple[Explanation, ...]
     left_out: Mapping[str, int]
+    certificate: str = ""
 
     def __str__(self) -> str:
         reasons = ", ".join(f"{name} {count}" for name, count in self.left_out.items() if count)
-        return "\n".join([*(seed.text for seed in self.seeds), f"Left out beforehand: {reasons or 'nobody'}."])
+        lines = [*(seed.text for seed in self.seeds), f"Left out beforehand: {reasons or 'nobody'}."]
+        return "\n".join([*lines, f"Certificate: {self.certificate}"] if self.certificate else lines)
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 from tensorucb.campaign._handle import ERASING, find_campaign
 from tensorucb.campaign._ledger import LEARNED, RELEARNED
 from tensorucb.campaign._model import SNAPSHOTS
+from tensorucb.campaign._webhook import WEBHOOK
 from tensorucb.checks import (
     check_path,
+    check_slug,
     check_text,
+    refusal,
     shown,
 )
 from tensorucb.errors import InputError, StoreError
@@ -62,9 +65,7 @@ def opened(
         yield storage
         return
     else:
-        raise InputError(
-            f"{name} must be a storage URL, the path of a SQLite file or an open store; got {shown(storage)}."
-        )
+        raise refusal(name, "a storage URL, the path of a SQLite file or an open store", storage)
     try:
         yield store
     except BaseException:
@@ -111,7 +112,7 @@ def copy_campaign(
 ) -> None:
     """Copy a campaign with its whole log under a new name, into the same store or another one.
 
-    What the model knows is not copied: the copy learns its rounds as they are.
+    What the model knows is not copied: the copy learns its rounds as they are. Nor is a webhook: a copy tells nobody.
 
     Examples
     --------
@@ -123,12 +124,12 @@ def copy_campaign(
     ['rehearsal', 'spring']
     """
     check_text("name", name)
-    if name == check_text("new_name", new_name) and to is None:
+    if name == check_slug("new_name", new_name) and to is None:
         raise InputError(f"a copy in the same store needs another name than {shown(name)}.")
     with opened(storage, make=False) as source, source.read() as old:
         record = find_campaign(old, source, name)
         users, rounds, events = old.users(record.campaign), old.rounds(record.campaign), old.events(record.campaign)
-        names = [n for n in old.blobs(record.campaign) if not n.startswith((SNAPSHOTS, ERASING))]
+        names = [n for n in old.blobs(record.campaign) if not n.startswith((SNAPSHOTS, ERASING, WEBHOOK))]
         blobs = {name: old.blob(record.campaign, name) for name in names}
         told = {r.number: old.edge_responses(record.campaign, r.number) for r in rounds}
         acted = {r.number: old.node_events(record.campaign, r.number) for r in rounds}

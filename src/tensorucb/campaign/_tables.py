@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_array, check_mapping, check_path, check_text, shown, shown_path
-from tensorucb.errors import FileFormatError, InputError, ShapeError
+from tensorucb.errors import FileFormatError, InputError, ShapeError, argument
 from tensorucb.features import TableFeatures
 from tensorucb.features._cells import as_frame
 from tensorucb.graph._ids import WHOLE, IdIndex
@@ -64,7 +64,9 @@ class Files:
 
         self._folder = None if directory is None else check_path("data", directory)
         if self._folder is not None and not self._folder.is_dir():
-            raise InputError(f"data must be a directory with an edge list; {shown_path(self._folder)} is none.")
+            raise InputError(
+                f"must be a directory with an edge list; {shown_path(self._folder)} is none.", argument="data"
+            )
         self._present = {} if self._folder is None else files_of(self._folder)
         self._columns, self._id_type = check_columns(columns), id_type
         self._whole = named["edges"] is None and named["actions"] is None
@@ -86,7 +88,9 @@ class Files:
         if edges is None:
             raise InputError(
                 "a campaign needs an edge list: a file edges.csv (or followers.csv; also .tsv, .ndjson, .parquet) with "
-                f"the columns source and target{self._looked()}, or edges=."
+                f"the columns source and target{self._looked()}, or ",
+                argument("edges"),
+                ".",
             )
         meta = self._present.get(META)
         return read_plain(edges, self._paths["actions"], meta, "data", columns=self._columns, id_type=self._id_type)
@@ -110,13 +114,14 @@ def check_columns(columns: Any) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for table, names in ({} if columns is None else check_mapping("columns", columns, "a mapping of tables")).items():
         if table not in MEANINGS:
-            raise InputError(f"columns names the table {shown(table)}; there are {', '.join(MEANINGS)}.")
+            raise InputError(f"names the table {shown(table)}; there are {', '.join(MEANINGS)}.", argument="columns")
         found[table] = check_mapping(f"columns[{table!r}]", names, "a mapping of meanings to names of columns")
         for meaning, name in found[table].items():
             if meaning not in MEANINGS[table]:
                 raise InputError(
-                    f"columns of {table} gives a name to {shown(meaning)}; it may do so for "
-                    f"{', '.join(MEANINGS[table])}. Other columns describe the rows and need no meaning."
+                    f"of {table} gives a name to {shown(meaning)}; it may do so for "
+                    f"{', '.join(MEANINGS[table])}. Other columns describe the rows and need no meaning.",
+                    argument="columns",
                 )
             check_text(f"columns[{table!r}][{meaning!r}]", name)
     return found
@@ -250,6 +255,8 @@ def check_kinds(kinds: Any) -> dict[str, Mapping[str, str]]:
     found = {} if kinds is None else check_mapping("kinds", kinds, "a mapping of tables to kinds of columns")
     for table, named in found.items():
         if table not in ("products", "users"):
-            raise InputError(f"kinds names the table {shown(table)}; only products and users have columns with kinds.")
+            raise InputError(
+                f"names the table {shown(table)}; only products and users have columns with kinds.", argument="kinds"
+            )
         check_mapping(f"kinds[{table!r}]", named, "a mapping of columns to kinds")
     return found

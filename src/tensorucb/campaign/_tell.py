@@ -19,7 +19,7 @@ from tensorucb.campaign._responses import UNKNOWN, Batch, Part, read_responses, 
 from tensorucb.campaign._round import Round
 from tensorucb.campaign._told import Told
 from tensorucb.checks import check_choice, shown
-from tensorucb.errors import InputError, StateError
+from tensorucb.errors import InputError, StateError, call
 from tensorucb.store._protocol import EdgeResponses, NodeEvents
 
 _Content = tuple[int, str, int, int | None, float | None, float | None]
@@ -144,7 +144,8 @@ def tell(handle: Handle, round_id: str | int, responses: Any, unknown: str, colu
         if record.status == "cancelled":
             raise StateError(f"round {round_id} was cancelled and takes no responses. Ask for a new round.")
         if record.kind == "history":
-            raise StateError(f"round {round_id} is imported history. Use import_history for more of it.")
+            advice = "Use ", call("import_history"), " for more of it."
+            raise StateError(f"round {round_id} is imported history.", advice=advice)
         if network.revision != found.revision:
             found = resolve(network, batch, unknown)
             check_contacted(network, record, found)

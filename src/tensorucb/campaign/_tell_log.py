@@ -18,7 +18,7 @@ from tensorucb.campaign._responses import UNKNOWN, Batch, read_responses, text_p
 from tensorucb.campaign._round import Round
 from tensorucb.campaign._tell import TellReport, check_contacted, store
 from tensorucb.checks import check_choice
-from tensorucb.errors import InputError
+from tensorucb.errors import InputError, argument
 
 _log = logging.getLogger("tensorucb.campaign")
 _NO_NAME, _NO_ROUND = -1, -2
@@ -60,9 +60,12 @@ def tell_log(handle: Handle, responses: Any, unknown: str, columns: Any) -> Tell
         by_product = "product" in batch.extra and not batch.edges.rows.size
         if batch.length and "round" not in batch.extra and not by_product:
             raise InputError(
-                "rows of several rounds need a field 'round', or 'product' (or 'item') with user and time. Say "
-                "which column it is with columns={'product': 'NAME'}; if all rows belong to one round, name the "
-                "round."
+                "rows of several rounds need a field 'round', or 'product' (or 'item') with user and time.",
+                advice=(
+                    "Say which column it is with ",
+                    argument("columns", {"product": "NAME"}),
+                    "; if all rows belong to one round, name the round.",
+                ),
             )
         # All that needs no lock is done before others have to wait.
         seen, (rounds, strangers, other) = view.ledger.seq, _by_round(view, batch, unknown)

@@ -14,6 +14,7 @@ from tensorucb.campaign._network import Network
 from tensorucb.campaign._round import Round
 from tensorucb.checks import check_choice
 from tensorucb.graph import Graph
+from tensorucb.store._protocol import EdgeResponses, NodeEvents
 
 if TYPE_CHECKING:
     from tensorucb.store._session import Session
@@ -33,10 +34,14 @@ class Told:
         self._n_edges = n_edges
 
     @classmethod
-    def read(cls, session: Session, campaign: int, number: int, network: Network, upto: int | None = None) -> Told:
-        """Read it from the store, up to an event or until now; responses of users who are gone are left out."""
-        told = session.edge_responses(campaign, number, upto)
-        acted = session.node_events(campaign, number, upto)
+    def read(cls, session: Session, campaign: int, first: int, last: int, network: Network) -> dict[int, Told]:
+        """What rounds ``first`` to ``last`` were told, from the store."""
+        rounds = session.told(campaign, first, last)
+        return {number: cls.of(told, acted, network) for number, (told, acted) in rounds.items()}
+
+    @classmethod
+    def of(cls, told: EdgeResponses, acted: NodeEvents, network: Network) -> Told:
+        """The same of stored rows; responses of users who are gone are left out."""
         edges, outcomes, times = np.empty(0, dtype=np.int64), told.outcomes, acted.times
         if told.sources.size:
             known = np.isin(told.sources, network.keys) & np.isin(told.targets, network.keys)

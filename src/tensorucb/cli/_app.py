@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 import typer
 import typer.main
 
-from tensorucb.cli._errors import error_text, in_words_of, misuse_text
+from tensorucb.cli._errors import error_text
 from tensorucb.cli._interrupt import was_pressed
 from tensorucb.cli._options import HELP, Group, commands
-from tensorucb.cli._output import safe_streams, say
+from tensorucb.cli._output import one_line, safe_streams, say
 from tensorucb.errors import TensorUCBError
 
 _AGAIN, _REPEAT = "Run the same command again", "run the same command again"
@@ -53,6 +53,7 @@ COMMANDS = {
     "expire": Command("progress", f"{_AGAIN}: closing a round twice changes nothing."),
     "add-products": Command("campaigns", _TWICE),
     "add-users": Command("campaigns", f"Users were added {_WHOLE} `tensorucb status NAME` tells. If not, {_REPEAT}."),
+    "webhook": Command("campaigns", f"{_AGAIN}: what was sent is sent again at most once."),
     "export": Command("progress", _FILES),
     "import-history": Command("campaigns", _TWICE),
     "forget": Command("campaigns", f"The person may not be gone yet. {_AGAIN} to finish."),
@@ -60,7 +61,6 @@ COMMANDS = {
     "token": Command("serve", f"The token was made or revoked {_WHOLE} `tensorucb token list` tells."),
     "delete": Command("campaigns", f"The campaign was deleted {_WHOLE} `tensorucb status` tells."),
     "doctor": Command("doctor", _NOTHING),
-    "bench": Command("bench", _NOTHING),
 }
 _VALUES = {int: "NUMBER", float: "NUMBER", Path: "FILE", str: "TEXT"}
 # typer ships its own copy of click's errors, or takes click's, by its version.
@@ -121,7 +121,7 @@ class LazyGroup(Group):
 
     def _misused(self, error: Any) -> int:
         path = error.ctx.command_path if error.ctx is not None else f"tensorucb {self.running}".rstrip()
-        said = misuse_text(error.format_message())
+        said = one_line(error.format_message()).removeprefix("Invalid value: ").replace("Value error, ", "").rstrip(".")
         say(f"tensorucb: {said}{'' if said.endswith('?') else '.'} See '{path} --help'.", err=True)
         return int(error.exit_code)
 
@@ -131,7 +131,7 @@ class LazyGroup(Group):
             return 130
         if not isinstance(error, (TensorUCBError, OSError, MemoryError, UnicodeEncodeError)):
             raise error
-        say(f"tensorucb: {in_words_of(self.loaded, error_text(error))}", err=True)
+        say(f"tensorucb: {error_text(error, self.loaded)}", err=True)
         return 1
 
 

@@ -226,4 +226,7 @@ holdout = 0.1              # share of the chosen not to contact, for the lift
 
 # [ask.quotas]             # the most users of a group
 # Lisbon = 5
+
+# [ask.minima]             # the fewest users of a group
+# Porto = 1
 """

@@ -31,6 +31,8 @@ def _press(number: int, frame: FrameType | None) -> None:
     now = time.monotonic()
     if _pressed is not None and number == signal.SIGINT:
         if now - _pressed > _PATIENCE:
+            if sys.stderr is not None and sys.stderr.isatty():
+                os.write(sys.stderr.fileno(), b"\x1b[?25h")  # a bar hides the cursor
             os._exit(130)
         return
     _pressed = _pressed or now

@@ -252,7 +252,7 @@ def listed_ids(
     try:
         graph.rows(ids)
     except UnknownIdError as error:
-        raise UnknownIdError(f"{option}: {error}") from error
+        raise UnknownIdError(f"{option}: ", *error.parts()) from error
     return ids
 
 

@@ -2,7 +2,8 @@ r"""What commands print: text and tables for people, JSON for machines. Every co
 
 What is printed is true and harmless, whatever an id holds. A character that does not print (an escape sequence, a
 line break, a switch of the writing direction) or that the stream cannot encode is shown as an escape such as
-``\x1b``, nothing is read as markup, and nothing is cut: a terminal gets wrapped lines, a pipe gets whole ones.
+``\x1b``, nothing is read as markup, and nothing is cut: a terminal gets wrapped lines, a pipe gets whole ones. Rich
+draws tables and bars in a terminal, and is loaded only there.
 """
 
 from __future__ import annotations
@@ -13,9 +14,7 @@ import re
 import shutil
 import sys
 import textwrap
-import unicodedata
 from collections.abc import Collection, Sequence
-from itertools import zip_longest
 from typing import Any, TextIO
 
 from tensorucb.cli._interrupt import asking
@@ -73,7 +72,7 @@ def say(text: str = "", *, err: bool = False) -> None:
     if not err and on_terminal(sys.stdout):
         # A word that is too long, such as a path to copy, stays whole for the terminal to break.
         whole: Any = {"break_long_words": False, "break_on_hyphens": False, "replace_whitespace": False}
-        width, lines = terminal_width(), text.split("\n")
+        width, lines = shutil.get_terminal_size().columns, text.split("\n")
         text = "\n".join(
             line
             if len(line) <= width
@@ -104,15 +103,6 @@ def on_terminal(stream: TextIO | None) -> bool:
         return stream is not None and stream.isatty() and os.environ.get("TERM", "") != "dumb"
     except ValueError:  # closed
         return False
-
-
-def terminal_width(stream: TextIO | None = None) -> int:
-    """The columns of the terminal."""
-    try:
-        width = 0 if stream is None else os.get_terminal_size(stream.fileno()).columns
-    except (OSError, ValueError):
-        width = 0
-    return width or shutil.get_terminal_size().columns
 
 
 def one_line(message: str) -> str:
@@ -175,70 +165,45 @@ def print_table(
     best
         The row to print in bold.
     """
-    terminal = on_terminal(sys.stdout)
     cells = [[_cell(cell) for cell in row] for row in rows]
     left = [name in words for name in columns]
-    needed = [max(map(_width, column)) for column in zip(columns, *cells, strict=True)]
-    widths = _fitted(needed, left, terminal_width()) if terminal else [min(width, _PADDED) for width in needed]
     if title:
         say(title)
-    lines = [_row(list(columns), widths, left, wrap=terminal), ["  ".join("-" * width for width in widths)]]
-    lines += [_row(row, widths, left, wrap=terminal) for row in cells]
-    for number, block in enumerate(lines):
-        bold = terminal and "NO_COLOR" not in os.environ and number in (0, None if best is None else best + 2)
-        for line in block:
-            _write(f"\x1b[1m{line}\x1b[0m\n" if bold else line + "\n")
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    if on_terminal(sys.stdout):
+        _print_fitted(columns, cells, widths, left, best)
+    else:
+        lines = (list(columns), ["-" * min(width, _PADDED) for width in widths], *cells)
+        for line in lines:
+            padded = [
+                cell.ljust(min(width, _PADDED)) if text else cell.rjust(min(width, _PADDED))
+                for cell, width, text in zip(line, widths, left, strict=True)
+            ]
+            _write("  ".join(padded).rstrip() + "\n")
     if caption:
         say(caption)
 
 
-def _width(text: str) -> int:
-    """Columns of a terminal that ``text`` takes."""
-    if text.isascii():
-        return len(text)
-    marks = ("Mn", "Me")
-    return sum(0 if unicodedata.category(c) in marks else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+def _print_fitted(
+    columns: Sequence[str], cells: list[list[str]], widths: list[int], left: list[bool], best: int | None
+) -> None:
+    """A table that fits the terminal: text is wrapped, and numbers only where they alone are too wide for it."""
+    from rich.table import Table
+    from rich.text import Text
+
+    console = terminal(sys.stdout)
+    least = sum(_NARROWEST if text else width for width, text in zip(widths, left, strict=True)) + 2 * len(widths)
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for name, text in zip(columns, left, strict=True):
+        justify: Any = "left" if text else "right"
+        table.add_column(Text(name), justify=justify, overflow="fold", no_wrap=not text and least <= console.width)
+    for number, row in enumerate(cells):
+        table.add_row(*map(Text, row), style="bold" if number == best else None)
+    console.print(table)
 
 
-def _fitted(needed: list[int], flexible: list[bool], terminal: int) -> list[int]:
-    """Widths of the columns: text gives way, the widest first, until all fit; numbers never do."""
-    widths = list(needed)
-    excess = sum(widths) + 2 * (len(widths) - 1) - terminal
-    while excess > 0:
-        at = max((i for i, may in enumerate(flexible) if may), key=lambda i: widths[i], default=None)
-        if at is None or widths[at] <= _NARROWEST:
-            break
-        others = [w for i, w in enumerate(widths) if flexible[i] and i != at]
-        step = max(1, min(excess, widths[at] - max([_NARROWEST, *others])))
-        widths[at] -= step
-        excess -= step
-    return widths
+def terminal(stream: TextIO) -> Any:
+    """Rich's console on a stream that is a terminal: bold and dim, no colours, and nothing is read as markup."""
+    from rich.console import Console
 
-
-def _row(cells: list[str], widths: list[int], left: list[bool], *, wrap: bool) -> list[str]:
-    wrapped = [_wrapped(c, w) if wrap and may else [c] for c, w, may in zip(cells, widths, left, strict=True)]
-    lines = []
-    for parts in zip_longest(*wrapped, fillvalue=""):
-        spaces = [" " * max(0, width - _width(part)) for part, width in zip(parts, widths, strict=True)]
-        padded = [p + s if at_left else s + p for p, s, at_left in zip(parts, spaces, left, strict=True)]
-        lines.append("  ".join(padded).rstrip())
-    return lines
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most ``width`` columns, broken at spaces where there are any, which are then not shown."""
-    lines, line, room, space = [], "", width, -1
-    for character in text:
-        size = _width(character)
-        if size > room:
-            cut = len(line) if character == " " or space < 0 else space
-            lines.append(line[:cut])
-            line = "" if character == " " else line[cut:].removeprefix(" ")
-            room, space = width - _width(line), -1
-            if character == " ":
-                continue
-        if character == " ":
-            space = len(line)
-        line += character
-        room -= size
-    return [*lines, line]
+    return Console(file=stream, markup=False, emoji=False, highlight=False, no_color=True)

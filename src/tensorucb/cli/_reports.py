@@ -26,8 +26,8 @@ and the coin of an edge in a round is the same for all policies, so that differe
 _WHY_THE_PAPER_LOSES = """\
 Why TensorUCB in the paper's form loses: it fits responses that are 0 or 1, and rarely 1, as if they were Gaussian, \
 and sends the score through a sigmoid. Many edges are then believed to respond half of the time, and most of its seeds \
-are simply the users with the most followers. With a logistic likelihood and a base rate the same tensor loses less \
-than half as much (see the results in the documentation)."""
+are simply the users with the most followers. With a logistic likelihood and the settings that go with it, as \
+TensorUCB (paper, logistic), the same tensor loses less than half as much (see the results in the documentation)."""
 _WHY = """\
 Expected: the responses these users would bring by what has been seen so far, the sum of the believed probabilities of \
 their followers. New: those that the seeds above would not have brought anyway. Added to explore: the bonus for what \

@@ -1,6 +1,6 @@
 """What changes a campaign apart from its rounds.
 
-``add-products``, ``add-users``, ``import-history``, ``forget`` and ``delete``.
+``add-products``, ``add-users``, ``import-history``, ``webhook``, ``forget`` and ``delete``.
 """
 
 from __future__ import annotations
@@ -95,6 +95,42 @@ def import_history(
         say(f"  {count(report.used, 'row')} left out: the campaign was created from them.")
     if report.unknown:
         say(f"  {left_out(report.unknown)}")
+
+
+def webhook(
+    name: opt.Name,
+    url: Annotated[str | None, Option(help="Tell this address of every round that closes from now on.")] = None,
+    secret: Annotated[
+        str | None, Option(help="What requests are signed with: whsec_ and base64; by default a new one.")
+    ] = None,
+    remove: Annotated[bool, Option("--remove", help="Tell nobody any more.")] = False,
+    storage: opt.Storage = STORAGE,
+    json: opt.Json = False,
+) -> None:
+    """Tell another system when a round closes; without options, send what is due and show how far it is.
+
+    A running service sends by itself.
+    """
+    with campaign_at(storage, name, "webhook") as campaign:
+        if url is not None:
+            secret = campaign.set_webhook(url, secret)
+        elif remove:
+            campaign.remove_webhook()
+        else:
+            campaign.deliver()
+        found = campaign.status().webhook
+    if json:
+        emit_json({"webhook": None if found is None else vars(found), "secret": secret if url else None})
+        return
+    if found is None:
+        say("Nobody is told of rounds that close.")
+        return
+    if url is not None:
+        say(f"Requests are signed with {secret}; it is not shown again.")
+    told = count(found.delivered, "round")
+    say(f"{shown(found.url)}: {told} told, {found.pending:,} to tell, {found.failed:,} given up.")
+    if found.error is not None:
+        say(f"The last attempt failed: {shown(found.error)}.")
 
 
 def forget(

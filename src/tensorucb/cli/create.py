@@ -96,6 +96,9 @@ def create(
     ] = "auto",
     seed: opt.Seed = 0,
     snapshot_every: Annotated[int, Option(help="Rounds between snapshots of the model.", callback=opt.counted)] = 10,
+    request_id: Annotated[
+        str | None, Option(help="Creating again with it finds the same campaign.", metavar="ID")
+    ] = None,
     storage: opt.Storage = STORAGE,
     json: opt.Json = False,
 ) -> None:
@@ -124,7 +127,7 @@ def create(
         read_plain("objective", objective)
         read_plain("epsilon", epsilon)
         chosen = policy_named(policy, settings)
-        if campaign_exists(name, storage):
+        if request_id is None and campaign_exists(name, storage):
             raise InputError(f"there is a campaign called {name!r} already; choose another name.")
         found = read_campaign_data(
             data,
@@ -150,6 +153,7 @@ def create(
             ask=told.ask,
             seed=seed,
             snapshot_every=snapshot_every,
+            request_id=request_id,
         ) as campaign:
             made, url, following = campaign.status(), campaign.store.masked_url, _next(campaign, found, storage)
     if json:

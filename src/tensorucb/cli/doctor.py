@@ -20,7 +20,7 @@ _EXTRAS = {
     "service": "the HTTP service and its page",
     "client": "calling a service from Python",
     "ray": "work on several machines",
-    "bench": "other libraries in `tensorucb bench`",
+    "bench": "other libraries beside ours in `python -m benchmarks`",
 }
 _LITTLE_MEMORY = 2**30
 

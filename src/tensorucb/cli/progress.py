@@ -173,6 +173,9 @@ def _print_warnings(numbers: CampaignStatus) -> None:
             f"Round {round_id} could not be learned and is left out of the model: {shown(reason or 'see the log')}. "
             "`tensorucb close --cancel` drops it."
         )
+    if numbers.webhook is not None and (numbers.webhook.pending or numbers.webhook.failed):
+        told = f"{numbers.webhook.pending:,} closed rounds to tell, {numbers.webhook.failed:,} given up"
+        say(f"Webhook: {told}; `tensorucb webhook {numbers.name}` tries again and says why.")
     if numbers.erasing:
         say(
             "Somebody was forgotten, but the store's files are not rewritten yet, because others read them. "

@@ -53,6 +53,10 @@ def ask(
         list[str] | None,
         Option("--quota", help=f"{help_of('quotas')} One number is for all. Repeatable.", metavar="GROUP=NUMBER"),
     ] = None,
+    minima: Annotated[
+        list[str] | None,
+        Option("--minimum", help=f"{help_of('minima')} One number is for all. Repeatable.", metavar="GROUP=NUMBER"),
+    ] = None,
     groups: Annotated[Path | None, Option(help=f"{help_of('groups')} A table with columns user and group.")] = None,
     holdout: Annotated[float | None, Option(help=help_of("holdout"), callback=finite)] = None,
     window: opt.Window = None,
@@ -82,7 +86,8 @@ def ask(
             "Python: campaign.ask(…, strategies=…, shadow={user: strategy})."
         )
     arguments["product"] = None if features is None else _numbers(features)
-    arguments["quotas"] = _quotas(quotas)
+    arguments["quotas"] = _by_group("--quota", quotas)
+    arguments["minima"] = _by_group("--minimum", minima)
     with campaign_at(storage, name, "ask") as campaign:
         if product is not None:
             arguments["product"] = _known(product, campaign.products())
@@ -134,20 +139,20 @@ def _strategy_ids(one: str | None, several: str | None, known: tuple[int | str, 
     return [_known(text, known) for text in several.split(",")]
 
 
-def _quotas(given: list[str] | None) -> dict[str, int] | int | None:
+def _by_group(option: str, given: list[str] | None) -> dict[str, int] | int | None:
     if not given:
         return None
     parts = [text.rpartition("=") for text in given]
     if not all(re.fullmatch("[0-9]{1,18}", number) for _, _, number in parts):
-        raise BadParameter(f"--quota must look like north=3, or 3; got {', '.join(map(repr, given))}.")
+        raise BadParameter(f"{option} must look like north=3, or 3; got {', '.join(map(repr, given))}.")
     if len(given) == 1 and "=" not in given[0]:
         return int(given[0])
     if not all(equals for _, equals, _ in parts):
-        raise BadParameter("--quota is one number for all groups, or a GROUP=NUMBER for each; not both.")
-    quotas = {typed(group): int(number) for group, _, number in parts}
-    if len(quotas) < len(parts):
-        raise BadParameter("--quota names a group twice; give each group one number.")
-    return quotas
+        raise BadParameter(f"{option} is one number for all groups, or a GROUP=NUMBER for each; not both.")
+    numbers = {typed(group): int(number) for group, _, number in parts}
+    if len(numbers) < len(parts):
+        raise BadParameter(f"{option} names a group twice; give each group one number.")
+    return numbers
 
 
 def _column(campaign: Campaign, file: Path | None, meaning: str) -> Any:
@@ -178,6 +183,8 @@ def _print(result: Ask, explanation: Any) -> None:
         say(f"Expected reach {result.reach}.")
     if result.cost is not None:
         say(f"Contacting them costs {result.cost:g}.")
+    if explanation.certificate:
+        say(f"Certificate: {explanation.certificate}")
 
 
 def tell(

@@ -47,7 +47,6 @@ def serve(
         ),
     ] = None,
     workers: Annotated[int, Option(min=1, max=256, help="Processes; more than one needs PostgreSQL.")] = 1,
-    rate: Annotated[float, Option(min=0.1, max=1e6, help="Requests per second that one caller may send.")] = 200.0,
     log_level: Annotated[str, Option(help="Write logs from this level on.", metavar="|".join(_LEVELS))] = "info",
     engine: opt.EngineName = "local",
     address: opt.Address = None,
@@ -69,7 +68,6 @@ def serve(
         read_only=read_only,
         hosts=tuple(map(typed, allow_host or ())),
         workers=workers,
-        rate=rate,
     )
     here = sys.stdout  # which an engine takes from its own reports
 

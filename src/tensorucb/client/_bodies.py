@@ -101,5 +101,5 @@ def _parquet(name: str, table: Any) -> Upload:
         held = io.BytesIO()
         frame.write_parquet(held)
     except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
-        raise InputError(f"{name} cannot be sent as a table ({shown(str(error))[1:-1]}).") from error
+        raise InputError(f"cannot be sent as a table ({shown(str(error))[1:-1]}).", argument=name) from error
     return Upload(_KINDS[".parquet"], held.getvalue())

@@ -55,6 +55,15 @@ def pages(connection: Connection, path: str, **params: Any) -> Iterator[Any]:
             return
 
 
+def request_key(request_id: str | None) -> str:
+    """The key of a call that may be sent again; a new one without a ``request_id``."""
+    if request_id is None:
+        return uuid.uuid4().hex
+    if not re.fullmatch("[!-~]{1,200}", check_text("request_id", request_id)):
+        raise refusal("request_id", "1 to 200 visible ASCII characters without spaces", request_id)
+    return request_id
+
+
 class RemoteCampaign:
     """A campaign on a service. Get one from :meth:`Client.campaign` or :meth:`Client.create_campaign`.
 
@@ -124,6 +133,7 @@ class RemoteCampaign:
         budget: float | None = None,
         groups: Any = None,
         quotas: Mapping[Any, int] | int | None = None,
+        minima: Mapping[Any, int] | int | None = None,
         holdout: float | None = None,
         shadow: Any = None,
         users: Any = None,
@@ -140,9 +150,7 @@ class RemoteCampaign:
         client.
         """
         given = {name: value for name, value in locals().items() if name not in ("self", "request_id")}
-        if request_id is not None and not re.fullmatch("[!-~]{1,200}", check_text("request_id", request_id)):
-            raise refusal("request_id", "1 to 200 visible ASCII characters without spaces", request_id)
-        return self._ask(self._post(_body(given), "rounds", key=request_id or uuid.uuid4().hex))
+        return self._ask(self._post(_body(given), "rounds", key=request_key(request_id)))
 
     def preview(
         self,
@@ -159,6 +167,7 @@ class RemoteCampaign:
         budget: float | None = None,
         groups: Any = None,
         quotas: Mapping[Any, int] | int | None = None,
+        minima: Mapping[Any, int] | int | None = None,
         holdout: float | None = None,
         shadow: Any = None,
         users: Any = None,
@@ -253,6 +262,16 @@ class RemoteCampaign:
     def forget(self, user: int | str) -> ForgetReport:
         """Remove a person from the log and the model, and prove it by replay; needs the role ``admin``."""
         return record(ForgetReport, self._post({"user": check_id("user", user)}, "forget"))
+
+    def set_webhook(self, url: str, secret: str | None = None) -> str:
+        """Tell another system of every round that closes from now on; returns the secret. Needs the role ``admin``."""
+        document = {"url": check_text("url", url), "secret": secret}
+        answer = self._connection.send("PUT", place(self.name, "webhook"), json=document)
+        return str(answer.json()["secret"])
+
+    def remove_webhook(self) -> None:
+        """Tell no other system any more; needs the role ``admin``."""
+        self._connection.send("DELETE", place(self.name, "webhook"))
 
     def export(self, directory: str | os.PathLike[str], format: str = "parquet") -> list[Path]:
         """Write the campaign as tables to a directory; the last file is ``manifest.json``."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any, Self
@@ -11,12 +10,13 @@ from typing import Any, Self
 from tensorucb.campaign import CampaignInfo
 from tensorucb.checks import check_text
 from tensorucb.client._bodies import as_json, as_upload
-from tensorucb.client._campaign import RemoteCampaign, pages, place
+from tensorucb.client._campaign import RemoteCampaign, pages, place, request_key
 from tensorucb.client._http import Connection
 from tensorucb.client._records import Session, record
 from tensorucb.moments import Duration
 
 _TABLES = ("edges", "actions", "products", "users", "strategies")
+_NO_SETTINGS = ("self", "key", "request_id")
 
 
 class Client:
@@ -83,6 +83,7 @@ class Client:
         ask: Mapping[str, Any] | None = None,
         seed: int | None = None,
         snapshot_every: int | None = None,
+        request_id: str | None = None,
     ) -> RemoteCampaign:
         """Create a campaign from tables; needs the role ``admin``.
 
@@ -99,6 +100,8 @@ class Client:
             The name of a policy of this package, and its arguments.
         objective, credit, window, epsilon, ask, seed, snapshot_every
             As in :func:`~tensorucb.campaign.create_campaign`.
+        request_id
+            Creating again with the same one, the same tables and the same settings finds the same campaign.
 
         Returns
         -------
@@ -106,7 +109,8 @@ class Client:
             Its ``report`` says, a line each, what was used and what was left out.
         """
         check_text("name", name)
-        given = {name: value for name, value in locals().items() if name != "self" and value is not None}
+        key = request_key(request_id)
+        given = {name: value for name, value in locals().items() if name not in _NO_SETTINGS and value is not None}
         uploads = {table: as_upload(table, given.pop(table)) for table in _TABLES if table in given}
         settings = {key: as_json(key, value) for key, value in given.items()}
 
@@ -117,7 +121,7 @@ class Client:
             }
             return {"files": parts, "data": {"settings": json.dumps(settings)}}
 
-        made = self._connection.send("POST", "campaigns", body=body, key=uuid.uuid4().hex).json()
+        made = self._connection.send("POST", "campaigns", body=body, key=key).json()
         return RemoteCampaign(self._connection, name, report=tuple(made["report"]))
 
     def delete_campaign(self, name: str) -> None:

@@ -10,9 +10,9 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from tensorucb import errors
-from tensorucb.checks import check_number, check_text, shown
+from tensorucb.checks import check_number, check_text, refusal, shown
 from tensorucb.client._bodies import Upload
-from tensorucb.errors import InputError, MissingExtraError, ServiceError, TensorUCBError
+from tensorucb.errors import Mention, MissingExtraError, ServiceError, TensorUCBError, Words
 
 if TYPE_CHECKING:
     import httpx
@@ -30,7 +30,7 @@ class Connection:
         httpx = _httpx()
         check_text("url", url, longest=2000)
         if not re.match("https?://[^/]", url):
-            raise InputError(f"url must be an address such as http://127.0.0.1:8000; got {shown(url)}.")
+            raise refusal("url", "an address such as http://127.0.0.1:8000", url)
         headers = {} if token is None else {"Authorization": f"Bearer {check_text('token', token)}"}
         try:
             self._http = httpx.Client(
@@ -39,7 +39,7 @@ class Connection:
                 timeout=check_number("timeout", timeout, strict=True),
             )
         except (httpx.InvalidURL, ValueError) as error:
-            raise InputError(f"url must be an address such as http://127.0.0.1:8000; got {shown(url)}.") from error
+            raise refusal("url", "an address such as http://127.0.0.1:8000", url) from error
         self.url = url
 
     def get(self, path: str, **params: Any) -> Any:
@@ -125,12 +125,20 @@ def _checked(answer: httpx.Response, gone: bool) -> httpx.Response:
     try:
         problem = answer.json()
         text, kind = str(problem["detail"]), str(problem["type"]).rpartition("/")[2].rpartition(":")[2]
-        text = str(problem.get("python", text))
+        parts = [_part(part) for part in problem.get("parts", [text])]
     except (ValueError, KeyError, TypeError):
         raise ServiceError(
             f"{answer.url.host} answered {answer.status_code} without a reason. Is that address a tensorucb service?"
         ) from None
     found = getattr(errors, kind, None) if answer.status_code in _OURS else None
     if isinstance(found, type) and issubclass(found, TensorUCBError):
-        raise found(text)
-    raise ServiceError(text, status=answer.status_code, request_id=problem.get("request_id"))
+        raise found(*parts)
+    raise ServiceError(Words().said(parts), status=answer.status_code, request_id=problem.get("request_id"))
+
+
+def _part(part: Any) -> str | Mention:
+    """A part of a message, from the JSON of the service; of a kind that this release does not know, its name."""
+    if not isinstance(part, dict):
+        return str(part)
+    kind, name = str(part.get("kind")), str(part["name"])
+    return Mention(kind, name, part.get("value")) if kind in ("argument", "call", "constant") else name

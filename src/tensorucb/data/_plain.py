@@ -19,7 +19,7 @@ from tensorucb.data._assemble import assemble
 from tensorucb.data._dataset import Dataset, check_dataset
 from tensorucb.data._report import FileReport, LeftOut, refuse
 from tensorucb.data._text import Table, first_line, iso_seconds, read_text
-from tensorucb.errors import FileFormatError, InputError
+from tensorucb.errors import FileFormatError, InputError, argument
 from tensorucb.files import FORMULA, atomic_write
 from tensorucb.moments import duration, duration_text
 from tensorucb.tables import TEXT, between_fields, read_table, suffix_of
@@ -49,8 +49,9 @@ def find_columns(
         lost = next(meaning for meaning in wanted if found[meaning] is None)
         raise FileFormatError(
             f"{file} has no column {', no column '.join(missing)}; its columns are "
-            f"{shown(', '.join(header), 200)[1:-1]}. Name the columns so, or say in columns= which one is "
-            f"the {lost}."
+            f"{shown(', '.join(header), 200)[1:-1]}. Name the columns so, or say in ",
+            argument("columns"),
+            f" which one is the {lost}.",
         )
     doubled = [name for name in found.values() if list(header).count(str(name)) > 1]
     if doubled:
@@ -58,8 +59,8 @@ def find_columns(
     shared = [meaning for meaning in wanted if list(found.values()).count(found[meaning]) > 1]
     if shared:
         raise FileFormatError(
-            f"{file}: the column {found[shared[0]]} cannot be the {' and the '.join(shared)} at once. "
-            "Name another one in columns=."
+            f"{file}: the column {found[shared[0]]} cannot be the {' and the '.join(shared)} at once.",
+            advice=("Name another one in ", argument("columns"), "."),
         )
     return {meaning: str(name) for meaning, name in found.items()}
 

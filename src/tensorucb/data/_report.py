@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tensorucb.errors import FileFormatError
+from tensorucb.errors import FileFormatError, argument
 
 if TYPE_CHECKING:
     import polars as pl
@@ -113,5 +113,6 @@ def refuse(file: str, reason: str, line: int, text: str = "") -> None:
     """Raise the error of ``strict=True`` for one malformed row."""
     shown = f" The line reads {text[:80]!r}." if text else ""
     raise FileFormatError(
-        f"{file}, line {line}: {reason}.{shown} Mend the line, or read with strict=False to leave such rows out."
+        f"{file}, line {line}: {reason}.{shown}",
+        advice=("Mend the line, or read with ", argument("strict", False), " to leave such rows out."),
     )

@@ -178,7 +178,8 @@ def make_sandbox(
     n_topics = check_count("n_topics", n_topics, 1, 1000)
     if not n_users <= n_edges <= n_users * (n_users - 1):
         raise InputError(
-            f"n_edges must lie between n_users and n_users·(n_users − 1); got {n_edges} edges for {n_users} users."
+            f"must lie between n_users and n_users·(n_users − 1); got {n_edges} edges for {n_users} users.",
+            argument="n_edges",
         )
     if max(n_edges, n_users, n_products) * n_topics > 1_000_000_000:
         raise InputError(f"{n_edges} edges with {n_topics} topics do not fit in memory. Ask for fewer of either.")
@@ -186,7 +187,9 @@ def make_sandbox(
     check_number("product_effect", product_effect, low=-100.0, high=100.0)
     hint = "It holds the percentiles 50, 90, 99 and 100."
     if (np.diff(check_array("degree_shape", degree_shape, (4,), low=1.0, hint=hint)) < 0).any():
-        raise InputError(f"degree_shape must hold four percentiles from 1 up, in order; got {shown(degree_shape)}.")
+        raise InputError(
+            f"must hold four percentiles from 1 up, in order; got {shown(degree_shape)}.", argument="degree_shape"
+        )
     n_strategies = check_count("n_strategies", n_strategies, 0, 1000)
     strategy_effect = check_number("strategy_effect", strategy_effect, high=20.0)
     generator = as_generator(rng)

@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tensorucb import __version__
-from tensorucb.checks import check_text, shown
+from tensorucb.checks import check_text, refusal
 from tensorucb.engines._worker import Worker
-from tensorucb.errors import EngineError, InputError, MissingExtraError, StateError
+from tensorucb.errors import EngineError, MissingExtraError, StateError
 
 _ATTEMPTS = 4  # of one call, before somebody has to look at the cluster
 _CONNECT = 45.0  # seconds in which the cluster must have let us in; less than after which Ray itself gives up
@@ -183,9 +183,7 @@ def _connected(address: str) -> tuple[Any, bool]:
         raise MissingExtraError("Ray is not installed: install it with `pip install 'tensorucb[ray]'`.") from None
     host, _, port = address.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 2**16:
-        raise InputError(
-            f"address must be HOST:PORT of the cluster's head, such as 10.0.0.5:6379; got {shown(address)}."
-        )
+        raise refusal("address", "HOST:PORT of the cluster's head, such as 10.0.0.5:6379", address)
     if ray.is_initialized():
         connected = ray.get_runtime_context().gcs_address
         if connected != address:

@@ -158,7 +158,7 @@ class Environment:
         self.users: UserProfile | F64 | None = _check_users(graph, users)
         self.strategies: tuple[F64, ...] = _check_strategies(strategies, self.settings)
         if self.settings.k > graph.n_nodes:
-            raise InputError(f"k = {self.settings.k} seeds cannot be chosen from {graph.n_nodes} users.")
+            raise InputError(f"= {self.settings.k} seeds cannot be chosen from {graph.n_nodes} users.", argument="k")
         every = np.arange(self.products.shape[0]) if product_rows is None else product_rows
         self.product_rows: I64 = self._check_products(every)
         self._truth = check_callable("probabilities", probabilities, "a function of a product's number")
@@ -308,7 +308,7 @@ class Environment:
     def _check_products(self, products: ArrayLike) -> I64:
         rows = check_rows("product_rows", products, self.products.shape[0], hint="It names products.")
         if rows.size == 0:
-            raise InputError("product_rows must name at least one product; got none.")
+            raise InputError("must name at least one product; got none.", argument="product_rows")
         return rows
 
     def _played(self, product: int, seeds: I64, strategies: ArrayLike | None) -> F64:
@@ -321,7 +321,9 @@ class Environment:
             raise InputError("this world has strategies. Say in strategies= which one each of the seeds gets.")
         chosen = check_rows("strategies", strategies, self.n_strategies, hint="One number per seed.")
         if chosen.size != seeds.size:
-            raise ShapeError(f"strategies must hold one number per seed; got {chosen.size} for {seeds.size} seeds.")
+            raise ShapeError(
+                f"must hold one number per seed; got {chosen.size} for {seeds.size} seeds.", argument="strategies"
+            )
         p = np.zeros(self.graph.n_edges)
         for strategy in np.unique(chosen).tolist():
             edges = self.graph.out_edges(seeds[chosen == strategy])
@@ -351,8 +353,8 @@ class Environment:
         oracle = SeedOracle(
             self.graph,
             objective=self.settings.objective,
-            candidates=self.candidates,
             sampling=Sampling(epsilon=self.settings.epsilon),
+            candidates=self.candidates,
             rng=np.random.default_rng([self.settings.seed, _OPTIMUM, product]),
         )
         rows = oracle(p, k)
@@ -374,7 +376,7 @@ def _check_users(graph: Graph, users: ArrayLike | None) -> UserProfile | F64 | N
     if users is not None and not isinstance(users, UserProfile):
         return check_array("users", users, (graph.n_nodes, "d"), hint="One row per node.")
     if users is not None and users.shape[0] != graph.n_nodes:
-        raise ShapeError(f"users must have {graph.n_nodes} rows, one per node; got {users.shape}.")
+        raise ShapeError(f"must have {graph.n_nodes} rows, one per node; got {users.shape}.", argument="users")
     return users
 
 

@@ -80,7 +80,7 @@ def _named(label: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise type(error)(f"policy {shown(label)}: {error}") from error
+        raise type(error)(f"policy {shown(label)}: ", *error.parts()) from error
 
 
 def policy_arguments(policy: Policy) -> dict[str, Any]:

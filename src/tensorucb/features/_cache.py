@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.checks import check_callable, check_mapping, check_path, check_text, shown, shown_path
+from tensorucb.checks import check_callable, check_mapping, check_path, check_text, refusal, shown, shown_path
 from tensorucb.errors import FileFormatError, InputError
 from tensorucb.files import read_state, write_state
 
@@ -54,7 +54,7 @@ def cached(
     """
     folder = check_path("directory", directory)
     if any(mark in check_text("name", name, longest=100) for mark in "/\\"):
-        raise InputError(f"name must be fit for a file name; got {shown(name)}.")
+        raise refusal("name", "fit for a file name", name)
     check_callable("compute", compute, "a function that computes the array")
     given = check_mapping("key", key, "a mapping of all that the result depends on")
     try:

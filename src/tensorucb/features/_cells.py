@@ -28,7 +28,7 @@ def as_frame(name: str, table: Any) -> pl.DataFrame:
     try:
         return pl.DataFrame(table_columns(name, table))
     except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
-        raise InputError(f"{name} cannot be read as a table ({shown(str(error))[1:-1]}).") from error
+        raise InputError(f"cannot be read as a table ({shown(str(error))[1:-1]}).", argument=name) from error
 
 
 def numbers_of(name: str, values: pl.Series) -> F64:

@@ -134,7 +134,7 @@ def eigenmap(
         if dim is None:
             dim = min(_MAX_DIM + 1, component.size - 1)
         if dim >= component.size:
-            raise InputError(f"dim must be below the {component.size} connected nodes to embed; got {dim}.")
+            raise InputError(f"must be below the {component.size} connected nodes to embed; got {dim}.", argument="dim")
         adjacency = adjacency[inside][:, inside]
         root = np.sqrt(np.asarray(adjacency.sum(axis=1), dtype=np.float64).ravel())
         scale = diags_array(1.0 / root)

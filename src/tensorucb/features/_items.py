@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tensorucb.arrays import F64, I64
-from tensorucb.checks import check_count, check_report, check_rows, check_share, shown
+from tensorucb.checks import check_count, check_report, check_rows, check_share, refusal
 from tensorucb.errors import InputError
 from tensorucb.rng import RngLike, as_generator
 from tensorucb.threads import OnProgress, map_chunks, thread_count
@@ -30,7 +30,7 @@ _CHUNK = 4096
 def check_log(log: Any) -> None:
     """Refuse what does not have users, items and the number of items: an `ActionLog`, or anything like it."""
     if not all(hasattr(log, name) for name in ("users", "items", "n_items")):
-        raise InputError(f"log must be an action log such as tensorucb.data.ActionLog; got {shown(log)}.")
+        raise refusal("log", "an action log such as tensorucb.data.ActionLog", log)
 
 
 def item_numbers(log: ActionLog, items: ArrayLike | None) -> I64:
@@ -40,7 +40,7 @@ def item_numbers(log: ActionLog, items: ArrayLike | None) -> I64:
         return np.arange(log.n_items, dtype=np.int64)
     numbers = check_rows("items", items, log.n_items, distinct=True)
     if numbers.size == 0:
-        raise InputError("items must name at least one item; got an empty list.")
+        raise InputError("must name at least one item; got an empty list.", argument="items")
     return numbers
 
 
@@ -78,7 +78,9 @@ def held_out_items(log: ActionLog, share: float = 0.2, rng: RngLike = 0) -> I64:
     share = check_share("share", share, zero=False, one=False)
     check_log(log)
     if log.n_items < 2:
-        raise InputError(f"log must have at least 2 items, so that one can be set aside; it has {log.n_items}.")
+        raise InputError(
+            f"must have at least 2 items, so that one can be set aside; it has {log.n_items}.", argument="log"
+        )
     size = min(max(1, round(share * log.n_items)), log.n_items - 1)
     return np.sort(as_generator(rng).choice(log.n_items, size, replace=False)).astype(np.int64)
 

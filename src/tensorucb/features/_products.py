@@ -66,7 +66,7 @@ class ProductFeatures:
             What some columns hold, see :meth:`TableFeatures.fit`.
         """
         if table is None and topics is None:
-            raise InputError("products need a table or topics to be described by.")
+            raise InputError("need a table or topics to be described by.", argument="products")
         frame = None if table is None else as_frame("table", table)
         columns = None if frame is None else TableFeatures.fit(frame, kinds=kinds)
         if topics is None:

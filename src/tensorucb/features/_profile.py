@@ -76,7 +76,8 @@ class UserProfile:
         shapes = {p.shape for p in (self.taste, self.credit, self.exposure, self.chances) if p is not None}
         if self.coordinates is not None and len(self.coordinates) != self.n:
             raise ShapeError(
-                f"coordinates must have one row for each of the {self.n} users; got {len(self.coordinates)}."
+                f"must have one row for each of the {self.n} users; got {len(self.coordinates)}.",
+                argument="coordinates",
             )
         if len(shapes) > 1 or any(shape[0] != self.n for shape in shapes):
             raise ShapeError(

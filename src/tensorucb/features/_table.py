@@ -156,7 +156,9 @@ class TableFeatures:
         for name, kind in named.items():
             check_choice(f"kinds[{name!r}]", kind, KINDS)
             if name not in frame.columns:
-                raise InputError(f"kinds names the column {shown(name)}; the table's columns are {frame.columns}.")
+                raise InputError(
+                    f"names the column {shown(name)}; the table's columns are {frame.columns}.", argument="kinds"
+                )
         columns, left_out = [], {}
         for name in frame.columns:
             kind, reason = (named[name], "as told") if name in named else _guess(frame[name])

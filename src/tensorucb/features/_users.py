@@ -11,7 +11,15 @@ from numpy.typing import ArrayLike
 
 from tensorucb._columns import standardised
 from tensorucb.arrays import F64, I64
-from tensorucb.checks import check_array, check_choice, check_count, check_instance, check_rows, check_sequence, shown
+from tensorucb.checks import (
+    check_array,
+    check_choice,
+    check_count,
+    check_instance,
+    check_rows,
+    check_sequence,
+    refusal,
+)
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.features._eigenmap import laplacian_eigenmap
 from tensorucb.features._items import TopicModel, actions_on, item_numbers
@@ -131,7 +139,7 @@ def user_features(
     for kind in kinds:
         check_choice("kinds", kind, get_args(FeatureKind))
     if not kinds:
-        raise InputError("kinds must name at least one kind of feature; got an empty list.")
+        raise InputError("must name at least one kind of feature; got an empty list.", argument="kinds")
     blocks = []
     for kind in kinds:
         if kind == "eigenmap":
@@ -253,7 +261,7 @@ def user_profile(
     numbers = item_numbers(log, held_out)
     check_graph(graph)
     if not hasattr(log, "times"):
-        raise InputError(f"log must be an action log with times, such as tensorucb.data.ActionLog; got {shown(log)}.")
+        raise refusal("log", "an action log with times, such as tensorucb.data.ActionLog", log)
     shares = check_array("mixtures", mixtures, (log.n_items, "k"), hint="One row for each item of the log.")
     kinds = check_sequence("kinds", kinds, "a list of kinds such as ('eigenmap', 'degree')")
     credit, exposure, response = _count_past(graph, log, shares, numbers)

@@ -71,11 +71,13 @@ def node_ids(nodes: Any) -> NDArray[Any]:
     """The caller's node ids in the caller's order."""
     values = id_array(nodes, "nodes")
     if values.size == 0:
-        raise InputError("nodes is empty; leave it out to take the ids that the edges name.")
+        raise InputError("is empty; leave it out to take the ids that the edges name.", argument="nodes")
     order = np.argsort(values, kind="stable")
     repeated = np.sort(order[1:][values[order[1:]] == values[order[:-1]]])
     if repeated.size:
-        raise InputError(f"nodes must be distinct; repeated: {describe_rows(values[repeated[:5]].tolist(), repeated)}.")
+        raise InputError(
+            f"must be distinct; repeated: {describe_rows(values[repeated[:5]].tolist(), repeated)}.", argument="nodes"
+        )
     return values.copy()
 
 
@@ -83,13 +85,13 @@ def known_rows(index: IdIndex, column: Column, name: str, holder: str) -> I32:
     """Rows of the column's ids; an error that names the first ids which ``holder`` does not hold."""
     if kind_of(column) != index.kind:
         raise UnknownIdError(
-            f"{name} are {kind_of(column)}, but the ids of {holder} are {index.kind}. Convert them first."
+            f"are {kind_of(column)}, but the ids of {holder} are {index.kind}. Convert them first.", argument=name
         )
     rows = index.rows(column)
     unknown = np.flatnonzero(rows < 0)
     if unknown.size:
         first = [column[int(i)] for i in unknown[:5]]
-        raise UnknownIdError(f"{name} not in {holder}: {describe_rows(first, unknown)}.")
+        raise UnknownIdError(f"not in {holder}: {describe_rows(first, unknown)}.", argument=name)
     return rows
 
 

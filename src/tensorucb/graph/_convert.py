@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorucb.checks import check_choice, check_sequence, check_text, shown, shown_path
+from tensorucb.checks import check_choice, check_sequence, check_text, refusal, shown, shown_path
 from tensorucb.errors import FileFormatError, InputError, ShapeError
 from tensorucb.graph._build import node_ids
 from tensorucb.graph._ids import describe_rows
@@ -46,7 +46,9 @@ def check_format(file: Path, id_type: Any, separator: Any) -> None:
     suffix = suffix_of(file, _FORMATS)
     single = isinstance(separator, str) and len(separator) == 1 and (" " <= separator <= "~" or separator == "\t")
     if separator is not None and (suffix == PARQUET or not single):
-        raise InputError(f"separator is one character, for text files only; got {shown(separator)} for {suffix}.")
+        raise InputError(
+            f"is one character, for text files only; got {shown(separator)} for {suffix}.", argument="separator"
+        )
 
 
 def read_columns(file: Path, names: list[str], id_type: str, separator: str | None) -> pl.DataFrame:
@@ -95,7 +97,7 @@ def frame_columns(frame: Any, source: str, target: str, attributes: Sequence[str
 def networkx_columns(network: Any, attributes: Sequence[str]) -> dict[str, Any]:
     """Arguments for `Graph.from_edges` from a networkx graph."""
     if not (hasattr(network, "nodes") and hasattr(network, "edges") and hasattr(network, "is_directed")):
-        raise InputError(f"network must be a networkx graph; got {shown(network)}.")
+        raise refusal("network", "a networkx graph", network)
     edges = list(network.edges(data=True))
     values: dict[str, list[Any]] = {}
     for name in _attribute_names(attributes):
@@ -110,7 +112,7 @@ def networkx_columns(network: Any, attributes: Sequence[str]) -> dict[str, Any]:
 def igraph_columns(network: Any, attributes: Sequence[str]) -> dict[str, Any]:
     """Arguments for `Graph.from_edges` from an igraph graph."""
     if not (hasattr(network, "vs") and hasattr(network, "es") and hasattr(network, "get_edgelist")):
-        raise InputError(f"network must be an igraph graph; got {shown(network)}.")
+        raise refusal("network", "an igraph graph", network)
     names = network.vs["name"] if "name" in network.vs.attributes() else list(range(network.vcount()))
     pairs = network.get_edgelist()
     wanted, present = _attribute_names(attributes), network.es.attributes()
@@ -139,12 +141,12 @@ def _columns(
 def scipy_columns(matrix: Any, attribute: str | None, nodes: Any) -> dict[str, Any]:
     """Arguments for `Graph.from_edges` from a sparse matrix."""
     if not hasattr(matrix, "tocoo"):
-        raise InputError(f"matrix must be a scipy sparse array; got {shown(matrix)}.")
+        raise refusal("matrix", "a scipy sparse array", matrix)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise ShapeError(f"matrix must be square; got shape {matrix.shape}.")
+        raise ShapeError(f"must be square; got shape {matrix.shape}.", argument="matrix")
     ids = np.arange(matrix.shape[0], dtype=np.int64) if nodes is None else node_ids(nodes)
     if ids.size != matrix.shape[0]:
-        raise ShapeError(f"nodes must name the {matrix.shape[0]} rows of the matrix; got {ids.size} ids.")
+        raise ShapeError(f"must name the {matrix.shape[0]} rows of the matrix; got {ids.size} ids.", argument="nodes")
     entries = matrix.tocoo()
     values = {} if attribute is None else {check_text("attribute", attribute): entries.data}
     return {"sources": ids[entries.row], "targets": ids[entries.col], "nodes": ids, "attributes": values}

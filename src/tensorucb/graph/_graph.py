@@ -71,7 +71,7 @@ class Graph:
             if not (isinstance(rows, np.ndarray) and rows.dtype == np.int32 and rows.ndim == 1):
                 rows = check_rows(name, rows, n).astype(np.int32)
             if rows.size and (rows.min() < 0 or rows.max() >= n):
-                raise InputError(f"{name} must be rows in 0..{n - 1}; got {rows.min()}..{rows.max()}.")
+                raise InputError(f"must be rows in 0..{n - 1}; got {rows.min()}..{rows.max()}.", argument=name)
             object.__setattr__(self, name, frozen(rows))
         ids = array_of("ids", self.ids, "an array of whole numbers or strings")
         if ids.shape != (n,) or ids.dtype.kind not in "iuU":

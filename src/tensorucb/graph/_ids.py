@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I32, I64
-from tensorucb.checks import LONGEST_TEXT, array_of, is_missing, plain, shown
+from tensorucb.checks import LONGEST_TEXT, array_of, is_missing, plain, refusal, shown
 from tensorucb.errors import InputError, ShapeError
 
 if TYPE_CHECKING:
@@ -51,8 +51,9 @@ def refuse_missing(name: str, missing: ArrayLike) -> None:
     rows = np.flatnonzero(missing)
     if rows.size:
         raise InputError(
-            f"{name} has {rows.size} missing value{'s' if rows.size > 1 else ''}, the first in row {rows[0] + 1}. "
-            "Remove or fill these rows."
+            f"has {rows.size} missing value{'s' if rows.size > 1 else ''}, the first in row {rows[0] + 1}. "
+            "Remove or fill these rows.",
+            argument=name,
         )
 
 
@@ -83,21 +84,21 @@ def id_column(values: Any, name: str) -> Column:
         return _from_objects(list(values), name)
     array = array_of(name, values, "a column of whole numbers or strings")
     if array.ndim != 1:
-        raise ShapeError(f"{name} must be one-dimensional; got an array of shape {array.shape}.")
+        raise ShapeError(f"must be one-dimensional; got an array of shape {array.shape}.", argument=name)
     if array.dtype.kind in "iu":
         return _from_integers(array, name)
     if array.dtype.kind == "f":
         return _from_floats(array, name)
     if array.dtype.kind in "UTO":
         return _from_objects(array.tolist(), name)
-    raise InputError(f"{name} must be whole numbers or strings; got values of type {array.dtype!s:.40}.")
+    raise InputError(f"must be whole numbers or strings; got values of type {array.dtype!s:.40}.", argument=name)
 
 
 def _from_polars(series: Any, name: str) -> Column:
     import polars as pl
 
     if not isinstance(series, pl.Series):
-        raise InputError(f"{name} must be a column; got {shown(series)}. Use Graph.from_frame for a frame.")
+        raise refusal(name, "a column", series, "Use Graph.from_frame for a frame.")
     if series.null_count():
         refuse_missing(name, series.is_null().to_numpy())
     if isinstance(series.dtype, pl.String | pl.Categorical | pl.Enum):
@@ -106,12 +107,14 @@ def _from_polars(series: Any, name: str) -> Column:
         return _from_integers(series.to_numpy(), name)
     if series.dtype.is_float():
         return _from_floats(series.cast(pl.Float64).to_numpy(), name)
-    raise InputError(f"{name} must be whole numbers or strings; got values of type {series.dtype!s:.40}.")
+    raise InputError(f"must be whole numbers or strings; got values of type {series.dtype!s:.40}.", argument=name)
 
 
 def _from_integers(array: NDArray[Any], name: str) -> I64:
     if array.dtype.kind == "u" and array.size and int(array.max()) > np.iinfo(np.int64).max:
-        raise InputError(f"{name} must fit in 64 bits with a sign; got {array.max()} (row {array.argmax() + 1}).")
+        raise InputError(
+            f"must fit in 64 bits with a sign; got {array.max()} (row {array.argmax() + 1}).", argument=name
+        )
     return array.astype(np.int64, copy=False)
 
 
@@ -122,8 +125,9 @@ def _from_floats(values: ArrayLike, name: str) -> I64:
     bad = np.flatnonzero((array != np.floor(array)) | (np.abs(array) > _EXACT))
     if bad.size:
         raise InputError(
-            f"{name} must be whole numbers (up to 2^53 when they come as floats) or strings; "
-            f"got {describe_rows(array[bad[:_SHOWN]].tolist(), bad)}."
+            f"must be whole numbers (up to 2^53 when they come as floats) or strings; "
+            f"got {describe_rows(array[bad[:_SHOWN]].tolist(), bad)}.",
+            argument=name,
         )
     return array.astype(np.int64)
 
@@ -131,7 +135,7 @@ def _from_floats(values: ArrayLike, name: str) -> I64:
 def _from_objects(values: list[Any], name: str) -> Column:
     types = set(map(type, values))
     if any(issubclass(kind, list | tuple | np.ndarray) for kind in types):
-        raise ShapeError(f"{name} must be one-dimensional; its elements are sequences.")
+        raise ShapeError("must be one-dimensional; its elements are sequences.", argument=name)
     if types and all(issubclass(kind, str) for kind in types):
         import polars as pl
 
@@ -139,7 +143,7 @@ def _from_objects(values: list[Any], name: str) -> Column:
             return _sound_strings(pl.Series(values, dtype=pl.String), name)
         except UnicodeEncodeError as error:
             raise InputError(
-                f"{name} holds {shown(error.object)}, which is not valid Unicode. Rename such ids."
+                f"holds {shown(error.object)}, which is not valid Unicode. Rename such ids.", argument=name
             ) from None
     try:
         if all(issubclass(kind, int | np.integer) and not issubclass(kind, bool | np.timedelta64) for kind in types):
@@ -150,14 +154,16 @@ def _from_objects(values: list[Any], name: str) -> Column:
         if numbers and not any(issubclass(kind, bool | np.timedelta64) for kind in types):
             return _from_floats(values, name)
     except OverflowError:
-        raise InputError(f"{name} must fit in 64 bits with a sign; a number does not.") from None
+        raise InputError("must fit in 64 bits with a sign; a number does not.", argument=name) from None
     first: dict[type, str] = {}
     for row, value in enumerate(values):
         first.setdefault(type(value), f"{shown(value, 40)} of type {type(value).__name__} (row {row + 1})")
     came = " and ".join(list(first.values())[:3])
     if bytes in types:
-        raise InputError(f"{name} must be whole numbers or strings; got {came}. Decode bytes first.")
-    raise InputError(f"{name} must be all whole numbers or all strings; got {came}. Convert them to one type first.")
+        raise InputError(f"must be whole numbers or strings; got {came}. Decode bytes first.", argument=name)
+    raise InputError(
+        f"must be all whole numbers or all strings; got {came}. Convert them to one type first.", argument=name
+    )
 
 
 def _sound_strings(strings: pl.Series, name: str) -> pl.Series:
@@ -165,15 +171,17 @@ def _sound_strings(strings: pl.Series, name: str) -> pl.Series:
     lengths = strings.str.len_chars()
     if len(strings) and lengths.min() == 0:
         row = (lengths.arg_min() or 0) + 1
-        raise InputError(f"{name} holds an empty text (row {row}). Give every id at least one character.")
+        raise InputError(f"holds an empty text (row {row}). Give every id at least one character.", argument=name)
     if len(strings) and lengths.max() > LONGEST_TEXT:  # type: ignore[operator]
         row = lengths.arg_max() or 0
         raise InputError(
-            f"{name} holds a text of {lengths[row]:,} characters (row {row + 1}); ids may have {LONGEST_TEXT}. "
-            "Shorten it."
+            f"holds a text of {lengths[row]:,} characters (row {row + 1}); ids may have {LONGEST_TEXT}. Shorten it.",
+            argument=name,
         )
     if strings.str.contains("\0", literal=True).any():
-        raise InputError(f"{name} holds the character NUL, which arrays of strings cannot keep. Rename such ids.")
+        raise InputError(
+            "holds the character NUL, which arrays of strings cannot keep. Rename such ids.", argument=name
+        )
     return strings
 
 

@@ -207,6 +207,12 @@ class SeedProblem:
         """How many picks are not kept for groups that need them."""
         return self.picks - int(self.need.sum())
 
+    def price_of_minima(self, value: float, upper: float) -> str:
+        """What the minima cost at most, for a certificate: `best_sum` bounds choices that do not keep them as well."""
+        if not self.need.any():
+            return ""
+        return f" The minima cost at most {upper - value:.3g}: without them no choice is worth more than {upper:.4g}."
+
     def needs_only(self) -> SeedProblem:
         """The problem without the picks that no group needs."""
         return replace(self, picks=int(self.need.sum()))
@@ -319,12 +325,12 @@ def _allowed(graph: Graph, constraints: Constraints, forced: I64) -> NDArray[np.
     if constraints.exclude is not None:
         allowed[np.asarray(constraints.exclude)] = 0
     if np.unique(forced).size < forced.size:
-        raise InputError("must_include names a node twice; name each once.")
+        raise InputError("names a node twice; name each once.", argument="must_include")
     outside = forced[allowed[forced] == 0]
     if outside.size:
         raise InputError(
-            f"must_include names {graph.ids[outside[0]]}, which is excluded or not among the candidates. "
-            "Drop it from one list."
+            f"names {graph.ids[outside[0]]}, which is excluded or not among the candidates. Drop it from one list.",
+            argument="must_include",
         )
     allowed[forced] = 0
     return allowed
@@ -352,12 +358,15 @@ def make_problem(
     allowed = _allowed(graph, constraints, forced)
     available = int(allowed.sum())
     if number is not None and forced.size > number:
-        raise InputError(f"must_include names {forced.size} nodes but k is {number}; raise k or name fewer.")
+        raise InputError(
+            f"names {forced.size} nodes but k is {number}; raise k or name fewer.", argument="must_include"
+        )
     picks = available if number is None else number - forced.size
     if costs is None and picks > available:
         raise InputError(
-            f"k = {number} seeds are wanted but only {available + forced.size} nodes are candidates; "
-            "lower k or allow more."
+            f"= {number} seeds are wanted but only {available + forced.size} nodes are candidates; "
+            "lower k or allow more.",
+            argument="k",
         )
     worth = None if values is None else check_values(graph, values)
     if worth is not None and not worth.sum() > 0.0:
@@ -389,7 +398,9 @@ def _priced(graph: Graph, problem: SeedProblem, number: int | None, costs: F64, 
     spent = float(costs[forced].sum())
     left = budget - spent
     if left < 0.0:
-        raise InputError(f"must_include costs {spent:g}, more than the budget of {budget:g}; raise it or name fewer.")
+        raise InputError(
+            f"costs {spent:g}, more than the budget of {budget:g}; raise it or name fewer.", argument="must_include"
+        )
     allowed = (allowed.astype(bool) & (costs <= left)).astype(np.uint8)
     if forced.size == 0 and not allowed.any():
         raise InputError(f"no candidate costs at most the budget of {budget:g}; raise it.")
@@ -417,8 +428,9 @@ def _grouped(graph: Graph, problem: SeedProblem, constraints: Constraints) -> Se
     labels = column if isinstance(column, np.ndarray) else string_array(column)
     if labels.shape != (graph.n_nodes,):
         raise ShapeError(
-            f"groups must hold one label for each of the {graph.n_nodes} nodes (in the order of graph.ids); "
-            f"got shape {labels.shape}."
+            f"must hold one label for each of the {graph.n_nodes} nodes (in the order of graph.ids); "
+            f"got shape {labels.shape}.",
+            argument="groups",
         )
     names, codes = np.unique(labels, return_inverse=True)
     codes = codes.astype(np.int64)
@@ -434,7 +446,8 @@ def _grouped(graph: Graph, problem: SeedProblem, constraints: Constraints) -> Se
     over = np.flatnonzero(room < 0)
     if over.size:
         raise InputError(
-            f"must_include names more nodes of group {names[over[0]]!s} than its quota allows; raise the quota."
+            f"names more nodes of group {names[over[0]]!s} than its quota allows; raise the quota.",
+            argument="must_include",
         )
     admitted = int(np.minimum(room, np.bincount(codes[allowed > 0], minlength=names.size)).sum())
     if constraints.costs is None and admitted < picks:

@@ -99,5 +99,6 @@ def direct_choice(graph: Graph, problem: SeedProblem, task: DirectTask) -> Selec
         0,
         "direct",
         np.concatenate([task.seed_gains, run.gains]),
-        f"exact greedy: {promise} at least {ratio:.3f} of {'it' if problem.factor > 0.0 else 'the best'}.",
+        f"exact greedy: {promise} at least {ratio:.3f} of {'it' if problem.factor > 0.0 else 'the best'}."
+        + problem.price_of_minima(spread, upper),
     )

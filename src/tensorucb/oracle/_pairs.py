@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_array, check_choice, check_flag
 from tensorucb.choices import Objective
-from tensorucb.errors import InputError
+from tensorucb.errors import InputError, argument
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph
 from tensorucb.graph._ids import frozen
@@ -188,8 +188,9 @@ def _spread(graph: Graph, p: F64, spread: ArrayLike | None, objective: str) -> F
     if objective == "direct":
         if spread is not None:
             raise InputError(
-                "spread= says how users who were not contacted pass it on, which only the cascade counts; "
-                "leave it out or ask for objective='cascade'."
+                "says how users who were not contacted pass it on, which only the cascade counts.",
+                argument="spread",
+                advice=("Leave it out, or ask for ", argument("objective", "cascade"), "."),
             )
         return None
     if spread is None:

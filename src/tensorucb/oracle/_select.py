@@ -68,7 +68,8 @@ def cascade(sampler: Sampler, p: F64, problem: SeedProblem, plan: Plan, key: np.
         outcome.rr_sets,
         plan.algorithm,
         total * outcome.gains,
-        _guarantee(problem, outcome, plan, ratio),
+        _guarantee(problem, outcome, plan, ratio)
+        + problem.price_of_minima(total * outcome.lower, total * outcome.upper),
     )
 
 

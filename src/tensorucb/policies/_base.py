@@ -25,6 +25,7 @@ from tensorucb.checks import (
     check_instance,
     check_mapping,
     check_rows,
+    refusal,
     shown,
 )
 from tensorucb.errors import InputError, ShapeError, StateError
@@ -148,13 +149,17 @@ class Policy(Protocol):
 def check_policy_object(name: str, policy: Any) -> Policy:
     """A policy: an object that follows the protocol, not its class."""
     if isinstance(policy, type) or not isinstance(policy, Policy):
-        raise InputError(
-            f"{name} must be a policy object such as tensorucb.TensorUCB(); got {shown(policy)}. "
-            "See docs/howto/own-policy.md for one of your own."
+        raise refusal(
+            name,
+            "a policy object such as tensorucb.TensorUCB()",
+            policy,
+            "See docs/howto/own-policy.md for one of your own.",
         )
     missing = unwritten(policy)
     if missing:
-        raise InputError(f"{name} is a {type(policy).__name__}, which lacks {missing}. See docs/howto/own-policy.md.")
+        raise InputError(
+            f"is a {type(policy).__name__}, which lacks {missing}. See docs/howto/own-policy.md.", argument=name
+        )
     return policy
 
 
@@ -482,7 +487,7 @@ class UCBPolicy:
         rows = np.unique(check_rows("the oracle's candidates", candidates, self.graph.n_nodes))
         if rows.size < k:
             raise InputError(
-                f"k = {k} seeds cannot be chosen from {rows.size} candidates. Lower k or allow more users."
+                f"= {k} seeds cannot be chosen from {rows.size} candidates. Lower k or allow more users.", argument="k"
             )
         return rows
 

@@ -66,8 +66,8 @@ class PaperTensorUCB(UCBPolicy):
     - *Fixed point.* "Until convergence" ends when nothing moves by more than 1e-8, or after 100 sweeps; then a
       `FixedPointWarning` says so. Every sweep begins from the state before the outcome, so that it counts once.
     - *A3.* Theorem 1 assumes ‖βφ‖ ≤ 1 in every update. Features are taken as they come and β is not bounded, so
-      this may fail (``docs/mathematics.md`` says how often).
-    - *Oracle.* It is the caller's; the paper's TIM+ is ``algorithm="tim"``.
+      this fails unless features are small (``docs/mathematics.md`` has the shares).
+    - *Oracle.* It is the caller's; the paper's TIM+ is ``Sampling(algorithm="tim")``.
 
     Parameters
     ----------

@@ -58,17 +58,24 @@ class _State:
     passive_weight: float = _WEIGHTS[1]
     evidence: F64 = field(default_factory=lambda: np.empty(0))  # how much better the recent rounds predicted new ones
 
+    @property
+    def recent_log(self) -> response.Log:
+        """The rounds that ``recent`` is fitted to."""
+        last = len(self.log) - (self.rounds - self.recent_rounds)
+        return self.log[last - _RECENT : last] if self.recent_rounds and last >= _RECENT else ()
+
 
 class TensorUCB(UCBPolicy):
-    """Our default policy: a hierarchical logistic model of who responds to which user, in which context.
+    """Our default policy: a hierarchical logistic model of who responds to which user; it has no tensor rank.
+
+    Of the paper it keeps the context of several feature vectors (modes), the posterior, the upper confidence bound, the
+    oracle and Algorithm 1. The paper's CP tensor is `TensorUCB.paper` (`PaperTensorUCB`), as published or with a
+    logistic likelihood.
 
     ``logit p_tij(x) = θ·x_i + d_i·(1, x) + u_t + γ·(t_j, taste_j(x)) + b_j + log(1 + r(1 − q)(m_tj − 1))``: what the
     context x (product, strategy, …) and a source's features predict, and each source's own effect and response beyond
     that; what is particular to the round; the target's features, taste and own readiness; and what it changes that
     the target follows m contacted users. ``docs/model.md`` explains the model, and how it is learned, on one page.
-
-    It has no tensor rank: of the paper it keeps the context of several feature vectors, the posterior, the confidence
-    bound, the oracle and Algorithm 1. The paper's low-rank tensor is `TensorUCB.paper`.
 
     Seeds are chosen by the total response of a source to the context, so exploration is about sources: the deviation of
     a source's logit, times ``exploration``, is added to the logits of its out-edges. The oracle is told how far a
@@ -172,10 +179,11 @@ class TensorUCB(UCBPolicy):
             return _State(rounds, rounds - len(log), log, self._fit(dims, log), rounds)
         weight = state.passive_weight if passive else self._weight(dims, log, state.passive_weight)
         thinned = log[: len(state.log)] != state.log
-        if thinned:
-            # Both fits must be of rounds that are still there.
-            state = replace(state, recent=None, recent_rounds=0)
+        fitted_to = state.recent_log
         state = replace(state, rounds=rounds, log=log, evidence=evidence, passive_weight=weight)
+        if state.recent_log != fitted_to:
+            # A fit must be of rounds that are still there, since it is not saved.
+            state = replace(state, recent=None, recent_rounds=0)
         age = rounds - state.begin
         if thinned or age >= math.ceil(self._settings.growth * (state.fitted_rounds - state.begin)):
             state = replace(state, fitted=self._fit(dims, log, weight), fitted_rounds=rounds, fitted_weight=weight)

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -78,7 +77,7 @@ class Contact(Body):
 Users = Annotated[list[Id], Field(max_length=1_000_000, fail_fast=True)]
 Contacts = Users | Annotated[list[Contact], Field(max_length=1_000_000, fail_fast=True)]
 Costs = Annotated[list[Number], Field(max_length=1_000_000, fail_fast=True)]
-Quotas = Annotated[dict[str, Count] | Count | None, BeforeValidator(_check_number_of_groups)]
+ByGroup = Annotated[dict[str, Count] | Count | None, BeforeValidator(_check_number_of_groups)]
 Row = Annotated[list[Number], Field(min_length=1, max_length=10_000, fail_fast=True)]
 
 
@@ -102,7 +101,8 @@ class QuestionBody(Body):
     costs: Costs | None = Field(None, description=help_of("costs"))
     budget: Number | None = Field(None, description=help_of("budget"))
     groups: Users | None = Field(None, description=help_of("groups"))
-    quotas: Quotas | None = Field(None, description=help_of("quotas"))
+    quotas: ByGroup | None = Field(None, description=help_of("quotas"))
+    minima: ByGroup | None = Field(None, description=help_of("minima"))
     holdout: Number | None = Field(None, description=help_of("holdout"))
     shadow: Contacts | None = Field(None, description=help_of("shadow"))
     users: Contacts | None = Field(None, description=help_of("users"))
@@ -122,16 +122,10 @@ class QuestionBody(Body):
         return given
 
 
-def _addressable(name: str) -> str:
-    if name in (".", ".."):
-        raise ValueError("a campaign cannot be called . or .., since no web address can hold that; choose another name")
-    return name
-
-
 class NewCampaign(Body):
     """The settings of a new campaign."""
 
-    name: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_addressable)]
+    name: str = Field(max_length=100, description="1 to 100 letters, digits, '-', '_' or '.'", examples=["spring"])
     policy: str = "TensorUCB"
     policy_settings: dict[str, Any] = Field(default_factory=dict, description="Arguments of the policy.")
     window: Span | None = None

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
+from pydantic import BaseModel, Field
 from starlette.background import BackgroundTask
 
 from tensorucb.campaign import (
@@ -31,7 +32,7 @@ from tensorucb.campaign._documents import policy_named, to_json
 from tensorucb.campaign._stored import campaign_exists
 from tensorucb.errors import InputError
 from tensorucb.question import ARGUMENTS
-from tensorucb.service._bodies import ForgetBody, NewCampaign, checked
+from tensorucb.service._bodies import Body, ForgetBody, NewCampaign, checked
 from tensorucb.service._documents import CampaignDocument, CampaignLine, Created, progress_document
 from tensorucb.service._open import TICK, OpenCampaigns, tag_of
 from tensorucb.service._problems import Refusal, leads_to, responses
@@ -195,9 +196,12 @@ async def lift(at: ForReader) -> Lift:
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
-async def live(at: ForReader) -> StreamingResponse:
+async def live(at: ForReader, request: Request) -> Response:
     """Follow a campaign: an event `changed` now and whenever its log has grown, with the last event's number."""
-    return StreamingResponse(_changes(at, await at.read(tag_of)), media_type="text/event-stream")
+    tag = await at.read(tag_of)
+    if request.state.bodiless:
+        return Response(media_type="text/event-stream")
+    return StreamingResponse(_changes(at, tag), media_type="text/event-stream")
 
 
 async def _changes(at: At, tag: str) -> AsyncIterator[str]:
@@ -244,6 +248,37 @@ async def export(
         raise
     gone = BackgroundTask(shutil.rmtree, folder, ignore_errors=True)
     return FileResponse(archive, media_type="application/zip", filename="campaign.zip", background=gone)
+
+
+class WebhookBody(Body):
+    """Who is to be told of rounds that close."""
+
+    url: str = Field(max_length=500, description="Where to send requests.", examples=["https://shop.example/rounds"])
+    secret: str | None = Field(None, max_length=200, description="What requests are signed with; null makes a new one.")
+
+
+class WebhookSecret(BaseModel):
+    """The webhook as it was set."""
+
+    url: str
+    secret: str = Field(description="Keep it: it is not shown again.")
+
+
+@router.put(f"{CAMPAIGN}/webhook", response_model=WebhookSecret)
+async def set_webhook(at: ForAdmin, body: WebhookBody) -> Any:
+    """Tell another system of every round that closes from now on, by a signed request.
+
+    The field `webhook` of the campaign says how far it is.
+    """
+    secret = await at.tell(lambda campaign: campaign.set_webhook(body.url, body.secret))
+    return {"url": body.url, "secret": secret}
+
+
+@router.delete(f"{CAMPAIGN}/webhook", status_code=204, response_class=Response)
+async def remove_webhook(at: ForAdmin) -> Response:
+    """Tell nobody any more."""
+    await at.tell(lambda campaign: campaign.remove_webhook())
+    return Response(status_code=204)
 
 
 @router.post(f"{CAMPAIGN}/forget", response_model=ForgetReport)

@@ -15,6 +15,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from tensorucb.campaign import Campaign, CampaignProgress
+from tensorucb.errors import call
 from tensorucb.plots import specification
 from tensorucb.plots._campaign import (
     believed_and_observed,
@@ -144,15 +145,15 @@ async def figures(at: ForReader) -> Any:
 async def figure(at: ForReader, figure: str) -> dict[str, Any]:
     """One figure, as a Vega-Lite document that fits its container."""
 
-    def call(campaign: Campaign) -> dict[str, Any]:
+    def drawn(campaign: Campaign) -> dict[str, Any]:
         charts = _learned_charts(_learned(at, campaign), at.mask) if of_model else _progress_charts(campaign)
         drawing = next((draw for key, _, _, draw in charts if key == figure), None)
         if drawing is None:
-            raise missing("there is no such figure now; GET …/figures lists those that can be drawn.")
+            raise missing("there is no such figure now; ", call("figures"), " lists those that can be drawn.")
         return _document(drawing)
 
     of_model = figure in (_USERS_FIGURE, _STRATEGIES_FIGURE)
-    return await at.read(call, chooses=of_model)
+    return await at.read(drawn, chooses=of_model)
 
 
 def _document(draw: Callable[[], Any]) -> dict[str, Any]:

@@ -13,12 +13,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio.to_thread
 
 from tensorucb.campaign import Campaign, load_campaign
-from tensorucb.errors import TensorUCBError, UnknownIdError
+from tensorucb.campaign._webhook import WEBHOOK
+from tensorucb.errors import TensorUCBError, UnknownIdError, call
 from tensorucb.service._problems import Refusal, missing
 from tensorucb.service._settings import ServiceSettings
 from tensorucb.store import open_store
@@ -45,6 +47,7 @@ class OpenCampaigns:
         self._opening = threading.Lock()
         self._open: dict[str, Campaign] = {}
         self._kept: dict[tuple[str, str], tuple[Any, Any]] = {}
+        self._delivering: dict[str, asyncio.Task[None]] = {}
 
     async def aside(self, call: Callable[[], T], *, chooses: bool = False) -> T:
         """Run a call in a thread; one that ``chooses`` or learns may have to wait for others who do."""
@@ -72,7 +75,7 @@ class OpenCampaigns:
                 try:
                     campaign = load_campaign(name, storage=self.store, engine=self._engine)
                 except UnknownIdError:
-                    raise missing("there is no campaign of this name; GET /api/v1/campaigns lists them.") from None
+                    raise missing("there is no campaign of this name; ", call("campaigns"), " lists them.") from None
             self._open[name] = campaign
             if len(self._open) > _OPEN:
                 self._open.pop(next(iter(self._open)))
@@ -94,19 +97,30 @@ class OpenCampaigns:
             return [record.name for record in session.campaigns()]
 
     async def keep_closing(self) -> None:
-        """Close rounds whose deadline has passed, and learn them, until the service stops."""
+        """Close rounds whose deadline has passed, learn them, and send to webhooks, until the service stops."""
         while not self.stopping.is_set():
             with _logged():
-                for name in await self.aside(self._due):
+                due, told = await self.aside(self._due)
+                for name in due:
                     with _logged():
-                        await self.aside(lambda name=name: self.call(name, _close_due), chooses=True)  # type: ignore[misc]
+                        await self.aside(partial(self.call, name, _close_due), chooses=True)
+                for name in set(told) - self._delivering.keys():
+                    # A receiver that is slow keeps nobody else waiting.
+                    task = asyncio.create_task(self._deliver(name))
+                    self._delivering[name] = task
+                    task.add_done_callback(lambda _, name=name: self._delivering.pop(name))  # type: ignore[misc]
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.stopping.wait(), TICK)
+        await asyncio.gather(*self._delivering.values())
 
-    def _due(self) -> list[str]:
-        """Names of the campaigns with rounds to close: no other one is opened for it."""
+    def _due(self) -> tuple[list[str], list[str]]:
+        """Names of the campaigns with rounds to close, and of those with a webhook: no other one is opened for it."""
         with self.store.read() as session:
-            return session.due_campaigns(time.time())
+            return session.due_campaigns(time.time()), session.campaigns_with(WEBHOOK)
+
+    async def _deliver(self, name: str) -> None:
+        with _logged():
+            await self.aside(lambda: self.call(name, Campaign.deliver))
 
     def close(self) -> None:
         """Let go of the store."""
@@ -125,9 +139,9 @@ def _logged() -> Iterator[None]:
     try:
         yield
     except (TensorUCBError, Refusal) as error:
-        _log.warning("rounds that are due could not be closed: %s", error)
+        _log.warning("rounds that are due could not be closed, or told of: %s", error)
     except Exception:
-        _log.exception("rounds that are due could not be closed")
+        _log.exception("rounds that are due could not be closed, or told of")
 
 
 def _close_due(campaign: Campaign) -> None:

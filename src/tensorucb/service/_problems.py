@@ -1,7 +1,4 @@
-"""Errors as problem details (RFC 9457): what was wrong, what came, what to do.
-
-The words are the library's own, with fields and routes of the API in place of Python's arguments and calls.
-"""
+"""Errors as problem details (RFC 9457): what was wrong, what came, what to do, in fields and routes of the API."""
 
 from __future__ import annotations
 
@@ -22,10 +19,13 @@ from tensorucb.errors import (
     EngineError,
     InputError,
     MemoryLimitError,
+    Mention,
     MissingExtraError,
     StateError,
     StoreError,
     TensorUCBError,
+    Words,
+    argument,
 )
 
 MEDIA = "application/problem+json"
@@ -44,33 +44,20 @@ _STATUS: tuple[tuple[type[TensorUCBError], int], ...] = (
     (TensorUCBError, 500),
 )
 
-_QUOTED = re.compile(r"""((?<!\w)'(?:[^'\\]|\\.)*'(?!\w)|(?<!\w)"(?:[^"\\]|\\.)*"(?!\w))""")
-_ADVICE = {r"columns=\{'(\w+)': '(\w+)'\}": r"?column=\1:\2", r"unknown='skip'": "?unknown=skip"}
-# What Python calls by other names than HTTP, outside of somebody's values.
-_WORDS = {
-    r"rounds\(\)": "GET …/rounds",
-    r"give them to create_campaign, or to ask": "send them as columns cost and group of the table of users",
-    r"Give numbers, or create a campaign from files with create_campaign": "Send numbers, or a file",
-    r"create_campaign": "POST /api/v1/campaigns",
-    r"delete_campaign": "DELETE /api/v1/campaigns/NAME",
-    r"import_history": "POST …/history",
-    r"add_(users|products|strategies)": r"POST …/\1",
-    r"open rounds with ask\(…, holdout=0\.2\)": "open rounds with a holdout such as 0.2",
-    r"Write ask\(([^)]*), …, strategies=\[([^]]*)\]\)": r"Send product \1 and strategies [\2]",
-    r"Pass it again: load_campaign\(…, policy=…\)": "The service has only those of this package; go on in Python",
-    r"Then call tensorucb\.store\.open_store\(…\)\.purge\(\)": "Ask whoever runs the service to purge it",
-    r"opened with read_only=True": "opened to be read only",
-    r"pass its features": "send its features",
-    r"ids not in the graph": "ids not in the network",
-    r"the ids of the graph": "the ids of the network",
-    r"Convert them( first)?": "Send them so",
-    r"settings of (\w+) must": r"policy_settings of \1 must",
-    r"None": "null",
-    r"True": "true",
-    r"False": "false",
-    r"([a-z_]+)=(?![\w='\"{\[])": r"\1",
+# The routes for calls that messages advise.
+_ROUTES = {
+    "campaigns": "GET /api/v1/campaigns",
+    "figures": "GET …/figures",
+    "rounds": "GET …/rounds",
+    "users": "GET …/users",
+    "ask": "POST …/rounds",
+    "create_campaign": "POST /api/v1/campaigns",
+    "delete_campaign": "DELETE /api/v1/campaigns/NAME",
+    "import_history": "POST …/history",
+    "add_users": "POST …/users",
+    "add_products": "POST …/products",
+    "add_strategies": "POST …/strategies",
 }
-_DRIVER = re.compile(r" \((?:SQLite|PostgreSQL) said: .*\)(?=;)")
 _TAGS = re.compile(r"int|float|str|bool|nullable|Contact|(list|dict|literal|union|tagged|constrained|function)\b.*")
 
 
@@ -94,51 +81,72 @@ class Problem(BaseModel):
     status: int = Field(description="The HTTP status again.")
     detail: str = Field(description="What was wrong, what came, what to do.")
     request_id: str | None = Field(default=None, description="The request's id, as the logs have it.")
-    python: str | None = Field(default=None, description="The detail in words of the Python library, if they differ.")
+    parts: list[str | dict[str, Any]] | None = Field(
+        default=None,
+        description="The detail in parts, for programs that call fields and routes differently: texts, and objects "
+        "with the kind of a thing (argument, call or constant), its name in Python, and a value that it should have.",
+    )
 
 
 class Refusal(Exception):  # noqa: N818
     """An answer other than success, decided by the service; ``kind`` is the library's error that it stands for."""
 
     def __init__(
-        self, status: int, detail: str, *, kind: str = "InputError", headers: Mapping[str, str] | None = None
+        self, status: int, *detail: str | Mention, kind: str = "InputError", headers: Mapping[str, str] | None = None
     ) -> None:
-        super().__init__(detail)
+        super().__init__(*detail)
         self.status, self.detail, self.kind, self.headers = status, detail, kind, headers
 
 
-def missing(detail: str) -> Refusal:
+class ApiWords(Words):
+    """Arguments as fields and parameters of the API; calls as routes."""
+
+    def argument(self, name: str, value: Any) -> str:
+        """A field; with a value, a parameter such as `?unknown=skip` or `?column=user:NAME`."""
+        if isinstance(value, Mapping):
+            return "&".join(f"?{name.removesuffix('s')}={key}:{word}" for key, word in value.items())
+        return name if value is None else f"?{name}={value}"
+
+    def call(self, name: str, value: Any) -> str:
+        """A method and an address."""
+        return _ROUTES.get(name) or super().call(name, value)
+
+    def constant(self, name: str, value: Any) -> str:
+        """A constant of JSON."""
+        return {"None": "null", "True": "true", "False": "false"}[name]
+
+
+def missing(*detail: str | Mention) -> Refusal:
     """There is nothing at this address."""
-    return Refusal(404, detail, kind="UnknownIdError")
+    return Refusal(404, *detail, kind="UnknownIdError")
+
+
+def without(place: str, error: TensorUCBError, words: str = "") -> list[str | Mention]:
+    """The parts of a message, with ``words`` for the name of a place that is nobody's business."""
+    return [part.replace(place, words) if isinstance(part, str) else part for part in error.parts()]
 
 
 def problem(error: Refusal, request_id: str | None) -> Response:
     """The answer to a request that is refused."""
     title, kind = HTTPStatus(error.status).phrase, f"{_KIND}{error.kind}"
-    detail = in_words_of_the_api(error.detail)
-    content = Problem(type=kind, title=title, status=error.status, detail=detail, request_id=request_id)
-    if detail != error.detail:
-        content.python = error.detail
+    content = Problem(
+        type=kind,
+        title=title,
+        status=error.status,
+        detail=ApiWords().said(error.detail),
+        request_id=request_id,
+    )
+    if any(isinstance(part, Mention) for part in error.detail):
+        content.parts = [part if isinstance(part, str) else part._asdict() for part in error.detail]
     return JSONResponse(
         content.model_dump(exclude_unset=True), error.status, dict(error.headers or {}), media_type=MEDIA
     )
 
 
-def in_words_of_the_api(message: str) -> str:
-    """A message of the library with fields and routes in place of Python's arguments and calls."""
-    for pattern, words in _ADVICE.items():
-        message = re.sub(pattern, words, message)
-    parts = _QUOTED.split(message)
-    for at in range(0, len(parts), 2):  # the others stand in quotes: somebody's values
-        for pattern, words in _WORDS.items():
-            parts[at] = re.sub(rf"(?<![\w.]){pattern}(?!\w)", words, parts[at])
-    return "".join(parts)
-
-
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """What a route says in the OpenAPI document about its refusals; these can happen everywhere."""
     content = {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    everywhere = (400, 401, 403, 405, 422, 429, 500, 503)
+    everywhere = (400, 401, 403, 405, 422, 500, 503)
     return {
         status: {"description": HTTPStatus(status).phrase, "content": content}
         for status in sorted({*everywhere, *statuses})
@@ -155,8 +163,8 @@ def leads_to(room: str, *routes: str, **parameters: str) -> dict[str, Any]:
 def install(app: FastAPI) -> None:
     """Answer every error of an app with problem details."""
 
-    def answer(request: Request, status: int, detail: str, kind: str, headers: Any = None) -> Response:
-        return problem(Refusal(status, detail, kind=kind, headers=headers), getattr(request.state, "request_id", None))
+    def answer(request: Request, refusal: Refusal) -> Response:
+        return problem(refusal, getattr(request.state, "request_id", None))
 
     @app.exception_handler(TensorUCBError)
     async def ours(request: Request, error: TensorUCBError) -> Response:
@@ -166,16 +174,21 @@ def install(app: FastAPI) -> None:
         # Where the store lies is nobody's business; what its driver said may name files and machines.
         if isinstance(error, StoreError):
             _log.warning("%s", error)
-        detail = _DRIVER.sub("", str(error)).replace(request.app.state.campaigns.store.masked_url, "the store")
-        return answer(request, status, detail, type(error).__name__, {"Retry-After": "1"} if status == 503 else None)
+        detail = [
+            part
+            for part in without(request.app.state.campaigns.store.masked_url, error, "the store")
+            if isinstance(part, str) or part.kind != "driver"
+        ]
+        headers = {"Retry-After": "1"} if status == 503 else None
+        return answer(request, Refusal(status, *detail, kind=type(error).__name__, headers=headers))
 
     @app.exception_handler(Refusal)
     async def refused(request: Request, error: Refusal) -> Response:
-        return answer(request, error.status, error.detail, error.kind, error.headers)
+        return answer(request, error)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
-        return answer(request, 422, _first(error), "InputError")
+        return answer(request, Refusal(422, *_first(error)))
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
@@ -189,12 +202,12 @@ def install(app: FastAPI) -> None:
         kind, headers = "UnknownIdError" if error.status_code == 404 else "InputError", error.headers
         if error.status_code == 405:
             headers = {"Allow": _allowed(request)}
-        return answer(request, error.status_code, found or str(error.detail), kind, headers)
+        return answer(request, Refusal(error.status_code, found or str(error.detail), kind=kind, headers=headers))
 
     @app.exception_handler(Exception)
     async def unforeseen(request: Request, error: Exception) -> Response:
         _log.error("unforeseen error", exc_info=error)
-        return answer(request, 500, UNFORESEEN, "TensorUCBError")
+        return answer(request, Refusal(500, UNFORESEEN, kind="TensorUCBError"))
 
 
 def _allowed(request: Request) -> str:
@@ -205,14 +218,14 @@ def _allowed(request: Request) -> str:
     return ", ".join(sorted(allowed | {"HEAD"} if "GET" in allowed else allowed))
 
 
-def _first(error: RequestValidationError) -> str:
+def _first(error: RequestValidationError) -> tuple[Mention, str]:
     """The first thing that was wrong with a request, by its place in it."""
     found = error.errors()
     # One value of several possible kinds gives an error for each kind, with the kind as a part of its place.
     places = [_place(each["loc"]) for each in found]
     said = str(found[0]["msg"]).removeprefix("Value error, ").removesuffix(".")
     more = len(set(places)) - 1
-    return f"{places[0]}: {said[:1].lower()}{said[1:]}." + (f" {more} more like this." if more else "")
+    return argument(places[0]), f": {said[:1].lower()}{said[1:]}." + (f" {more} more like this." if more else "")
 
 
 def _place(loc: tuple[Any, ...]) -> str:

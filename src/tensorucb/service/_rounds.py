@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from tensorucb.campaign import Ask, Campaign, Explanation, Preview, RoundExplanation, TellLogReport, TellReport
 from tensorucb.checks import shown
-from tensorucb.errors import UnknownIdError
+from tensorucb.errors import UnknownIdError, call
 from tensorucb.files import FORMULA
 from tensorucb.service._bodies import QuestionBody
 from tensorucb.service._documents import Opened, masked_ask, masked_preview, masked_seeds, masked_user
@@ -50,7 +50,7 @@ def round_of(campaign: Campaign, round: str) -> Ask:
     try:
         return campaign.round(round)
     except UnknownIdError:
-        raise missing(f"campaign {shown(campaign.name)} has no such round; GET …/rounds lists them.") from None
+        raise missing(f"campaign {shown(campaign.name)} has no such round; ", call("rounds"), " lists them.") from None
 
 
 def column_names(columns: list[str]) -> dict[str, str] | None:

@@ -13,18 +13,28 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.supervisors import Multiprocess
 
 from tensorucb.errors import InputError, StateError
 from tensorucb.service._app import create_app
 from tensorucb.service._operation import log_to_stderr
-from tensorucb.service._protocol import BoundedProtocol
 from tensorucb.service._settings import ServiceSettings
 from tensorucb.service._tokens import token_count
 from tensorucb.store import open_store
 from tensorucb.work import Engine
 
 _PATIENCE = 30  # seconds that running requests get when the service stops
+
+
+class _Protocol(H11Protocol):
+    """A connection of the service; when it stops, those who watch a campaign let go."""
+
+    def shutdown(self) -> None:
+        """Finish the running request, then close."""
+        service: Any = self.app
+        service.state.campaigns.stopping.set()
+        super().shutdown()
 
 
 def configured(settings: ServiceSettings, app: Callable[[], FastAPI] | FastAPI) -> uvicorn.Config:
@@ -43,7 +53,8 @@ def configured(settings: ServiceSettings, app: Callable[[], FastAPI] | FastAPI) 
         timeout_graceful_shutdown=_PATIENCE,
         timeout_keep_alive=10,
         lifespan="on",
-        http=BoundedProtocol,
+        limit_concurrency=settings.connections,
+        http=_Protocol,
         ws="none",
     )
 

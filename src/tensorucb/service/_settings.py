@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-from tensorucb.checks import check_count, check_flag, check_number, check_text
+from tensorucb.checks import check_count, check_flag, check_text
 
 MIB = 2**20
 
@@ -26,13 +26,8 @@ class ServiceSettings:
         Names by which the service may be addressed, beside those of loopback.
     max_body
         The most bytes of a request.
-    rate
-        Requests a second that one token, or one address without a token, may send; twice as many at once.
-    patience
-        Seconds that a client may take to send the head of a request or to go on reading an answer, and to send a body
-        beside a second for every 16 KiB of it.
     connections
-        The most connections at a time; more are closed at once.
+        The most connections at a time; more are answered by 503.
     workers
         How many processes; more than one needs PostgreSQL.
 
@@ -48,8 +43,6 @@ class ServiceSettings:
     read_only: bool = False
     hosts: tuple[str, ...] = ()
     max_body: int = 64 * MIB
-    rate: float = 200.0
-    patience: float = 15.0
     connections: int = 512
     workers: int = 1
 
@@ -59,8 +52,6 @@ class ServiceSettings:
         check_flag("read_only", self.read_only)
         check_count("port", self.port, 0, 65535)
         check_count("max_body", self.max_body, 1024)
-        check_number("rate", self.rate, low=0.1, high=1e6)
-        check_number("patience", self.patience, low=0.1, high=3600.0)
         check_count("connections", self.connections)
         check_count("workers", self.workers, 1, 256)
         for host in self.hosts:

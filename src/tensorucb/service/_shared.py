@@ -7,17 +7,15 @@ import binascii
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Generic, NoReturn, TypeVar
-from urllib.parse import quote
 
 import numpy as np
 from fastapi import Depends, Header, Path, Query, Request
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
-from starlette.convertors import Convertor, register_url_convertor
 
 from tensorucb.campaign import Campaign
 from tensorucb.campaign._catalogue import by_text
-from tensorucb.errors import InputError
+from tensorucb.errors import InputError, argument, call
 from tensorucb.service._auth import Mask, demand, mask_for
 from tensorucb.service._open import OpenCampaigns
 from tensorucb.service._problems import Refusal, missing
@@ -25,31 +23,13 @@ from tensorucb.service._tokens import Principal, Role
 
 T = TypeVar("T")
 
-SLASH = "\udc2f"  # stands for a slash within a name while routes are looked for; no text from outside holds it
-_NOBODY = "the campaign has no such user; GET …/users lists them."
-CAMPAIGN = "/campaigns/{name:campaign}"  # a name may hold slashes, which come as %2F
-Name = Annotated[str, Path(description="The campaign's name.", max_length=10_000, examples=["spring"])]
+_NOBODY = "the campaign has no such user; ", call("users"), " lists them."
+CAMPAIGN = "/campaigns/{name}"
+Name = Annotated[str, Path(description="The campaign's name.", max_length=100, examples=["spring"])]
 Round = Annotated[str, Path(description="The round: its id or its number.", max_length=200, examples=["1"])]
 Limit = Annotated[int, Query(ge=1, le=500, description="The most entries of a page.")]
 After = Annotated[str | None, Query(description="Where the page begins: `next` of the page before.", max_length=400)]
 Search = Annotated[str, Query(description="Only ids that begin with this.", max_length=1000)]
-
-
-class _CampaignName(Convertor[str]):
-    """A campaign's name in an address."""
-
-    regex = "[^/]+"
-
-    def convert(self, value: str) -> str:
-        """The name itself."""
-        return value.replace(SLASH, "/")
-
-    def to_string(self, value: str) -> str:
-        """The name as a part of an address."""
-        return quote(value, safe="")
-
-
-register_url_convertor("campaign", _CampaignName())
 
 
 def _campaigns(request: Request) -> OpenCampaigns:
@@ -177,7 +157,7 @@ def _opened(after: str) -> str:
 
 
 def _strange() -> NoReturn:
-    raise Refusal(422, "after is not from a page of this list; begin again without it.")
+    raise Refusal(422, argument("after"), " is not from a page of this list; begin again without it.")
 
 
 def product_named(campaign: Campaign, text: str | None) -> int | str | None:
@@ -201,7 +181,7 @@ def user_named(campaign: Campaign, text: str, at: At) -> int | str:
     if names is not None:
         rows = np.flatnonzero(names == text.encode("utf-8", "replace"))
         if not rows.size:
-            raise missing(_NOBODY)
+            raise missing(*_NOBODY)
         user: int | str = ids[rows[0]].item()
         return user
     whole = ids.dtype.kind != "U" and re.fullmatch("0|-?[1-9][0-9]{0,17}", text)
@@ -209,5 +189,5 @@ def user_named(campaign: Campaign, text: str, at: At) -> int | str:
     try:
         campaign.graph.rows([known])
     except InputError:
-        raise missing(_NOBODY) from None
+        raise missing(*_NOBODY) from None
     return known

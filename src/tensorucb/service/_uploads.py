@@ -22,7 +22,7 @@ from fastapi import Request
 from starlette.datastructures import FormData, UploadFile
 
 from tensorucb.errors import FileFormatError, StateError
-from tensorucb.service._problems import Refusal
+from tensorucb.service._problems import Refusal, without
 from tensorucb.service._unpack import MEMORY, MOST_ROWS, PATIENCE, SECONDS, TooLargeError, json_table, unpack
 
 FORMS = {
@@ -113,7 +113,7 @@ def _refusing(path: Path) -> Iterator[None]:
         yield
     except FileFormatError as error:
         status = 413 if isinstance(error, TooLargeError) else 422
-        raise Refusal(status, str(error).replace(f"{path.parent}/", ""), kind="FileFormatError") from None
+        raise Refusal(status, *without(f"{path.parent}/", error), kind="FileFormatError") from None
 
 
 def _locked_folder() -> tuple[Path, int]:
@@ -225,7 +225,7 @@ def _reading(uploads: Uploads) -> Iterator[Path]:
             text, place = str(error), f"{folder}/"
             if place not in text and not text.startswith(tuple(path.name for path in folder.iterdir())):
                 raise  # it is the store that is damaged
-            raise Refusal(422, text.replace(place, ""), kind="FileFormatError") from None
+            raise Refusal(422, *without(place, error), kind="FileFormatError") from None
 
 
 async def _saved(form: FormData, table: str, folder: Path) -> Path:

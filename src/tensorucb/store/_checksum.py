@@ -44,6 +44,7 @@ _OF_PART = sa.select(table.c.number, table.c.rows, table.c.sum).where(
     table.c.campaign == sa.bindparam("campaign"), table.c.part == sa.bindparam("part")
 )
 _ONE = _OF_PART.where(table.c.number == sa.bindparam("number"))
+_RANGED = _OF_PART.where(table.c.number.between(sa.bindparam("first"), sa.bindparam("last")))
 _LATER = _OF_PART.where(table.c.number > sa.bindparam("after"))
 
 _WORDS = {
@@ -175,6 +176,16 @@ class Groups:
                     expected[number] = made
         for number in hashes.keys() if some else expected.keys() | hashes.keys():
             if number not in hashes or expected.get(number) != Checksum(1, hashes[number]):
+                self._refuse(campaign, part, number)
+
+    def check_range(self, campaign: int, part: str, hashes: Mapping[int, Hashes], first: int, last: int) -> None:
+        """The same for groups of any size: all of this part with a number from ``first`` to ``last``."""
+        values = {"campaign": campaign, "part": part, "first": first, "last": last}
+        stored = {number: Checksum(*rest) for number, *rest in self._rows(_RANGED, values)}
+        for number in range(first, last + 1):
+            group = (campaign, part, number)
+            expected = self._put.get(group, stored.get(number, Checksum())).plus(self._more.get(group, Checksum()))
+            if total(hashes.get(number, [])) != expected:
                 self._refuse(campaign, part, number)
 
     def put(self, campaign: int, part: str, number: int, hashes: Hashes) -> None:

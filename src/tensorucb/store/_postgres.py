@@ -11,7 +11,7 @@ import psycopg
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
-from tensorucb.errors import InputError, StoreError, TensorUCBError
+from tensorucb.errors import InputError, Mention, StoreError, TensorUCBError
 from tensorucb.store._address import said
 from tensorucb.store._backend import HELD, Backend
 from tensorucb.store._tables import VERSION_TABLE, metadata
@@ -154,13 +154,15 @@ class PostgresBackend(Backend):
             return StoreError("all connections of this store are in use; end some reads and try again.")
         if not isinstance(original, psycopg.Error):
             return None
-        words = f"(PostgreSQL said: {said(original, self.url)})"
+        words = Mention("driver", f" (PostgreSQL said: {said(original, self.url)})")
         if isinstance(original, psycopg.errors.LockNotAvailable):
             return StoreError(f"{self.shown} was locked by others for {self.timeout:g} s; nothing was written.")
         if isinstance(original, psycopg.errors.DiskFull):
-            return StoreError(f"no space left for {self.shown} {words}; nothing was written. Free some and try again.")
+            return StoreError(
+                f"no space left for {self.shown}", words, "; nothing was written. Free some and try again."
+            )
         if isinstance(original, psycopg.errors.ReadOnlySqlTransaction | psycopg.errors.InsufficientPrivilege):
-            return StoreError(f"{self.shown} may not be written {words}; check the user's rights.")
+            return StoreError(f"{self.shown} may not be written", words, "; check the user's rights.")
         if isinstance(original, psycopg.IntegrityError):
             return InputError(HELD)
         if isinstance(original, _SilentServerError):
@@ -169,5 +171,5 @@ class PostgresBackend(Backend):
                 "may or may not be there. Check the server and try again: a repeated call writes nothing twice."
             )
         if isinstance(original, psycopg.OperationalError):
-            return StoreError(f"{self.shown} is out of reach {words}; check the address, the user and the server.")
-        return StoreError(f"{self.shown} failed {words}; nothing was written.")
+            return StoreError(f"{self.shown} is out of reach", words, "; check the address, the user and the server.")
+        return StoreError(f"{self.shown} failed", words, "; nothing was written.")

@@ -55,6 +55,13 @@ _DUE = (
 _USER = (_user.user_key, _user.id_integer, _user.id_text)
 _EDGE = (_edge.source, _edge.target, _edge.outcome, _edge.time, _edge.event_id)
 _NODE = (_node.user_key, _node.time, _node.event_id)
+_EDGES_RANGED, _NODES_RANGED = (
+    sa.select(*columns, at.round).where(
+        at.campaign == _C, at.round.between(sa.bindparam("first"), sa.bindparam("last"))
+    )
+    for at, columns in ((_edge, _EDGE), (_node, _NODE))
+)
+_EDGES_RANGED = _EDGES_RANGED.order_by(_edge.round, _edge.source, _edge.target)
 PIECE_BYTES, _PIECE = 1 << 28, "|"  # of a large blob, and what stands before the number in a piece's name
 
 
@@ -95,9 +102,14 @@ class Session(ServiceRows):
 
     def blobs(self, campaign: int, prefix: str = "") -> list[str]:
         """Names of the stored blobs that start with ``prefix``, sorted."""
-        rows = self._rows(sa.select(tables.blob.c.name).where(tables.blob.c.campaign == campaign))
-        self._groups.check(campaign, "blob", 0, [row_hash(name) for (name,) in rows])
-        return sorted(name for (name,) in rows if name.startswith(prefix) and _PIECE not in name)
+        names = self._blob_names.get(campaign)
+        if names is None:
+            rows = self._rows(sa.select(tables.blob.c.name).where(tables.blob.c.campaign == campaign))
+            self._groups.check(campaign, "blob", 0, [row_hash(name) for (name,) in rows])
+            names = sorted(name for (name,) in rows if _PIECE not in name)
+            if not self._writable:  # nothing changes within a view of one moment
+                self._blob_names[campaign] = names
+        return [name for name in names if name.startswith(prefix)]
 
     def blob(self, campaign: int, name: str) -> bytes | None:
         """A stored blob, if there is one."""
@@ -212,6 +224,13 @@ class Session(ServiceRows):
         """Names of the campaigns with open rounds whose deadline has passed, oldest first."""
         return [name for (name,) in self._rows(_DUE, {"now": now})]
 
+    def campaigns_with(self, blob: str) -> list[str]:
+        """Names of the campaigns that have a blob of this name, oldest first."""
+        holding = sa.select(tables.blob.c.campaign).where(tables.blob.c.name == blob)
+        table = tables.campaign.c
+        query = sa.select(table.name).where(table.campaign.in_(holding)).order_by(table.campaign)
+        return [name for (name,) in self._rows(query)]
+
     def put_round(self, campaign: int, record: RoundRecord) -> None:
         """Insert a round, or replace the one of the same number."""
         check_texts([record.id, record.request_id, record.status], "a round's id or request id")
@@ -238,6 +257,20 @@ class Session(ServiceRows):
         found = edge_columns(rows)
         self._groups.check(campaign, "edge", round_number, edge_hashes(found))
         return found if upto is None else edge_columns([row for row in rows if row[-1] <= upto])
+
+    def told(self, campaign: int, first: int, last: int) -> dict[int, tuple[EdgeResponses, NodeEvents]]:
+        """The edge responses and node events of rounds ``first`` to ``last``, as above; four statements for all."""
+        numbers = range(first, last + 1)
+        edges, nodes = (
+            _by_round(self._rows(query, {"c": campaign, "first": first, "last": last}))
+            for query in (_EDGES_RANGED, _NODES_RANGED)
+        )
+        told = {at: (edge_columns(edges.get(at, [])), node_columns(nodes.get(at, []))) for at in numbers}
+        hashes = {at: edge_hashes(found) for at, (found, _) in told.items() if found.sources.size}
+        self._groups.check_range(campaign, "edge", hashes, first, last)
+        hashes = {at: node_hashes(found) for at, (_, found) in told.items() if found.users.size}
+        self._groups.check_range(campaign, "node", hashes, first, last)
+        return told
 
     def add_edge_responses(self, campaign: int, round_number: int, rows: EdgeResponses, seq: int) -> None:
         """Insert rows; a (round, source, target) or an event id that is there already is refused."""

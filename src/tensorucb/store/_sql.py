@@ -81,7 +81,7 @@ class SQLStore:
         """A write transaction: waits for its turn; durable at the end of the block, or nothing of it."""
         self._check()
         if self._backend.read_only:
-            raise StoreError(f"{self.masked_url} was opened with read_only=True; open it without to change it.")
+            raise StoreError(f"{self.masked_url} was opened to be read only; open it otherwise to change it.")
         with self._taking_turn(), self._clear_errors(), self._engine.connect() as connection:
             self._backend.begin_write(connection)
             session = Session(self._backend, connection, writable=True)
@@ -171,8 +171,8 @@ def bring_up_to_date(backend: Backend, engine: sa.Engine) -> None:
         connection.rollback()
         if backend.read_only:
             raise StoreError(
-                f"{backend.shown} has no tables yet, and a read-only connection can make none; open it once without "
-                "read_only=True."
+                f"{backend.shown} has no tables yet, and a read-only connection can make none; open it once to "
+                "be changed."
             )
         with _one_at_a_time:
             backend.begin_write(connection)

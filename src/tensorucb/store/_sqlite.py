@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tensorucb.errors import FileFormatError, InputError, StoreError, TensorUCBError
+from tensorucb.errors import FileFormatError, InputError, Mention, StoreError, TensorUCBError
 from tensorucb.store._address import shown_path
 from tensorucb.store._backend import HELD, Backend
 from tensorucb.store._tables import VERSION_TABLE
@@ -198,23 +198,27 @@ class SQLiteBackend(Backend):
         except StoreError as moved:
             return moved  # whatever SQLite says of it is a consequence
         name, where = _name(original), self.shown
-        said = f"(SQLite said: {original}, {name})"
+        said = Mention("driver", f" (SQLite said: {original}, {name})")
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")):
-            return StoreError(f"{where} was locked by others for {self.timeout:g} s {said}; nothing was written.")
+            return StoreError(f"{where} was locked by others for {self.timeout:g} s", said, "; nothing was written.")
         if name.startswith("SQLITE_FULL"):
-            return StoreError(f"no space left for {where} {said}; nothing was written. Free some and try again.")
+            return StoreError(f"no space left for {where}", said, "; nothing was written. Free some and try again.")
         if name.startswith("SQLITE_READONLY"):
-            return StoreError(f"{where} may not be written {said}; check the permissions of the file and its folder.")
+            return StoreError(
+                f"{where} may not be written", said, "; check the permissions of the file and its folder."
+            )
         if name.startswith("SQLITE_CANTOPEN"):
             return StoreError(
-                f"{where} cannot be opened {said}; check that it exists, and its permissions. On a read-only disk, "
-                "copy it and the files beside it (-wal) to a directory that can be written."
+                f"{where} cannot be opened",
+                said,
+                "; check that it exists, and its permissions. On a read-only disk, copy it "
+                "and the files beside it (-wal) to a directory that can be written.",
             )
         if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_FORMAT", "SQLITE_ERROR")):
-            return FileFormatError(f"{where} is damaged or not a tensorucb store {said}; use another copy.")
+            return FileFormatError(f"{where} is damaged or not a tensorucb store", said, "; use another copy.")
         if name.startswith("SQLITE_CONSTRAINT"):
             return InputError(HELD)
-        return StoreError(f"{where} failed {said}; nothing was written.")
+        return StoreError(f"{where} failed", said, "; nothing was written.")
 
 
 def _file_id(path: Path) -> FileId:

@@ -28,6 +28,7 @@ class Transaction:
         self._writable = writable
         self._pid: int | None = os.getpid()
         self._present: set[int] = set()
+        self._blob_names: dict[int, list[str]] = {}
         self._groups = Groups(backend.shown, self._rows)
 
     def save(self) -> None:

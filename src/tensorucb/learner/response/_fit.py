@@ -169,50 +169,76 @@ class Fitted:
         return self.redundancy * max(self.point.saturation, 0.0)
 
 
-@dataclass(frozen=True)
-class Rows:
-    """What the parameters and the redundancy r say of all rows; those of one cell weigh ω = 1 / (1 + r(m − 1))."""
+class Dose(NamedTuple):
+    """What the redundancy r decides: rows of one cell weigh ω = 1 / (1 + r(m − 1))."""
 
     redundancy: float
     more: F64  # of each cell: r(m − 1)
     weight: F64  # of each row
-    responses: tuple[F64, F64]  # of each pull and of each cell, weighted
-    cell_odds: F64
+    by_pull: F64  # responses of each pull, weighted
+    by_cell: F64
+
+
+def dose_of(data: Design, redundancy: float) -> Dose:
+    """The weights of rows and responses."""
+    more = redundancy * (data.dose - 1.0)
+    hits = data.hits
+    weight = data.weight
+    if redundancy > 0.0:
+        omega = 1.0 / (1.0 + more)
+        hits = hits * omega[data.hit_cell]
+        weight = weight * omega[data.cell]
+    by_pull = _summed(data.hit_pull, hits, data.pulls.place.size)
+    by_cell = _summed(data.hit_cell, hits, more.size)
+    return Dose(redundancy, more, weight, by_pull, by_cell)
+
+
+class Cells(NamedTuple):
+    """What targets say: each cell's factor of the odds, and their part of the logits of all responses."""
+
+    odds: F64
+    responses: float
+
+
+def cells_at(data: Design, point: Point, dose: Dose) -> Cells:
+    """γ·(t_j, taste_j(x)) + b_j + log(1 + r(1 − q)(m − 1)) of each cell."""
+    features = data.T.shape[1]
+    h = (data.T @ point.target_weights[:features] + point.offsets)[data.cell_place]
+    for taste_weight in point.target_weights[features:]:
+        h += taste_weight * data.taste
+    if dose.redundancy > 0.0:
+        h += np.log1p((1.0 - point.saturation) * dose.more)
+    np.clip(h, -_LARGEST_LOGIT, _LARGEST_LOGIT, out=h)
+    responses = float(dose.by_cell @ h)
+    return Cells(np.exp(h, out=h), responses)
+
+
+class Rows(NamedTuple):
+    """What the parameters say of all rows."""
+
+    dose: Dose
+    cells: Cells
     pull_odds: F64
     likelihood: float  # its logarithm
     curvature: F64  # of each pull
     slope: F64
 
 
-def rows_at(data: Design, point: Point, redundancy: float, last: Rows | None = None) -> Rows:
+def rows_at(data: Design, point: Point, dose: Dose, cells: Cells | None = None) -> Rows:
     """One pass over the rows. Exponentials are taken of pulls and cells: a row costs a product and a division.
 
-    ``last`` is another pass, with the same redundancy and the same parameters of the targets.
+    ``cells`` if the targets' parameters are those of another pass.
     """
     from tensorucb.learner.response._kernels import accumulate
 
-    if last is None:
-        more = redundancy * (data.dose - 1.0)
-        omega = 1.0 / (1.0 + more)
-        weight = data.weight * omega[data.cell]
-        hits = data.hits * omega[data.hit_cell]
-        responses = _summed(data.hit_pull, hits, data.pulls.place.size), _summed(data.hit_cell, hits, more.size)
-        features = data.T.shape[1]
-        h = (data.T @ point.target_weights[:features] + point.offsets)[data.cell_place]
-        for taste_weight in point.target_weights[features:]:
-            h += taste_weight * data.taste
-        h += np.log1p((1.0 - point.saturation) * more)
-        cell_odds = np.exp(np.clip(h, -_LARGEST_LOGIT, _LARGEST_LOGIT, out=h), out=h)
-    else:
-        more, weight, responses, cell_odds = last.more, last.weight, last.responses, last.cell_odds
+    cells = cells or cells_at(data, point, dose)
     a = data.pulls.X @ point.weights + np.einsum("qk,qk->q", point.effects[data.pulls.place], data.pulls.Z)
     a = np.clip(a + point.rounds[data.pulls.round], -_LARGEST_LOGIT, _LARGEST_LOGIT)
-    pull_odds = np.exp(a)
+    odds = np.exp(a)
     curvature, expected = np.empty((2, a.size))
-    accumulate(data.ptr, data.cell, weight, pull_odds, cell_odds, curvature, expected, data.scratch)
-    likelihood = responses[0] @ a + responses[1] @ np.log(cell_odds) - weight @ np.log(data.scratch, out=data.scratch)
-    slope = responses[0] - expected
-    return Rows(redundancy, more, weight, responses, cell_odds, pull_odds, float(likelihood), curvature, slope)
+    accumulate(data.ptr, data.cell, dose.weight, odds, cells.odds, curvature, expected, data.scratch)
+    likelihood = dose.by_pull @ a + cells.responses - dose.weight @ np.log(data.scratch, out=data.scratch)
+    return Rows(dose, cells, odds, float(likelihood), curvature, dose.by_pull - expected)
 
 
 def _summed(places: I64, values: F64, size: int) -> F64:
@@ -245,8 +271,8 @@ class Stand:
         if "saturation" in changed:
             changed["saturation"] = float(np.clip(changed["saturation"], -1.0, 1.0))
         point = replace(self.point, **changed)
-        last = None if "offsets" in changed else self.rows
-        return replace(self, point=point, rows=rows_at(self.data, point, self.rows.redundancy, last))
+        cells = None if "offsets" in changed else self.rows.cells
+        return replace(self, point=point, rows=rows_at(self.data, point, self.rows.dose, cells))
 
 
 def fit(
@@ -275,7 +301,7 @@ def fit(
     )
     d = nodes.as_source.shape[1]
     part = slice(d, d + data.contexts.shape[1])
-    now = Stand(settings, data, part, prior, point, rows_at(data, point, 0.0))
+    now = Stand(settings, data, part, prior, point, rows_at(data, point, dose_of(data, 0.0)))
     for _ in range(settings.sweeps if log else 0):
         determined: dict[str, F64] = {}
         for step in (source_step, target_step, round_step):
@@ -284,8 +310,8 @@ def fit(
             now = _climb(now, taken.direction)
         now = replace(now, prior=now.prior.learned(now.point, determined))
         redundancy = _same(now)
-        if redundancy != now.rows.redundancy:
-            now = replace(now, rows=rows_at(data, now.point, redundancy))
+        if redundancy != now.rows.dose.redundancy:
+            now = replace(now, rows=rows_at(data, now.point, dose_of(data, redundancy)))
     sources = source_step(now)
     assert sources.effect_covariances is not None
     offsets = np.zeros(nodes.n)
@@ -294,7 +320,7 @@ def fit(
         context=context,
         prior=now.prior,
         point=now.point,
-        redundancy=now.rows.redundancy,
+        redundancy=now.rows.dose.redundancy,
         covariance=sources.covariance,
         effect_covariances=sources.effect_covariances,
         level_covariance=round_step(now).covariance,
@@ -323,7 +349,7 @@ def _same(now: Stand) -> float:
     data, rows = now.data, now.rows
     order = np.lexsort((rows.pull_odds, data.pulls.round))
     order = order[data.whole[data.pulls.round[order]]]
-    independent, same = pairs(order, data.ptr, data.cell, rows.pull_odds, rows.cell_odds, np.zeros(data.dose.size))
+    independent, same = pairs(order, data.ptr, data.cell, rows.pull_odds, rows.cells.odds, np.zeros(data.dose.size))
     return float(np.clip((data.both - independent) / (same - independent + 1.0), 0.0, 1.0))
 
 
@@ -371,19 +397,19 @@ def target_step(now: Stand) -> Step:
     from tensorucb.learner.response._kernels import target_sums
 
     data = now.data
-    rows = now.rows
+    dose = now.rows.dose
     point = now.point
     settings = now.settings
     # Taste and dose belong to single cells; columns of T to targets, so that sums over a target's rows are enough.
-    more = -rows.more / (1.0 + (1.0 - point.saturation) * rows.more)
+    more = -dose.more / (1.0 + (1.0 - point.saturation) * dose.more)
     sums, totals = np.zeros((data.observed.size, 4)), np.empty(5)
-    odds = rows.pull_odds, rows.cell_odds
-    target_sums(data.ptr, data.cell, rows.weight, *odds, data.cell_place, data.taste, more, sums, totals)
+    odds = now.rows.pull_odds, now.rows.cells.odds
+    target_sums(data.ptr, data.cell, dose.weight, *odds, data.cell_place, data.taste, more, sums, totals)
     columns = slice(0 if now.prior.groups["target_weights"].size > data.T.shape[1] else 1, 2)
     square = totals[[2, 3, 3, 4]].reshape(2, 2)[columns, columns]
-    by_cell = np.array([rows.responses[1] @ data.taste, rows.responses[1] @ more]) - totals[:2]
+    by_cell = np.array([dose.by_cell @ data.taste, dose.by_cell @ more]) - totals[:2]
     curvature, crossed = sums[:, 0], sums[:, 2:][:, columns]
-    slope = _summed(data.cell_place, rows.responses[1], data.observed.size) - sums[:, 1]
+    slope = _summed(data.cell_place, dose.by_cell, data.observed.size) - sums[:, 1]
     T = data.T
     # Σ w f fᵀ and Σ w f by target, f = (t_j, taste, dose).
     weighted = T * curvature[:, None]

@@ -215,7 +215,7 @@ def design_of(nodes: NodeFeatures, context: ContextFeatures, log: Log, passive_w
     outcome = _joined((r.outcomes for r in log), np.float64)
     weight = _joined((r.weights * (passive_weight if r.passive else 1.0) for r in log), np.float64)
     whole = np.array([r.level == 0 for r in log], dtype=np.bool_)
-    hit = np.flatnonzero(outcome)
+    hit = np.flatnonzero(outcome > 0.0)
     # Σyy' over pairs is half of (Σy)² − Σy².
     counted = outcome[hit] * np.repeat(whole, np.diff(first_row))[hit]
     by_cell = np.bincount(cell[hit], counted)

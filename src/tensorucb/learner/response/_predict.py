@@ -11,7 +11,7 @@ import numpy as np
 
 from tensorucb.arrays import F64
 from tensorucb.learner.response._features import NodeFeatures, mixture
-from tensorucb.learner.response._fit import Fitted, Point, rows_at
+from tensorucb.learner.response._fit import Fitted, Point, dose_of, rows_at
 from tensorucb.learner.response._log import Told, design_of
 from tensorucb.threads import map_chunks, thread_count
 
@@ -85,7 +85,7 @@ def log_likelihood(nodes: NodeFeatures, fitted: Fitted, record: Told) -> float:
         rounds=np.zeros(1),
         saturation=fitted.point.saturation,
     )
-    return rows_at(data, point, fitted.redundancy).likelihood
+    return rows_at(data, point, dose_of(data, fitted.redundancy)).likelihood
 
 
 def _fold(nodes: NodeFeatures, size: int, own: F64, features: F64) -> F64:

@@ -66,8 +66,8 @@ def bad_probability(graph: Graph, p: F64) -> InputError:
     edge = int(np.flatnonzero(~((p >= 0.0) & (p <= 1.0)))[0])
     source, target = graph.ids[graph.sources[edge]], graph.ids[graph.targets[edge]]
     return InputError(
-        f"probabilities must be in [0, 1]; edge {edge} ({source} -> {target}) has {float(p[edge])}. "
-        "Clip or drop such values."
+        f"must be in [0, 1]; edge {edge} ({source} -> {target}) has {float(p[edge])}. Clip or drop such values.",
+        argument="probabilities",
     )
 
 

@@ -121,7 +121,7 @@ export function announce(text) {
 // What went wrong, where it happened; `labels` are those of the fields that were sent.
 export function problem(error, labels) {
   return h("div", { class: "note wrong", role: "alert" },
-    h("p", {}, h("strong", {}, error.title || "That did not work"), ": ", inPageWords(error.message, labels)),
+    h("p", {}, h("strong", {}, error.title || "That did not work"), ": ", inPageWords(error.parts || [error.message], labels)),
     error.request ? h("p", { class: "hint" }, `Request ${error.request}`) : null);
 }
 

@@ -22,7 +22,7 @@ export const searchProducts = (name) => async (text) => (await get(campaign(name
 const LABELS = {
   product: "Product", k: "Users to contact", strategies: "Strategies to choose from", per_user: "Each user gets the best one for them",
   holdout: "Hold out, %", cooldown: "Leave out users contacted within", deadline: "Close by itself after", budget: "Budget",
-  quotas: "Most users of each group", exclude: "Never these users", must_include: "Always these", candidates: "Only among these",
+  quotas: "Most users of each group", minima: "Fewest users of each group", exclude: "Never these users", must_include: "Always these", candidates: "Only among these",
 };
 
 function question(world, place) {
@@ -35,7 +35,7 @@ function question(world, place) {
   const text = (placeholder = "") => h("input", { type: "text", autocomplete: "off", placeholder });
   const holdout = h("input", { type: "number", min: "0", max: "50", step: "1", inputmode: "numeric", placeholder: defaults.holdout ? String(Math.round(100 * defaults.holdout)) : "0" });
   const budget = h("input", { type: "number", min: "0", step: "any", inputmode: "decimal" });
-  const quota = h("input", { type: "number", min: "0", step: "1", inputmode: "numeric" });
+  const [quota, minimum] = [1, 2].map(() => h("input", { type: "number", min: "0", step: "1", inputmode: "numeric" }));
   const [cooldown, deadline] = [text("14d"), text("7d")];
   const [exclude, include, candidates] = [1, 2, 3].map(() => h("textarea", { rows: "2", spellcheck: "false" }));
 
@@ -47,6 +47,7 @@ function question(world, place) {
     if (holdout.value) asked.holdout = Number(holdout.value) / 100;
     if (budget.value) asked.budget = Number(budget.value);
     if (quota.value) asked.quotas = Number(quota.value);
+    if (minimum.value) asked.minima = Number(minimum.value);
     for (const [key, control] of [["cooldown", cooldown], ["deadline", deadline]]) if (control.value.trim()) asked[key] = control.value.trim();
     for (const [key, control] of [["exclude", exclude], ["must_include", include], ["candidates", candidates]]) {
       const listed = ids(control.value, world.sample);
@@ -68,7 +69,7 @@ function question(world, place) {
         field(LABELS.cooldown, cooldown),
         field(LABELS.deadline, deadline),
         about.costs ? field(LABELS.budget, budget) : null,
-        about.groups ? field(LABELS.quotas, quota) : null),
+        about.groups ? [field(LABELS.quotas, quota), field(LABELS.minima, minimum)] : null),
       h("div", { class: "grid" }, field(LABELS.exclude, exclude, "Ids, one in a line or with commas between them."),
         field(LABELS.must_include, include), field(LABELS.candidates, candidates))),
   ];

@@ -24,7 +24,7 @@ export function rowsForm(address, { label, hint, action, look, more = [], before
     h("details", {}, h("summary", {}, "Other names of columns, users who are not in the network"),
       field("Columns that are called differently", columns, "Field and column with a colon between them."),
       field("Rows with users who are not in the network", unknown)),
-  ], { look, labels: { unknown: "Rows with users who are not in the network", column: "Columns that are called differently", window: "A response counts for" } });
+  ], { look, labels: { unknown: "Rows with users who are not in the network", columns: "Columns that are called differently", window: "A response counts for" } });
   return made;
 }
 

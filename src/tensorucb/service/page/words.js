@@ -1,24 +1,30 @@
-// The service's words as those of the page: its errors name fields and routes of the API.
+// What the service says in the words of the page: its errors come in parts, which name fields and calls.
 
-const ROUTES = [
-  [/POST …\/products/g, "“Add products” under Manage"],
-  [/POST …\/users/g, "“Add users” under Manage"],
-  [/Add them with POST …\/strategies/g, "Create a campaign with a table of strategies"],
-  [/POST …\/strategies/g, "a table of strategies"],
-  [/POST …\/history/g, "“Learn from the past” under Manage"],
-  [/POST \/api\/v1\/campaigns/g, "“New campaign”"],
-  [/GET …\/rounds lists them/g, "the tab Rounds lists them"],
-  [/GET …\/users lists them/g, "the tab Network finds them"],
-  [/GET \/api\/v1\/campaigns lists them/g, "choose one from the list of campaigns"],
-  [/with \?unknown=skip/g, "by “Leave these rows out and count them”"],
-  [/with \?column=(\w+):(\w+)/g, "in “Columns that are called differently”, as $1:$2"],
-  [/, or send its features/g, ""],
-];
+const CALLS = {
+  add_products: "“Add products” under Manage",
+  add_users: "“Add users” under Manage",
+  add_strategies: "“New campaign”, which takes a table of strategies",
+  import_history: "“Learn from the past” under Manage",
+  create_campaign: "“New campaign”",
+  delete_campaign: "“Delete the campaign” under Manage",
+  ask: "“Next round”",
+  rounds: "the tab Rounds",
+  users: "the tab Network",
+  campaigns: "the list of campaigns",
+};
+const VALUES = { skip: "“Leave these rows out and count them”" };
+const CONSTANTS = { None: "nothing", True: "yes", False: "no" };
 
-// `labels` are those of the fields that were sent. A field is named at the beginning, or anywhere if it is no plain word.
-export function inPageWords(message, labels = {}) {
-  const label = (found, name) => (labels[name] ? `“${labels[name]}”` : found);
-  return ROUTES.reduce((text, [route, words]) => text.replace(route, words), message)
-    .replace(/^(?:settings[.:] ?)?(\w+)(?=:|\.| (?!['"]))/, label)
-    .replace(/(?<!['"“\w])(k|[a-z]+_[a-z]+)(?!['"”\w])/g, label);
+// `labels` are those of the fields that were sent, by name.
+export function inPageWords(parts, labels = {}) {
+  return parts.map((part) => (typeof part === "string" ? part : named(part, labels))).join("");
+}
+
+function named({ kind, name, value }, labels) {
+  if (kind === "call") return CALLS[name] || name;
+  if (kind === "constant") return CONSTANTS[name] || name;
+  if (value && VALUES[value]) return VALUES[value];
+  const label = labels[name.split(".").find((part) => labels[part])];
+  const shown = label ? `“${label}”` : name;
+  return value ? `${shown}, as ${typeof value === "object" ? Object.entries(value).map((pair) => pair.join(":")).join(", ") : value}` : shown;
 }

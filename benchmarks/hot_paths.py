@@ -1,4 +1,4 @@
-"""The hot paths of a user, each timed beside a reference in the same process; ``benchmarks/`` runs them at full size.
+"""The hot paths of a user, each timed beside a reference in the same process; several rooms run them.
 
 A reference is a plain program for the same task (NumPy, ``sqlite3``, our own TIM+), or another library (CyNetDiff,
 ndlib, MABWiser, river) where the extra ``bench`` is installed.
@@ -57,24 +57,6 @@ class Row(NamedTuple):
     def document(self) -> dict[str, Any]:
         """The row as JSON values."""
         return {**self._asdict(), "ratio": self.ratio}
-
-
-def all_rows(quick: bool, report: Callable[[int, int, str], None]) -> list[Row]:
-    """Every hot path, at the size of Flixster's network or a tenth of it."""
-    nodes, edges = (3_000, 37_000) if quick else (29_000, 372_000)
-    graph = power_law(nodes, edges, 1)
-    steps: dict[str, Callable[[], Iterator[Row]]] = {
-        "reading": lambda: reading(nodes, edges, scattered=True),
-        "cascades": lambda: cascades(graph, 50 if quick else 300),
-        "selections": lambda: selections(f"power law {_size(graph)}", graph, "wc", (10,)),
-        "scoring and learning": lambda: rounds(graph),
-        "responses": lambda: telling(10 if quick else 40),
-    }
-    rows: list[Row] = []
-    for done, (what, step) in enumerate(steps.items()):
-        report(done, len(steps), what)
-        rows += step()
-    return rows
 
 
 def power_law(n: int, m: int, seed: int) -> Graph:
@@ -235,7 +217,7 @@ def rounds(graph: Graph, told: int = 20) -> Iterator[Row]:
         scored, learned, edges_told = [], [], 0
         for _ in range(told):
             product = rng.dirichlet(np.full(_TOPICS, 0.3))
-            scored.append(_spent(lambda z=product: policy.score(z), time.process_time))  # type: ignore[misc]
+            scored.append(_spent(lambda z=product: policy.score(z), time.process_time))
             edges = graph.out_edges(rng.choice(hubs, 5, replace=False))
             outcomes = (rng.random(edges.size) < 0.05).astype(np.float64)
             started = time.process_time()
@@ -291,9 +273,9 @@ def telling(told: int) -> Iterator[Row]:
                 outcomes = (rng.random(edges.size) < 0.05).astype(np.int64)
                 columns = {"source": graph.sources[edges], "target": graph.targets[edges], "outcome": outcomes}
                 frame = pl.DataFrame(columns)
-                ours = _spent(lambda a=ask, f=frame: campaign.tell(a.id, f), time.perf_counter)  # type: ignore[misc]
+                ours = _spent(lambda a=ask, f=frame: campaign.tell(a.id, f), time.perf_counter)
                 rows = frame.rows()
-                theirs = _spent(lambda i=number, r=rows: plain_insert(plain, i, r), time.perf_counter)  # type: ignore[misc]
+                theirs = _spent(lambda i=number, r=rows: plain_insert(plain, i, r), time.perf_counter)
                 rates.append((edges.size / ours, edges.size / theirs))
         plain.close()
     ours, theirs = (statistics.median(rate[i] for rate in rates[1:]) for i in (0, 1))
@@ -301,11 +283,6 @@ def telling(told: int) -> Iterator[Row]:
 
 
 # -- other libraries --
-
-
-def missing() -> list[str]:
-    """Names of the libraries that are not installed, or do not load."""
-    return [name for name in _LIBRARIES if not _loads(name)]
 
 
 def _loads(name: str) -> bool:

@@ -1,13 +1,10 @@
-"""``tensorucb bench``: each row has ours, a reference and a ratio that fits them."""
+"""Benchmarks: each row has ours, a reference and a ratio that fits them."""
 
 from __future__ import annotations
 
 import math
 
-import pytest
-
-from cli.commands import run_json
-from tensorucb.cli._bench import Row, cascades, power_law, reading, selections, telling
+from benchmarks.hot_paths import Row, cascades, power_law, reading, selections, telling
 
 
 def _sound(row):
@@ -35,11 +32,3 @@ def test_each_part_gives_rows_beside_a_reference():
     [chosen] = [row for row in rows if row.beside == "our TIM+"]
     spread = float(chosen.what.split("spread ")[1].split()[0])
     assert 0.9 < spread < 1.1
-
-
-@pytest.mark.slow
-def test_the_command_prints_all_rows():
-    document = run_json("bench", "--quick")
-    assert document["quick"] is True
-    assert all(_sound(row) for row in document["rows"])
-    assert {row["room"] for row in document["rows"]} == {"graph", "diffusion", "oracle", "policies", "campaign"}

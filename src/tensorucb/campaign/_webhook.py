@@ -1,0 +1,197 @@
+"""A webhook: another system is told of each round that closes, by a signed request that is sent until it is taken.
+
+What is still to be sent follows from the log and from a list of rounds that are done, which lies beside it.
+Before each attempt the store notes when the next one may follow, so that several processes do not send the same thing
+at once, and one that is killed leaves it to another. A receiver may therefore get a delivery twice, with the same id.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import re
+import secrets
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import Any
+
+from tensorucb import __version__
+from tensorucb.campaign._handle import Handle, View
+from tensorucb.campaign._network import seal, unseal
+from tensorucb.campaign._round import Round
+from tensorucb.checks import check_text, refusal
+
+WEBHOOK = "webhook"
+"""The blob with the address, the secret, and how far the deliveries are."""
+
+_ATTEMPTS = 8
+_FIRST_WAIT = 5.0  # seconds to the second attempt; it doubles with each one, so that all take about ten minutes
+_PATIENCE = 10.0  # seconds that the receiver may take
+_REASON = 200  # characters of an error that are kept
+_SECRET = re.compile("whsec_[A-Za-z0-9+/]{22,}={0,2}")
+
+
+@dataclass(frozen=True)
+class Webhook:
+    """Where a campaign tells of rounds that close, and how far it is.
+
+    Attributes
+    ----------
+    url
+        The address that requests are sent to.
+    delivered, pending
+        How many closed rounds it was told of, and how many are still to be told.
+    failed
+        How many were given up, after eight attempts each.
+    error
+        Why the last attempt failed; None if it did not.
+
+    Examples
+    --------
+    >>> import tensorucb as tu
+    >>> campaign = tu.create_campaign("spring", graph=tu.Graph.from_edges(["ann"], ["bob"]), storage="memory://")
+    >>> secret = campaign.set_webhook("https://shop.example/rounds")
+    >>> campaign.status().webhook
+    Webhook(url='https://shop.example/rounds', delivered=0, pending=0, failed=0, error=None)
+    """
+
+    url: str
+    delivered: int
+    pending: int
+    failed: int
+    error: str | None
+
+
+def set_webhook(handle: Handle, url: str, secret: str | None) -> str:
+    """Tell this address of every round that closes from now on; returns the secret."""
+    if not re.fullmatch(r"https?://[^\s/@?#]+(/[^\s]*)?", check_text("url", url)):
+        raise refusal("url", "an address such as https://shop.example/rounds, without a password", url)
+    if secret is None:
+        secret = f"whsec_{base64.b64encode(secrets.token_bytes(24)).decode()}"
+    elif not isinstance(secret, str) or not _SECRET.fullmatch(secret):
+        raise refusal("secret", "'whsec_' and at least 16 bytes in base64, or None for a new one", "…")
+    with handle.write() as view:
+        done = [record.number for record in view.rounds() if record.status == "closed"]
+        hook = {"url": url, "secret": secret, "done": done, "delivered": 0, "failed": 0}
+        _put(view, {**hook, "attempts": 0, "next": 0.0, "error": None})
+    return secret
+
+
+def remove_webhook(handle: Handle) -> None:
+    """Tell nobody any more."""
+    with handle.write() as view:
+        view.session.delete_blobs(view.number, [WEBHOOK])
+
+
+def webhook_of(view: View) -> Webhook | None:
+    """How far the deliveries are; None if the campaign has no webhook."""
+    hook = _read(view)
+    if hook is None:
+        return None
+    return Webhook(hook["url"], hook["delivered"], len(_pending(view, hook)), hook["failed"], hook["error"])
+
+
+def deliver(handle: Handle) -> int:
+    """Send what is due, the oldest round first, until an attempt fails; returns how many were taken."""
+    taken = 0
+    while True:
+        with handle.read() as view:
+            if not _due(view, _read(view), handle.clock()):
+                return taken
+        with handle.write() as view:
+            hook = _read(view)
+            due = _due(view, hook, handle.clock())
+            if hook is None or not due:
+                return taken
+            hook["next"] = handle.clock() + _FIRST_WAIT * 2.0 ** hook["attempts"]
+            hook["attempts"] += 1
+            _put(view, hook)
+        record = due[0]
+        error = _send(hook["url"], hook["secret"], record.id, _document(handle, record), handle.clock())
+        with handle.write() as view:
+            hook = _read(view) or hook
+            hook["error"] = error
+            if error is None or hook["attempts"] >= _ATTEMPTS:
+                hook["done"].append(record.number)
+                hook["delivered" if error is None else "failed"] += 1
+                hook |= {"attempts": 0, "next": 0.0}
+            if WEBHOOK in view.session.blobs(view.number):
+                _put(view, hook)
+        if error is not None:
+            return taken
+        taken += 1
+
+
+def _pending(view: View, hook: dict[str, Any]) -> list[Round]:
+    """Closed rounds that nobody was told of; history that is imported was never open."""
+    done = set(hook["done"])
+    closed = [record for record in view.rounds() if record.status == "closed" and record.number not in done]
+    return [record for record in closed if record.kind != "history"]
+
+
+def _due(view: View, hook: dict[str, Any] | None, now: float) -> list[Round]:
+    """The same if the time of the next attempt has come."""
+    return [] if hook is None or now < hook["next"] else _pending(view, hook)
+
+
+def _read(view: View) -> dict[str, Any] | None:
+    if WEBHOOK not in view.session.blobs(view.number):
+        return None
+    return dict(unseal(view.session.blob(view.number, WEBHOOK) or b"", WEBHOOK, "the webhook of the campaign")[0])
+
+
+def _put(view: View, hook: dict[str, Any]) -> None:
+    view.session.put_blob(view.number, WEBHOOK, seal(WEBHOOK, hook, {}))
+
+
+def _document(handle: Handle, record: Round) -> bytes:
+    """What is told of a round: nothing that names a person."""
+    document = {
+        "type": "round.closed",
+        "campaign": handle.record.name,
+        "round": record.id,
+        "number": record.number,
+        "product": record.product,
+        "contacted": record.contacted.size,
+        "held_out": record.held_out.size,
+        "opened": record.opened,
+        "closed": record.closed,
+    }
+    return json.dumps(document).encode()
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Another address than the one that was set gets nothing."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        """Follow no redirect: it is an error of the status that came."""
+
+
+def _send(url: str, secret: str, delivery: str, body: bytes, now: float) -> str | None:
+    """Send a signed request; why it was not taken, or None."""
+    moment = str(int(now))
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": f"tensorucb/{__version__}",
+        "Webhook-Id": delivery,
+        "Webhook-Timestamp": moment,
+        "Webhook-Signature": f"v1,{signature(secret, delivery, moment, body)}",
+    }
+    request = urllib.request.Request(url, body, headers, method="POST")
+    try:
+        with urllib.request.build_opener(_NoRedirect).open(request, timeout=_PATIENCE):
+            return None
+    except urllib.error.HTTPError as error:
+        with error:
+            return f"the receiver answered {error.code}"
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        return f"the receiver cannot be reached: {reason}"[:_REASON]
+
+
+def signature(secret: str, delivery: str, moment: str, body: bytes) -> str:
+    """HMAC-SHA256 of "id.timestamp.body" in base64, as the specification Standard Webhooks has it."""
+    key = base64.b64decode(secret.removeprefix("whsec_") + "==")
+    return base64.b64encode(hmac.digest(key, f"{delivery}.{moment}.".encode() + body, "sha256")).decode()
