@@ -6,3 +6,4 @@ from typing import Literal
 
 Objective = Literal["cascade", "direct"]
 Algorithm = Literal["opim", "tim"]
+Credit = Literal["any", "last", "shared"]
