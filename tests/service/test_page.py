@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from importlib.resources import files
 
 import httpx
 import numpy as np
@@ -13,6 +14,7 @@ from service.browser import SECONDS, chromium, opened
 from service.serving import serving
 from tensorucb.campaign import create_campaign, load_campaign
 from tensorucb.data import make_sandbox
+from tensorucb.errors import InputError, argument, call
 from tensorucb.policies import HighDegree
 from tensorucb.service._tokens import add_token
 from tensorucb.store import open_store
@@ -185,6 +187,33 @@ def test_an_error_repeats_the_words_of_the_library(browser, url):
         expect(page.get_by_role("alert")).to_contain_text("“Leave out users contacted within” must be")
         assert len(seen.errors) == 2  # the browser's own lines on the refused requests
         seen.errors.clear()
+
+
+IN_PAGE_WORDS = """async ([source, parts, labels]) => {
+    const words = await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
+    return words.inPageWords(parts, labels);
+}"""
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (InputError(argument="k", wanted="a whole number", got="None"), "“Users” must be a whole number; got nothing."),
+        (InputError("x.", advice=("Use ", call("add_users"), ".")), "x. Use “Add users” under Manage."),
+        (InputError("Use ", argument("unknown", "skip"), "."), "Use “Leave these rows out and count them”."),
+        (InputError("Use ", argument("columns", {"user": "NAME"}), "."), "Use “Columns”, as user:NAME."),
+        (InputError("is 'k'.", argument="settings.k"), "“Users” is 'k'."),
+        (InputError("budget is plain text here."), "budget is plain text here."),
+    ],
+)
+def test_parts_of_an_error_are_said_in_words_of_the_page(browser, error, said):
+    source = (files("tensorucb.service") / "page" / "words.js").read_text("utf-8")
+    parts = [part if isinstance(part, str) else part._asdict() for part in error.parts()]
+    page = browser.new_page()
+    assert (
+        page.evaluate(IN_PAGE_WORDS, [source, parts, {"k": "Users", "columns": "Columns", "budget": "Budget"}]) == said
+    )
+    page.close()
 
 
 def table(text, name="table.csv"):

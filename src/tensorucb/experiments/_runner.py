@@ -35,7 +35,7 @@ def check_policies(policies: Any) -> Mapping[str, Policy]:
         check_policy_object(f"policies[{shown(label)}]", policy)
         check_text("the label of a policy", label)
     if not found:
-        raise InputError("policies must hold at least one policy; got none.")
+        raise InputError("must hold at least one policy; got none.", argument="policies")
     return found
 
 

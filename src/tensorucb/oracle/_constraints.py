@@ -124,7 +124,9 @@ def check_constraints(constraints: object) -> Constraints:
         return Constraints()
     if isinstance(constraints, Constraints):
         return constraints
-    raise InputError(f"constraints must be a tensorucb.Constraints or None; got {type(constraints).__name__}.")
+    raise InputError(
+        f"must be a tensorucb.Constraints or None; got {type(constraints).__name__}.", argument="constraints"
+    )
 
 
 @dataclass(frozen=True)

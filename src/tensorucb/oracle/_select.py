@@ -50,26 +50,25 @@ def _guarantee(problem: SeedProblem, outcome: Outcome, plan: Plan, ratio: float)
 
 def cascade(sampler: Sampler, p: F64, problem: SeedProblem, plan: Plan, key: np.uint64) -> Selection:
     """Choose seeds for the cascade objective."""
-    sampler.load(p, problem.values, problem.redundancy)
+    # TIM+ counts sets as its paper does: of any root.
+    sampler.load(p, problem.values, problem.redundancy, live=plan.algorithm == "opim")
     keys = np.random.Generator(np.random.PCG64(int(key))).integers(0, 2**64, _KEYS, dtype=np.uint64)
     try:
         outcome = _ALGORITHMS[plan.algorithm](sampler, problem, plan, keys)
     finally:
         sampler.mark(np.empty(0, dtype=np.int64))
-    total = sampler.total
     ratio = outcome.lower / outcome.upper if outcome.upper > 0.0 else 1.0
     return Selection(
         sampler.graph.ids[outcome.rows],
         outcome.rows,
-        total * outcome.share,
-        total * outcome.lower,
-        total * outcome.upper,
+        outcome.spread,
+        outcome.lower,
+        outcome.upper,
         ratio,
         outcome.rr_sets,
         plan.algorithm,
-        total * outcome.gains,
-        _guarantee(problem, outcome, plan, ratio)
-        + problem.price_of_minima(total * outcome.lower, total * outcome.upper),
+        outcome.gains,
+        _guarantee(problem, outcome, plan, ratio) + problem.price_of_minima(outcome.lower, outcome.upper),
     )
 
 
