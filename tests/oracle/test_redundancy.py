@@ -78,7 +78,7 @@ def covered(batch, rows) -> int:
 @pytest.mark.parametrize("redundancy", SHARES)
 def test_rr_sets_are_unbiased_wherever_their_walks_stop(redundancy, kind, monkeypatch):
     monkeypatch.setattr("tensorucb.oracle.rr._sampler._GATHERED", 0 if "place" in kind else 10**6)
-    monkeypatch.setattr("tensorucb.oracle.rr._sampler._LIVELY", 1.1)
+    monkeypatch.setattr("tensorucb.oracle.rr._sampler._SHORT", 1e9)
     for seed in range(6):
         graph, p, rng = tiny(seed)
         values = rng.random(graph.n_nodes) + 0.1
@@ -96,7 +96,7 @@ def test_rr_sets_are_unbiased_wherever_their_walks_stop(redundancy, kind, monkey
 
 
 def test_live_roots_have_a_live_edge_and_the_rest_is_exact(monkeypatch):
-    monkeypatch.setattr("tensorucb.oracle.rr._sampler._LIVELY", 1.1)
+    monkeypatch.setattr("tensorucb.oracle.rr._sampler._SHORT", 1e9)
     for seed in range(6):
         graph, p, rng = tiny(seed)
         values = rng.random(graph.n_nodes) + 0.1

@@ -28,7 +28,7 @@ def weighted(seed: int):
 @pytest.mark.parametrize("kind", ["any root", "any root, read in place", "live roots"])
 def test_rr_sets_are_unbiased_wherever_their_walks_stop(kind, monkeypatch):
     monkeypatch.setattr("tensorucb.oracle.rr._sampler._GATHERED", 0 if "place" in kind else 10**6)
-    monkeypatch.setattr("tensorucb.oracle.rr._sampler._LIVELY", 1.1)
+    monkeypatch.setattr("tensorucb.oracle.rr._sampler._SHORT", 1e9)
     for seed in range(6):
         graph, p, rng = weighted(seed)
         values = rng.random(graph.n_nodes) + 0.1

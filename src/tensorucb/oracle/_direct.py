@@ -28,6 +28,7 @@ from tensorucb.graph import Graph
 from tensorucb.oracle._constraints import SeedProblem
 from tensorucb.oracle._result import Selection
 from tensorucb.oracle.greedy import DirectTask, greedy, rules
+from tensorucb.oracle.greedy._greedy import Rule, Run
 from tensorucb.oracle.greedy._kernels import ROUNDING
 from tensorucb.oracle.rr._kernels import count_invalid
 from tensorucb.oracle.rr._sampler import bad_probability
@@ -45,8 +46,20 @@ def complete(graph: Graph, p: F64, problem: SeedProblem, rows: I64) -> I64:
     if rest.picks <= 0:
         return rows
     task = DirectTask(graph, p, rest, rows)
-    run = greedy(task, rest, rules(rest, task.nodes, task.gains)[0])
-    return np.concatenate([rows, task.nodes[run.chosen]])
+    chosen, _ = _run(task, rest, rules(rest, task.nodes, task.gains)[0])
+    return np.concatenate([rows, chosen])
+
+
+def _run(task: DirectTask, problem: SeedProblem, rule: Rule) -> tuple[I64, Run]:
+    """The rows that greedy picks, and its run: on the nodes of the largest gains, if none of the others can matter."""
+    few = max(1024, 32 * problem.picks)
+    if problem.costs is None and problem.groups is None and few < task.nodes.size:
+        largest = task.largest(few)
+        run = greedy(largest, problem, rule)
+        if run.exact:
+            return largest.nodes[run.chosen], run
+    run = greedy(task, problem, rule)
+    return task.nodes[run.chosen], run
 
 
 def best_alternatives(graph: Graph, p: F64, problem: SeedProblem, choices: I64) -> I64:
@@ -80,14 +93,15 @@ def direct(graph: Graph, p: F64, problem: SeedProblem) -> Selection:
 def direct_choice(graph: Graph, problem: SeedProblem, task: DirectTask) -> Selection:
     """The same, wherever the task's edges are."""
     ways = rules(problem, task.nodes, task.gains)
-    run = max((greedy(task, problem, rule) for rule in ways), key=lambda run: float(run.gains.sum()))
+    runs = [_run(task, problem, rule) for rule in ways]
+    chosen, run = max(runs, key=lambda pair: float(pair[1].gains.sum()))
     base = float(task.seed_gains.sum())
     spread = base + float(run.gains.sum())
     after = task.gains_of(task.nodes, run.worth_after)
     before = base + problem.best_sum(task.nodes, task.gains)
     upper = max(spread, min(before, spread + problem.best_sum(task.nodes, after)))
     ratio = spread / upper if upper > 0.0 else 1.0
-    rows = np.concatenate([problem.forced, task.nodes[run.chosen]])
+    rows = np.concatenate([problem.forced, chosen])
     promise = f"at least {problem.rule} of the best admissible choice; here" if problem.factor > 0.0 else "here"
     return Selection(
         graph.ids[rows],

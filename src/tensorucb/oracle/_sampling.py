@@ -39,6 +39,7 @@ class Sampling:
         ``opim`` goes on sampling until the noise of its choice (the standard errors of the seeds' gains added up, and
         three times that of their whole coverage) is at most ``1 / quality`` of the coverage; 0 stops at the
         certificate. With the default the seeds' spread is within 1 % of TIM+'s on average, for any number of seeds.
+        Where seeds chosen by direct gain alone cover nearly as much, 9/14 of it is enough.
     max_memory
         Bytes for stored RR sets. When they are used up the run stops, and ``ratio`` tells what is certified by then.
 

@@ -19,10 +19,12 @@ _NO_ROWS = np.empty(0, dtype=np.int64)
 class Cover:
     """A greedy choice on a collection, in units of its sets: rows picked after the marked ones, and what they gain.
 
-    A gain is the number of sets newly covered, and what is won without samples (`Sampler` says why) in the same unit.
-    ``covered`` adds both up over marked and picked nodes, ``sets`` counts the covered sets alone. ``noise`` is the sum
-    of the standard errors of all gains. ``lost`` estimates the most that the picks would add which were not made
-    because they are lost in noise; ``bound`` is at least what any admissible choice gains.
+    A gain is the number of sets newly covered, and what is won without samples (`Sampler` says why) in the same
+    unit. ``covered`` adds both up over marked and picked nodes, ``sets`` counts the covered sets alone. ``noise``
+    is the sum of the standard errors that all gains would have if every set of any root were drawn. ``lost``
+    estimates the most that the picks would add which were not made because they are lost in noise; ``bound`` is at
+    least what any admissible choice gains. ``ahead`` is how much more the picks gain than as many rivals, which
+    were chosen without these sets; infinite where there are no rivals, or where not all picks were made.
     """
 
     rows: I64
@@ -32,10 +34,16 @@ class Cover:
     noise: float
     lost: float
     bound: float
+    ahead: float
 
 
 def greedy_cover(
-    collection: Collection, problem: SeedProblem, sentinels: I64 = _NO_ROWS, *, noisy: bool = False
+    collection: Collection,
+    problem: SeedProblem,
+    sentinels: I64 = _NO_ROWS,
+    *,
+    noisy: bool = False,
+    rivals: I64 = _NO_ROWS,
 ) -> Cover:
     """Greedy on the stored sets; marked nodes (forced ones, ``sentinels``) cover ``collection.base`` sets already.
 
@@ -61,8 +69,26 @@ def greedy_cover(
     bound = base + best.bound if plain else _bound_around(base, covered, problem, task, best)
     sampled = np.maximum(0.0, np.rint(best.gains - task.own[best.chosen]))
     sets = collection.base + int(sampled.sum())
-    noise = float(np.sqrt(sampled).sum() + np.sqrt(collection.hits).sum())
-    return Cover(task.nodes[best.chosen], best.gains, covered, sets, noise, best.lost, max(covered, bound))
+    marked_gains = collection.hits[: rest.forced.size] + own[rest.forced]
+    noise = float(np.sqrt(best.gains).sum() + np.sqrt(marked_gains).sum())
+    ahead = np.inf
+    if rivals.size and best.chosen.size == rest.picks:
+        ahead = float(best.gains.sum()) - _gained_by(task, own, rivals, problem.n)
+    return Cover(task.nodes[best.chosen], best.gains, covered, sets, noise, best.lost, max(covered, bound), ahead)
+
+
+def _gained_by(task: CoverTask, own: F64, rows: I64, n: int) -> float:
+    """What these rows gain on the sets of a task, after its marked nodes; rows that are no candidates cover nothing."""
+    candidate = np.full(n, -1, dtype=np.int64)
+    candidate[task.nodes] = np.arange(task.nodes.size)
+    task.index()
+    gains = task.gains - task.own
+    covered = 0.0
+    for c in candidate[rows].tolist():
+        if c >= 0:
+            covered += float(gains[c])
+            task.take(c, gains, task.worth)
+    return covered + float(own[rows].sum())
 
 
 def _task(collection: Collection, rest: SeedProblem, own: F64, wanted: int) -> CoverTask:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -11,7 +12,15 @@ from numpy.typing import NDArray
 from tensorucb.arrays import F64, I32, I64
 from tensorucb.graph import Graph
 from tensorucb.oracle._constraints import SeedProblem
-from tensorucb.oracle.greedy._kernels import advance, cover_sets, direct_gains, direct_take, invert, reduce_sets
+from tensorucb.oracle.greedy._kernels import (
+    ROUNDING,
+    advance,
+    cover_sets,
+    direct_gains,
+    direct_take,
+    invert,
+    reduce_sets,
+)
 
 _NO_PRICES = np.empty(0, dtype=np.float64)
 Network = tuple[I64, I32, F64]
@@ -207,6 +216,16 @@ class DirectTask:
             self.take_row(row, self.worth)
         self.nodes = np.flatnonzero(problem.allowed)
         self.gains = self.gains_of(self.nodes, self.worth)
+
+    def largest(self, count: int) -> DirectTask:
+        """The task of the candidates of the largest gains alone."""
+        order = np.argpartition(self.gains, self.gains.size - count - 1)
+        part = copy(self)
+        kept = np.sort(order[self.gains.size - count :])
+        part.nodes = self.nodes[kept]
+        part.gains = self.gains[kept]
+        part.floor = float(self.gains[order[self.gains.size - count - 1]]) * (1.0 + 2.0 * ROUNDING)
+        return part
 
     def gains_of(self, rows: I64, worth: F64) -> F64:
         """What each of these nodes adds."""

@@ -305,14 +305,9 @@ def _next(candidates, places, purse, reserve, rule, floor, network, worth, run):
         return -1
     lowest = best
     if noisy:
-        sampled = gain[top] - own[top]
-        if sampled <= NOISE:
-            for c in range(gain.size):
-                if gain[c] - own[c] > sampled and free_to_pick[c] and (not grouped or _fits(c, places)):
-                    sampled = gain[c] - own[c]
-        if sampled <= NOISE:
+        if best <= NOISE:
             # The luckiest of many: half of the way back to what it would have without luck.
-            left[0] = (picks - found) * max(0.0, sampled - 2.0 * math.sqrt(max(0.0, sampled)))
+            left[0] = (picks - found) * max(0.0, best - 2.0 * math.sqrt(best))
             return -1
         lowest = best - max(NOISE, math.sqrt(max(0.0, gain[top] - own[top])))
     elif lazy:

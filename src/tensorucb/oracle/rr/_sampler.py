@@ -39,7 +39,7 @@ _GATHERED = 1_000_000
 # A chunk that starts a thread should have so many nodes to expand, or edges to copy.
 _CHUNKS_PER_THREAD, _CHUNK_NODES, _CHUNK_EDGES = 4, 4096, 100_000
 _UNITS = 2**32
-_LIVELY = 0.6  # of the roots, by value, have a live in-edge: from there on it does not pay to draw no others
+_SHORT = 0.5  # live in-edges per node, in the mean: up to here walks are short, and many are the root alone
 
 
 @dataclass
@@ -87,9 +87,8 @@ class Sampler:
     where R_v is the RR set of v: the first sum is what seeds are worth whose set is themselves. With ``own_v = w_v
     (1 - q_v)`` and ``total = Σ_v w_v q_v``, f(S) is the sum of ``own`` over S, and ``total`` times the share that S
     covers of sets whose roots are drawn in proportion to ``w_v q_v`` and have a live in-edge. The first part is
-    exact, and no set is spent on it. This holds for every triggering model, so with redundancy too. Where most
-    roots have a live in-edge this does not pay, and ``q_v = 1`` takes its place: roots go by value, and sets are as
-    they come.
+    exact, and no set is spent on it. This holds for every triggering model, so with redundancy too. Where walks are
+    long this does not pay, and ``q_v = 1`` takes its place: roots go by value, and sets are as they come.
 
     Set ``i`` under a key is the same whatever the number of threads: each set has a random stream of its own.
     Loading copies the probabilities into in-edge order on a small graph. On a large one that costs a cache miss per
@@ -236,13 +235,13 @@ def root_entries(
     ``p`` are the probabilities in in-edge order.
     """
     n = graph.n_nodes
-    if live and graph.n_edges <= _GATHERED:
+    if live and graph.n_edges <= _GATHERED and float(p.sum()) <= _SHORT * n:
         worth = _NO_VALUES if values is None else values
         cumulative = np.empty(graph.n_edges + (n if redundancy > 0.0 else 0))
         lone = np.empty(n)
         live_entries(graph.in_offsets, p, worth, redundancy, stacked, cumulative, lone)
         whole = float(n) if values is None else float(values.sum())
-        if 1e-9 * whole < cumulative[-1] < _LIVELY * whole:
+        if cumulative.size and cumulative[-1] > 1e-9 * whole:
             return cumulative, lone if values is None else values * lone, True
     return _NO_VALUES if values is None else np.cumsum(values), np.zeros(n), False
 
