@@ -88,11 +88,11 @@ def chart(name: str, exact: Mapping[int, float], regrets: Mapping[str, list[list
         y_title="Scaled regret, mean of all rounds",
         title=f"The rank of influence in {name}",
         subtitle=[
-            f"Below: effects of sources alone (rank 0) have {exact[0]:.1f}; a source × product part adds the rest.",
-            "Above: the CP tensor, which learns both from responses.",
+            f"The truth: effects of sources alone (rank 0) have {exact[0]:.1f}; a source × product part adds the rest.",
+            "The CP tensor learns both from responses. Bars at the right: 90 % intervals over runs.",
         ],
-        log_y=True,
         points=True,
+        reference="best possible",
     )
 
 

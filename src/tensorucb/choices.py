@@ -6,3 +6,6 @@ from typing import Literal
 
 Objective = Literal["cascade", "direct"]
 Algorithm = Literal["opim", "tim"]
+Credit = Literal["any", "last", "shared"]
+Model = Literal["ic", "lt"]
+"""Independent cascades, or linear thresholds."""

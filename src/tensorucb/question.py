@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
+
+from tensorucb.choices import Credit, Objective
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
     from tensorucb.arrays import I64
     from tensorucb.campaign._catalogue import Catalogue, Contacts, Context
 
-OBJECTIVES = ("cascade", "direct")
-CREDITS = ("any", "last", "shared")
+OBJECTIVES = get_args(Objective)
+CREDITS = get_args(Credit)
 
 
 @dataclass(frozen=True)

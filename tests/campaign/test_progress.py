@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import numpy as np
 import pytest
 from scipy.stats import binomtest
@@ -193,6 +196,45 @@ def test_forgotten_users_are_gone_from_the_counts(tmp_path):
     assert progress.contacted == 3
     assert ask.seeds[0] not in {group.id for group in progress.users}
     assert sum(group.contacts for group in progress.strategies) == 3
+
+
+def test_counts_that_are_stored_are_those_of_the_log(tmp_path):
+    """Also after late responses, a person forgotten and damage, whoever counts."""
+    path = tmp_path / "c.db"
+    storage = f"sqlite:///{path}"
+    campaign = small_campaign(storage, **STRATEGIES)
+    asks = []
+    for i in range(60):
+        ask = campaign.ask(("tea", "soap")[i % 2], 3, strategies="all", per_user=True)
+        campaign.tell(ask.id, answers(campaign, ask)[:4])
+        campaign.cancel(ask.id) if i == 5 else campaign.close(ask.id)
+        asks.append(ask)
+
+    def counted(store=storage):
+        with load_campaign("spring", storage=store) as fresh:
+            return fresh.progress()
+
+    def counted_from_the_log():
+        copy = f"sqlite:///{tmp_path / 'copy.db'}"
+        (tmp_path / "copy.db").unlink(missing_ok=True)
+        with closing(sqlite3.connect(path)) as here, closing(sqlite3.connect(tmp_path / "copy.db")) as database:
+            here.backup(database)
+            assert database.execute("UPDATE tensorucb_blob SET data = x'00' WHERE name = 'tally'").rowcount == stored
+            database.commit()
+        return counted(copy)
+
+    stored = 1
+    assert counted() == counted_from_the_log() == campaign.progress()
+    campaign.tell(asks[2].id, [{"user": campaign.graph.ids[0].item(), "time": asks[2].opened + 1.0}])
+    campaign.tell(asks[2].id, answers(campaign, asks[2], every=1))
+    assert counted() == counted_from_the_log() == campaign.progress()
+    campaign.forget(asks[0].seeds[0])
+    stored = 0
+    assert counted() == counted_from_the_log() == campaign.progress()
+    campaign.close(campaign.ask("tea", 2, strategies="all").id)
+    stored = 1
+    assert counted() == counted_from_the_log() == campaign.progress()
+    campaign.disconnect()
 
 
 def test_an_empty_campaign_has_a_progress_too():

@@ -85,6 +85,16 @@ def test_what_means_the_same_is_the_same():
     assert len(campaign.rounds()) == 2
 
 
+def test_a_request_that_comes_again_after_its_deadline_finds_its_round():
+    clock = Clock()
+    campaign = small_campaign(clock=clock)
+    first = campaign.ask("tea", 2, deadline=1500.0, request_id="monday")
+    clock.now = 2000.0
+    assert campaign.ask("tea", 2, deadline=1500.0, request_id="monday").id == first.id
+    with pytest.raises(InputError, match="deadline must be in the future; got '1970-01-01T00:25:00"):
+        campaign.ask("tea", 2, deadline=1500.0, request_id="tuesday")
+
+
 def test_the_digest_survives_new_users_and_forgetting():
     campaign = small_campaign()
     first = campaign.ask("tea", 2, exclude=PEOPLE[:2], request_id="monday")

@@ -117,7 +117,7 @@ def test_a_name_is_needed(folder):
         ("[kinds.products]", "[kinds.edges]", "[kinds] has no table 'edges'. There are 'products', 'users'."),
         ('window = "7d"', 'window = "7 days"', "window in [campaign] must be a duration above 0: a text such as '7d'"),
         ("seed = 3", 'seed = "x"', "seed in [campaign] must be a whole number"),
-        ("seed = 3", 'objective = "most"', "objective in [campaign] must be 'direct' or 'cascade'; got 'most'"),
+        ("seed = 3", 'objective = "most"', "objective in [campaign] must be 'cascade' or 'direct'; got 'most'"),
         ("settings = {", "settings = 3 # {", "campaign.settings must be a section"),
         ('user = "buyer"', "user = 3", "user in [columns.actions] must be text; got 3"),
         ("[ask]", "[[ask]]", "ask must be a section, [ask]"),

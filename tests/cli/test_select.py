@@ -81,6 +81,15 @@ def test_algorithms(star: Path, algorithm: str) -> None:
     assert told["seeds"] == ["hub"]
 
 
+def test_linear_thresholds(star: Path) -> None:
+    told = json.loads(run(star, "--k", 1, "--model", "lt", "--json").stdout)
+    assert told["model"] == "lt"
+    assert told["seeds"] == ["hub"]
+    refused = run(star, "--model", "lt", "--redundancy", 0.5)
+    assert refused.exit_code == 2
+    assert "--model lt goes with" in " ".join(refused.output.split())
+
+
 def test_exclude_ids_and_files(star: Path, tmp_path: Path) -> None:
     opted_out = tmp_path / "out.txt"
     opted_out.write_text("hub\n\nleaf1\n")

@@ -86,7 +86,7 @@ def test_without_a_terminal_progress_is_plain_lines(tmp_path):
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["seeds"]
     first, *_, last = done.stderr.decode().splitlines()
-    assert re.fullmatch(r"tensorucb demo: (1 of 8, \d+:\d\d: TensorUCB|still working, 0:10\.)", first)
+    assert re.fullmatch(r"tensorucb demo: (1 of 10, \d+:\d\d: TensorUCB|still working, 0:10\.)", first)
     assert re.fullmatch(r"tensorucb demo: done after \d+:\d\d\.", last)
     assert all(line.isprintable() for line in done.stderr.decode().splitlines())
 

@@ -109,7 +109,7 @@ def test_slow_blocks_run_as_printed(page, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_block_says_what_it_is(page):
-    assert {language for _, language, _ in blocks(page)} <= {"python", "sh", "text", "toml"}
+    assert {language for _, language, _ in blocks(page)} <= {"python", "sh", "text", "toml", "nginx"}
 
 
 def commands() -> list[str]:

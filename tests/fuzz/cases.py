@@ -206,20 +206,21 @@ simple(
     lambda w: {
         **{"graph": w.graph, "probabilities": w.p, "rows": [0, 1], "feedback": "cascade", "rng": 0},
         "redundancy": 0.5,
+        "model": "ic",
     },
     unit=False,
 )
 simple(
     "diffusion.simulate_cascade",
     diffusion.simulate_cascade,
-    lambda w: {"graph": w.graph, "probabilities": w.p, "seeds_rows": [0], "rng": 0, "redundancy": 0.5},
+    lambda w: {"graph": w.graph, "probabilities": w.p, "seeds_rows": [0], "rng": 0, "redundancy": 0.5, "model": "ic"},
 )
 simple(
     "diffusion.simulate_cascades",
     diffusion.simulate_cascades,
     lambda w: {
         **{"graph": w.graph, "probabilities": w.p, "seeds_rows": [0], "runs": 3, "rng": 0, "threads": 1},
-        **{"values": np.ones(12), "redundancy": 0.5},
+        **{"values": np.ones(12), "redundancy": 0.5, "model": "ic"},
     },
 )
 simple(
@@ -228,6 +229,7 @@ simple(
     lambda w: {
         **{"graph": w.graph, "probabilities": w.p, "seeds_rows": [0], "runs": 3, "rng": 0, "threads": 1},
         "redundancy": 0.5,
+        "model": "ic",
     },
 )
 simple(
@@ -235,14 +237,22 @@ simple(
     diffusion.spread,
     lambda w: {
         **{"graph": w.graph, "probabilities": w.p, "seeds_rows": [0], "runs": 3, "rng": 0, "level": 0.9},
-        **{"values": None, "redundancy": 0.5, "threads": 1},
+        **{"values": None, "redundancy": 0.5, "model": "ic", "threads": 1},
     },
     infinite=True,
 )
 simple(
     "diffusion.LiveEdgePool",
     lambda **given: diffusion.LiveEdgePool(**given).spread([0]),
-    lambda w: {"graph": w.graph, "probabilities": w.p, "worlds": 5, "rng": 0, "threads": 1, "redundancy": 0.5},
+    lambda w: {
+        "graph": w.graph,
+        "probabilities": w.p,
+        "worlds": 5,
+        "rng": 0,
+        "threads": 1,
+        "redundancy": 0.5,
+        "model": "ic",
+    },
     signature=diffusion.LiveEdgePool,
 )
 for _name in ("reach", "spread"):
@@ -264,7 +274,7 @@ for _objective in ("cascade", "direct"):
         lambda w, objective=_objective: {
             **{"graph": w.graph, "probabilities": w.p, "k": 2, "objective": objective, "values": np.ones(12)},
             **{"constraints": oracle.Constraints(**_USERS), "sampling": oracle.Sampling(**_SAMPLING)},
-            **{"redundancy": 0.5, "threads": 1, "rng": 0},
+            **{"redundancy": 0.5, "model": "ic", "threads": 1, "rng": 0},
         },
         infinite=True,
     )
@@ -302,7 +312,7 @@ simple(
     _oracle,
     lambda w: {
         **{"graph": w.graph, "objective": "cascade", "sampling": oracle.Sampling(**_SAMPLING)},
-        **{"redundancy": 0.5, "candidates": None, "threads": 1, "rng": 0},
+        **{"redundancy": 0.5, "model": "ic", "candidates": None, "threads": 1, "rng": 0},
     },
     signature=oracle.SeedOracle,
     infinite=True,

@@ -199,6 +199,13 @@ def test_the_same_with_redundancy(algorithm, name):
     check(algorithm, name, FEW, redundancy=0.6)
 
 
+@pytest.mark.parametrize("redundancy", [0.0, 0.6])
+@pytest.mark.parametrize("name", CASES)
+def test_the_same_with_live_roots_wherever_they_are_possible(name, redundancy, monkeypatch):
+    monkeypatch.setattr("tensorucb.oracle.rr._sampler._LIVELY", 1.1)
+    check("opim", name, FEW, redundancy=redundancy)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("redundancy", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize(("algorithm", "name"), RUNS)

@@ -74,23 +74,45 @@ def covered(batch, rows) -> int:
     return int(batch.hits.sum()) + np.unique(owner[np.isin(members, rows)]).size
 
 
-@pytest.mark.parametrize("gathered", [True, False])
-@pytest.mark.parametrize("redundancy", [0.4, 1.0])
-def test_rr_sets_are_unbiased_wherever_their_walks_stop(redundancy, gathered, monkeypatch):
-    monkeypatch.setattr("tensorucb.oracle.rr._sampler._GATHERED", 10**6 if gathered else 0)
-    for seed in range(4):
+@pytest.mark.parametrize("kind", ["any root", "any root, read in place", "live roots"])
+@pytest.mark.parametrize("redundancy", SHARES)
+def test_rr_sets_are_unbiased_wherever_their_walks_stop(redundancy, kind, monkeypatch):
+    monkeypatch.setattr("tensorucb.oracle.rr._sampler._GATHERED", 0 if "place" in kind else 10**6)
+    monkeypatch.setattr("tensorucb.oracle.rr._sampler._LIVELY", 1.1)
+    for seed in range(6):
         graph, p, rng = tiny(seed)
         values = rng.random(graph.n_nodes) + 0.1
         exact = ExactSpread(graph, p, values, redundancy)
         sampler = Sampler(graph, 1)
-        sampler.load(check_probabilities(graph, p), values, redundancy)
+        sampler.load(check_probabilities(graph, p), values, redundancy, live=kind == "live roots")
         order = rng.permutation(graph.n_nodes)
         for marked in (order[:0], order[:1], order[:3]):
             sampler.mark(marked)
             batch = sampler.sample(np.uint64(seed), 0, SETS, store=True, limit=2**30)
             for more in (order[3:4], order[3:5]):
-                share = exact([*marked, *more]) / values.sum()
+                seeds = [*marked, *more]
+                share = (exact(seeds) - sampler.own[seeds].sum()) / sampler.total
                 assert covered(batch, more) / SETS == pytest.approx(share, abs=NEAR)
+
+
+def test_live_roots_have_a_live_edge_and_the_rest_is_exact(monkeypatch):
+    monkeypatch.setattr("tensorucb.oracle.rr._sampler._LIVELY", 1.1)
+    for seed in range(6):
+        graph, p, rng = tiny(seed)
+        values = rng.random(graph.n_nodes) + 0.1
+        for redundancy in SHARES:
+            sampler = Sampler(graph, 1)
+            sampler.load(check_probabilities(graph, p), values, redundancy, live=True)
+            batch = sampler.sample(np.uint64(seed), 0, 1000, store=True, limit=2**30)
+            assert np.concatenate(batch.lengths).min() >= 2
+            reached = values - [values[v] * _no_live_edge(graph, p, v, redundancy) for v in range(graph.n_nodes)]
+            assert sampler.own == pytest.approx(values - reached, abs=1e-6)
+            assert sampler.total == pytest.approx(reached.sum(), abs=1e-6)
+
+
+def _no_live_edge(graph, p, v, redundancy):
+    into = p[graph.targets == v]
+    return (1.0 - redundancy) * np.prod(1.0 - into) + redundancy * (1.0 - into.max(initial=0.0))
 
 
 @pytest.mark.parametrize("gathered", [True, False])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from reference.top_k import TopK
 from tensorucb import policies
 from tensorucb.graph import Graph
-from tensorucb.policies._playground import TopK
 
 
 def observe(graph, truth, seeds, rng):

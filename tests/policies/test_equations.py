@@ -15,10 +15,10 @@ from reference.policies import (
     ReachabilityReference,
     SourceReference,
 )
+from reference.top_k import TopK
 from tensorucb import policies
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph
-from tensorucb.policies._playground import TopK
 
 TOLERANCE = 1e-9
 NODES, DIM, ROUNDS = 14, 3, 6

@@ -9,7 +9,7 @@ from tensorucb import policies
 from tensorucb.checks import LARGEST
 from tensorucb.errors import InputError
 from tensorucb.policies import LinUCB, PolicyState, TensorUCB, UCBPolicy
-from tensorucb.policies._playground import make_playground
+from tensorucb.policies.check import make_playground
 
 OWN = [
     kind

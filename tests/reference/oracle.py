@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import fields
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -92,6 +92,23 @@ def simulate(graph, probabilities, rows, runs: int, rng: np.random.Generator) ->
                     frontier.append(u)
         sizes[i] = len(active)
     return sizes
+
+
+def threshold_spread(graph, weights, rows, values=None) -> float:
+    """Expected value under linear thresholds: over all choices of one in-edge, or none, for each node."""
+    n = graph.n_nodes
+    v = np.ones(n) if values is None else np.asarray(values, dtype=float)
+    choices = []
+    for node in range(n):
+        into = np.flatnonzero(graph.targets == node)
+        choices.append([(None, 1.0 - weights[into].sum()), *((int(graph.sources[e]), weights[e]) for e in into)])
+    expected = 0.0
+    for world in product(*choices):
+        active = set(rows)
+        for _ in range(n):
+            active |= {node for node in range(n) if world[node][0] in active}
+        expected += math.prod(chance for _, chance in world) * v[list(active)].sum()
+    return expected
 
 
 def rr_set(graph, probabilities, root: int, rng: np.random.Generator) -> list[int]:

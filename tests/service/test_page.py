@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from importlib.resources import files
 
 import httpx
 import numpy as np
@@ -13,6 +14,7 @@ from service.browser import SECONDS, chromium, opened
 from service.serving import serving
 from tensorucb.campaign import create_campaign, load_campaign
 from tensorucb.data import make_sandbox
+from tensorucb.errors import InputError, argument, call
 from tensorucb.policies import HighDegree
 from tensorucb.service._tokens import add_token
 from tensorucb.store import open_store
@@ -36,7 +38,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def storage(tmp_path_factory):
-    """A campaign with closed rounds and an open one, whose ids and name hold markup."""
+    """A campaign with closed rounds and an open one, one of whose products holds markup."""
     url = f"sqlite:///{tmp_path_factory.mktemp('page')}/c.db"
     with small_campaign(url, products={"tea": [1.0, 0.0], NASTY: [0.0, 1.0]}, clock=time.time) as campaign:
         for product in ("tea", NASTY, "tea", "tea"):
@@ -44,7 +46,7 @@ def storage(tmp_path_factory):
             campaign.tell(ask.id, answers(campaign, ask))
             campaign.close(ask.id)
         campaign.ask("tea", k=3)
-    small_campaign(url, name=NASTY).disconnect()
+    small_campaign(url, name="other").disconnect()
     return url
 
 
@@ -76,7 +78,7 @@ def test_from_files_to_a_learned_round(browser, url):
     with opened(browser, url) as seen, opened(browser, url) as other:
         page = seen.page
         page.goto("/#/new")
-        page.get_by_label("Name", exact=True).fill("By hand")
+        page.get_by_label("Name", exact=True).fill("by-hand")
         for label, payload in files.items():
             page.get_by_label(label, exact=True).set_input_files(payload)
         page.get_by_role("button", name="Create campaign").click()
@@ -105,7 +107,7 @@ def test_from_files_to_a_learned_round(browser, url):
             page.get_by_role("link", name="Download as CSV").click()
         assert other_user in download.value.path().read_text("utf-8")
 
-        other.page.goto("/#/c/By%20hand")
+        other.page.goto("/#/c/by-hand")
         other.page.get_by_role("link", name="All rounds").focus()
         chart = other.page.locator(".chart svg.marks").first
         expect(chart.get_by_text("still open")).to_be_visible()
@@ -161,8 +163,8 @@ def test_markup_in_names_is_text(browser, url):
     with opened(browser, url) as seen:
         page = seen.page
         page.goto("/")
-        page.get_by_role("link", name=NASTY).click()
-        expect(page.get_by_role("heading", level=1)).to_have_text(NASTY)
+        page.get_by_role("link", name="other").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("other")
         page.goto("/#/c/spring/learned")
         all_drawn(page)
         expect(page.get_by_role("rowheader", name=NASTY)).to_be_visible()
@@ -185,6 +187,33 @@ def test_an_error_repeats_the_words_of_the_library(browser, url):
         expect(page.get_by_role("alert")).to_contain_text("“Leave out users contacted within” must be")
         assert len(seen.errors) == 2  # the browser's own lines on the refused requests
         seen.errors.clear()
+
+
+IN_PAGE_WORDS = """async ([source, parts, labels]) => {
+    const words = await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
+    return words.inPageWords(parts, labels);
+}"""
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (InputError(argument="k", wanted="a whole number", got="None"), "“Users” must be a whole number; got nothing."),
+        (InputError("x.", advice=("Use ", call("add_users"), ".")), "x. Use “Add users” under Manage."),
+        (InputError("Use ", argument("unknown", "skip"), "."), "Use “Leave these rows out and count them”."),
+        (InputError("Use ", argument("columns", {"user": "NAME"}), "."), "Use “Columns”, as user:NAME."),
+        (InputError("is 'k'.", argument="settings.k"), "“Users” is 'k'."),
+        (InputError("budget is plain text here."), "budget is plain text here."),
+    ],
+)
+def test_parts_of_an_error_are_said_in_words_of_the_page(browser, error, said):
+    source = (files("tensorucb.service") / "page" / "words.js").read_text("utf-8")
+    parts = [part if isinstance(part, str) else part._asdict() for part in error.parts()]
+    page = browser.new_page()
+    assert (
+        page.evaluate(IN_PAGE_WORDS, [source, parts, {"k": "Users", "columns": "Columns", "budget": "Budget"}]) == said
+    )
+    page.close()
 
 
 def table(text, name="table.csv"):
@@ -234,7 +263,7 @@ def test_a_campaign_is_managed_and_deleted(browser, tmp_path):
         expect(dialog).to_have_count(0)
         expect(page.get_by_role("button", name="Delete the campaign …")).to_be_focused()
         page.keyboard.press("Enter")
-        dialog.get_by_label("to confirm").fill("a/b")
+        dialog.get_by_label("to confirm").fill("a.b")
         dialog.get_by_role("button", name="Delete the campaign").click()
         expect(page.get_by_role("heading", name="No campaign yet")).to_be_visible()
 

@@ -39,12 +39,12 @@ def test_what_was_refused_may_be_tried_again(client):
 
 def test_other_calls_may_come_twice(client):
     """Without any key: the second time changes nothing, and says so where it has something to say."""
-    round_id = client.post(ROUNDS, json=BODY).json()["round"]
+    round_id = client.post(ROUNDS, json=BODY).json()["id"]
     time_told = time.time()
     calls = {
         f"rounds/{round_id}/responses": ([{"user": "person-001", "time": time_told}], {"accepted": 0, "duplicates": 1}),
         "responses": ([{"user": "person-002", "time": time_told, "round": 1}], {"accepted": 0, "duplicates": 1}),
-        "rounds/1/close": ({}, {"status": "closed", "round": round_id}),
+        "rounds/1/close": ({}, {"status": "closed", "id": round_id}),
         "expire": (None, {"closed": []}),
         "products": ({"ids": ["jam"], "features": [[0.5, 0.5]]}, {"added": 0, "known": 1}),
     }

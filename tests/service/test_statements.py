@@ -54,6 +54,7 @@ def test_progress_of_many_rounds_takes_few_statements(tmp_path, statements):
             campaign.tell(ask.id, answers(campaign, ask))
             campaign.close(ask.id)
         expected = campaign.progress()
+    # What was counted of the first hundred is stored with them.
     statements.clear()
     with load_campaign("spring", storage=url) as campaign:
         assert campaign.progress() == expected

@@ -95,7 +95,7 @@ def test_a_service_tells_of_rounds_that_close(serve, storage, receiver):
     assert found == {"url": receiver.url, "delivered": 2, "pending": 0, "failed": 0, "error": None}
     assert receiver.rounds() == [2, 2, 3]
     assert all(_genuine(headers, body, made.json()["secret"]) for headers, body in receiver.came)
-    assert {headers["webhook-id"] for headers, _ in receiver.came[:2]} == {opened["round"]}
+    assert {headers["webhook-id"] for headers, _ in receiver.came[:2]} == {opened["id"]}
     told = json.loads(receiver.came[1][1])
     assert (told["type"], told["campaign"], told["contacted"], told["held_out"]) == ("round.closed", "spring", 2, 1)
     assert not any(user in body.decode() for user in opened["contacted"] for _, body in receiver.came)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorucb.campaign._ask import open_round, preview
 from tensorucb.campaign._catalogue import check_sizes, contexts, read_context
 from tensorucb.campaign._explain import explain
 from tensorucb.campaign._forget import ForgetReport, forget
@@ -21,7 +20,7 @@ from tensorucb.campaign._handle import Handle
 from tensorucb.campaign._history import HistoryReport, import_history
 from tensorucb.campaign._lift import Lift, lift
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._progress import CampaignProgress, CampaignStatus, progress, status
+from tensorucb.campaign._progress import CampaignProgress, CampaignStatus, keep_tally, progress, status
 from tensorucb.campaign._question import shown_defaults
 from tensorucb.campaign._round import Ask, Explanation, Preview, Round, RoundExplanation
 from tensorucb.campaign._tell import TellReport, tell
@@ -237,6 +236,8 @@ class Campaign:
             names the argument.
         """
         arguments = {name: value for name, value in locals().items() if name != "self"}
+        from tensorucb.campaign._ask import open_round  # compiled kernels, which nothing else here needs
+
         return self._seen(*open_round(self._handle, arguments))
 
     def preview(
@@ -272,6 +273,8 @@ class Campaign:
         count as closed.
         """
         arguments = {name: value for name, value in locals().items() if name != "self"}
+        from tensorucb.campaign._ask import preview
+
         return preview(self._handle, arguments)
 
     def explain(self, round_id: str | int, user: int | str | None = None) -> Explanation | RoundExplanation:
@@ -345,7 +348,9 @@ class Campaign:
 
     def close(self, round_id: str | int) -> Ask:
         """Close a round: silence becomes "no", and the model learns it. Closing again changes nothing."""
-        return self._seen(*self._handle.close(round_id))
+        network, record = self._handle.close(round_id)
+        keep_tally(self._handle)
+        return self._seen(network, record)
 
     def cancel(self, round_id: str | int) -> Ask:
         """Cancel an open round: nobody counts as contacted, nothing is learned. Cancelling again changes nothing.
@@ -520,7 +525,9 @@ class Campaign:
         :meth:`ask` and :meth:`close` do so too, but late responses to a long past wait until a round closes and a
         twentieth of the rounds has changed; this call takes them in now.
         """
-        return self._handle.learn("sync")
+        learned = self._handle.learn("sync")
+        keep_tally(self._handle)
+        return learned
 
     def model_hash(self) -> str:
         """SHA-256 of everything the policy has learned from the log as it is now."""

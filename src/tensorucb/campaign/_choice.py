@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import cast
+from typing import Unpack, cast
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from tensorucb.oracle._direct import direct
 from tensorucb.oracle._select import cascade, new_sampler
 from tensorucb.oracle.rr._sampler import check_probabilities
 from tensorucb.policies import Policy, Prediction, Product
+from tensorucb.policies._base import OracleOptions
 from tensorucb.question import Question
 from tensorucb.rng import stream_key
 from tensorucb.work import Engine
@@ -91,18 +92,12 @@ class RoundOracle:
         """Rows that may be chosen, where not all may."""
         return self.rules.allowed if self.rules.reasons.any() else None
 
-    def __call__(
-        self,
-        probabilities: F64,
-        k: int,
-        *,
-        candidates: I64 | None = None,
-        must_include: I64 | None = None,
-        redundancy: float | None = None,
-    ) -> I64:
+    def __call__(self, probabilities: F64, k: int, **options: Unpack[OracleOptions]) -> I64:
         """The chosen rows, in the order of choice."""
         rules = self.rules
-        self.redundancy = redundancy or 0.0
+        candidates = options.get("candidates")
+        must_include = options.get("must_include")
+        self.redundancy = options.get("redundancy") or 0.0
         forced = rules.must_include if must_include is None else np.union1d(rules.must_include, must_include)
         barred = rules.reasons != 0
         if candidates is not None:

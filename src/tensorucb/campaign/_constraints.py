@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._network import Network
-from tensorucb.checks import shown
+from tensorucb.checks import refusal, shown
 from tensorucb.errors import InputError, StateError, argument, call
 from tensorucb.question import Question
 
@@ -66,6 +67,10 @@ class Constraints:
 
 def constrain(network: Network, ledger: Ledger, request: Question, now: float) -> Constraints:
     """The constraints of a request at this moment."""
+    # Not when the question is read: a request that comes again has the deadline that it had.
+    if request.deadline is not None and request.deadline <= now:
+        at = datetime.fromtimestamp(request.deadline, UTC).isoformat(timespec="seconds")
+        raise refusal("deadline", "in the future", at, "To end a round now, close or cancel it.")
     reasons = np.zeros(network.graph.n_nodes, dtype=np.int8)
     if request.candidates is not None:
         reasons[:] = CANDIDATES

@@ -73,11 +73,14 @@ def _reader(kind: Any) -> _Read | None:
     return None
 
 
+def _is_policy(name: Any) -> bool:
+    return name in policies.__all__ and name not in _ABSTRACT and hasattr(getattr(policies, name), "bind")
+
+
 def policy_named(name: Any, settings: str | dict[str, Any]) -> Policy:
     """A policy by its name; an argument ``policy`` is the name of another, or its ``type`` and ``arguments``."""
-    known = [each for each in policies.__all__ if hasattr(getattr(policies, each), "bind") and each not in _ABSTRACT]
-    if name not in known:
-        raise refusal("policy", f"one of {', '.join(known)}", name)
+    if not _is_policy(name):  # only the one that is named is loaded
+        raise refusal("policy", f"one of {', '.join(filter(_is_policy, policies.__all__))}", name)
     wanted = f"the arguments of {name} as a JSON object"
     try:
         arguments = json.loads(settings) if isinstance(settings, str) else settings

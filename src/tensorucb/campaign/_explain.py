@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
-from tensorucb.campaign._choice import Choice
 from tensorucb.campaign._constraints import CANDIDATES, COOLDOWN, OPT_OUT, Constraints, group_use
 from tensorucb.campaign._network import Network, seal, unseal, without_row
 from tensorucb.campaign._reach import Covered, Outlook, added_by_all, of_sources
@@ -21,6 +20,7 @@ from tensorucb.graph import Graph
 from tensorucb.policies.prediction import ROUNDS, Prediction
 
 if TYPE_CHECKING:
+    from tensorucb.campaign._choice import Choice
     from tensorucb.campaign._handle import View
 
 _RANKED = 1000

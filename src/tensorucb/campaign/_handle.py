@@ -43,6 +43,9 @@ _log = logging.getLogger("tensorucb.campaign")
 ERASING = "purge-pending-"
 """Blobs of this name are marks: somebody was forgotten, but the store's files are not rewritten yet."""
 
+TALLY = "tally"
+"""The blob with what `progress` has counted of rounds that have ended."""
+
 _MOST_AHEAD, _GAP = 256, 16  # rounds whose responses are read at once, and that may be left out between two
 _PATIENCE = 1.0  # seconds that opening a campaign may wait for readers in order to finish an erasure
 
@@ -168,9 +171,10 @@ class View:
 
     def put_network(self, network: Network) -> None:
         """Replace the network; the model is learned again on the new one."""
+        self._handle.tallied = 0
         old = self.session.blobs(self.number, "world-")
         self.session.put_blob(self.number, f"world-{network.revision:08d}", network_to_blob(network))
-        self.session.delete_blobs(self.number, [*old, *self.session.blobs(self.number, SNAPSHOTS)])
+        self.session.delete_blobs(self.number, [*old, *self.session.blobs(self.number, SNAPSHOTS), TALLY])
 
 
 class Progress(NamedTuple):
@@ -218,6 +222,7 @@ class Handle:
         self.last_told: tuple[int, tuple[int, int], Told] | None = None
         self.track = TrackRecord()
         self.counted: Any = None  # what `progress` has counted of rounds that have ended
+        self.tallied = 0  # of how many rounds the store has the counts
         self.reported: Any = None  # the last event of the log, and the progress up to there
         self.model = self.fresh_model()
         self._here = threading.local()

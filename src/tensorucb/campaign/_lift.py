@@ -79,6 +79,18 @@ class Lift:
     rounds: int
     level: float = LEVEL
 
+    @property
+    def text(self) -> str:
+        """What contact changes, in words."""
+        verdict = "The interval does not hold 0: contact changes something."
+        if self.low <= 0.0 <= self.high:
+            verdict = "The interval holds 0: so far, contact may change nothing."
+        return (
+            f"contact changes the share of followers who respond by {100 * self.difference:+.2f} percentage points "
+            f"({100 * self.level:.0f} % interval {100 * self.low:+.2f} to {100 * self.high:+.2f}), measured in "
+            f"{self.rounds:,} round{'' if self.rounds == 1 else 's'} with a hold-out. {verdict}"
+        )
+
     def __repr__(self) -> str:
         return (
             f"Lift({100 * self.difference:+.2f} points, {self.level:.0%} between {100 * self.low:+.2f} and "

@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
-from tensorucb.campaign._handle import ERASING, Handle, View
+from tensorucb.campaign._documents import from_json, to_json
+from tensorucb.campaign._handle import ERASING, TALLY, Handle, View
 from tensorucb.campaign._lift import Lift, lift_of
 from tensorucb.campaign._model import behind
-from tensorucb.campaign._network import Network
+from tensorucb.campaign._network import Network, seal, unseal
 from tensorucb.campaign._round import LEVEL, Id, Kind, Reach, Round, expectation, html_table
 from tensorucb.campaign._told import Told, responded
 from tensorucb.campaign._webhook import Webhook, webhook_of
-from tensorucb.errors import StateError
+from tensorucb.errors import FileFormatError, StateError
 from tensorucb.store._protocol import Status
 
 _MOST_CONTACTED = 20  # users that are listed
+_TALLY_EVERY = 50  # rounds between two tallies that are stored
 _HTML_ROUNDS = 20  # rounds that a notebook shows
 
 
@@ -169,6 +172,14 @@ class Calibration:
     low: float
     high: float
     promised: float = LEVEL
+
+    @property
+    def text(self) -> str:
+        """How far the forecasts can be trusted, in words."""
+        return (
+            f"the interval held in {self.held} of {self.rounds} closed rounds, {100 * self.share:.0f} % (90 % interval "
+            f"{100 * self.low:.0f} to {100 * self.high:.0f} %); {100 * self.promised:.0f} % are promised."
+        )
 
 
 @dataclass(frozen=True)
@@ -367,12 +378,14 @@ def progress(handle: Handle) -> CampaignProgress:
 def _counted(handle: Handle, view: View) -> tuple[_Tally, tuple[RoundProgress, ...]]:
     """All rounds, counted in their order; the ones up to the first that was open at the last call are counted once."""
     records = view.rounds()
-    marks = [(record.number, record.revision, view.ledger.told_tag(record.number)) for record in records]
-    ended = next((i for i, record in enumerate(records) if record.status == "open"), len(records))
+    # What was told late makes another revision of a round that has ended.
+    marks = [(record.number, record.revision) for record in records]
+    ended = _ended(records)
     tally, rounds = _Tally(view.network), list[RoundProgress]()
-    if handle.counted is not None:
-        network, before, kept, found = handle.counted
-        if network is view.network and before == marks[: len(before)]:
+    before = handle.counted or _stored_tally(view)
+    if before is not None:
+        network, seen, kept, found = before
+        if network.revision == view.network.revision and seen == marks[: len(seen)]:
             tally, rounds = kept.copy(), list(found)
     for i in range(len(rounds), len(records) + 1):
         if i == ended:
@@ -382,13 +395,52 @@ def _counted(handle: Handle, view: View) -> tuple[_Tally, tuple[RoundProgress, .
     return tally, tuple(rounds)
 
 
+def _ended(records: Sequence[Round]) -> int:
+    """How many rounds there are before the first that is open."""
+    return next((i for i, record in enumerate(records) if record.status == "open"), len(records))
+
+
+def keep_tally(handle: Handle) -> None:
+    """Store the counts of rounds that have ended, now and then, so that a new process need not count them again."""
+    with handle.read() as view:
+        if _ended(view.rounds()) < handle.tallied + _TALLY_EVERY:
+            return
+        stored = _stored_tally(view)
+        handle.tallied = 0 if stored is None else len(stored[1])
+        _counted(handle, view)
+    network, marks, tally, rounds = handle.counted
+    if len(marks) < handle.tallied + _TALLY_EVERY:
+        return
+    groups, arrays = tally.to_state()
+    settings = {"revision": network.revision, "marks": marks, "rounds": to_json(rounds), **groups}
+    with handle.write() as view:
+        if view.ledger.revision == network.revision:
+            view.session.put_blob(view.number, TALLY, seal(TALLY, settings, arrays, compressed=True))
+    handle.tallied = len(marks)
+
+
+def _stored_tally(view: View) -> tuple[Network, list[tuple[int, int]], _Tally, tuple[RoundProgress, ...]] | None:
+    """The counts of `keep_tally`; None if there are none of this network, or they are damaged: then all is counted."""
+    if TALLY not in view.session.blobs(view.number):
+        return None
+    try:
+        settings, arrays = unseal(view.session.blob(view.number, TALLY) or b"", TALLY, "the tally of the campaign")
+    except FileFormatError:
+        return None
+    if settings["revision"] != view.network.revision:
+        return None
+    rounds = tuple(from_json(RoundProgress, entry) for entry in settings["rounds"])
+    marks = [(number, revision) for number, revision in settings["marks"]]
+    return view.network, marks, _Tally.from_state(view.network, settings, arrays), rounds
+
+
 def calibration(held: Sequence[bool]) -> Calibration | None:
     """The share of intervals that held, and its exact binomial interval."""
-    from scipy.special import betaincinv
-
     n, hits = len(held), sum(held)
     if n == 0:
         return None
+    from scipy.special import betaincinv
+
     tail = (1.0 - LEVEL) / 2.0
     low = 0.0 if hits == 0 else float(betaincinv(hits, n - hits + 1, tail))
     high = 1.0 if hits == n else float(betaincinv(hits + 1, n - hits, 1.0 - tail))
@@ -439,6 +491,27 @@ class _Tally:
         for mine, theirs in ((self.products, other.products), (self.strategies, other.strategies)):
             theirs.update({name: sums.copy() for name, sums in mine.items()})
         return other
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The sums as plain settings and arrays; users who were never contacted or reached take no place."""
+        groups = {
+            name: [[entry, sums.tolist()] for entry, sums in held.items()]
+            for name, held in (("products", self.products), ("strategies", self.strategies))
+        }
+        used = np.flatnonzero(self._users.any(axis=1))
+        rows = {"contacted": np.flatnonzero(self.contacted), "reached": np.flatnonzero(self.reached), "used": used}
+        return groups, {**rows, "sums": self._users[used]}
+
+    @classmethod
+    def from_state(cls, network: Network, groups: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> _Tally:
+        """The sums of `to_state`, of the same revision of the network."""
+        tally = cls(network)
+        tally.contacted[arrays["contacted"]] = True
+        tally.reached[arrays["reached"]] = True
+        tally._users[arrays["used"]] = arrays["sums"]
+        tally.products.update({entry: np.array(sums) for entry, sums in groups["products"]})
+        tally.strategies.update({entry: np.array(sums) for entry, sums in groups["strategies"]})
+        return tally
 
     def add(self, record: Round, told: Told) -> RoundProgress:
         """Count a round in; returns what it looks like by itself."""

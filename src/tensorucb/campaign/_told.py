@@ -12,14 +12,11 @@ from numpy.typing import NDArray
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._network import Network
 from tensorucb.campaign._round import Round
-from tensorucb.checks import check_choice
 from tensorucb.graph import Graph
 from tensorucb.store._protocol import EdgeResponses, NodeEvents
 
 if TYPE_CHECKING:
     from tensorucb.store._session import Session
-
-_RULES = ("any", "last", "shared")
 
 
 class Told:
@@ -111,11 +108,6 @@ def responded(network: Network, record: Round, told: Told) -> NDArray[np.bool_]:
         found[rows[follows[rows]]] = True
     found[contacted] = False
     return found
-
-
-def check_credit(rule: str) -> str:
-    """A rule of `credits`."""
-    return check_choice("credit", rule, _RULES)
 
 
 def credits(

@@ -13,14 +13,14 @@ from typing import Annotated, Any
 from typer import Context, Option
 
 from tensorucb.errors import FileFormatError, InputError
-from tensorucb.question import CREDITS, STORED
+from tensorucb.question import CREDITS, OBJECTIVES, STORED
 
 _TABLES = ("edges", "actions", "products", "users", "strategies")
 _SETTINGS = ("objective", "credit", "window", "epsilon", "seed", "snapshot_every")
 _CAMPAIGN = ("name", "storage", "policy", "settings", *_SETTINGS)
 _DATA = ("directory", *_TABLES, "id_type")
 _KINDS = ("products", "users")  # tables whose columns become features
-_CHOICES = {"objective": ("direct", "cascade"), "credit": CREDITS, "id_type": ("auto", "int", "str")}
+_CHOICES = {"objective": OBJECTIVES, "credit": CREDITS, "id_type": ("auto", "int", "str")}
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,6 @@ def print_table(
     words: Collection[str] = (),
     title: str = "",
     caption: str = "",
-    best: int | None = None,
 ) -> None:
     """A table on stdout.
 
@@ -162,8 +161,6 @@ def print_table(
     words
         The columns that hold text: they stand to the left and are wrapped where a terminal is too narrow. The others
         hold numbers.
-    best
-        The row to print in bold.
     """
     cells = [[_cell(cell) for cell in row] for row in rows]
     left = [name in words for name in columns]
@@ -171,7 +168,7 @@ def print_table(
         say(title)
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     if on_terminal(sys.stdout):
-        _print_fitted(columns, cells, widths, left, best)
+        _print_fitted(columns, cells, widths, left)
     else:
         lines = (list(columns), ["-" * min(width, _PADDED) for width in widths], *cells)
         for line in lines:
@@ -184,9 +181,7 @@ def print_table(
         say(caption)
 
 
-def _print_fitted(
-    columns: Sequence[str], cells: list[list[str]], widths: list[int], left: list[bool], best: int | None
-) -> None:
+def _print_fitted(columns: Sequence[str], cells: list[list[str]], widths: list[int], left: list[bool]) -> None:
     """A table that fits the terminal: text is wrapped, and numbers only where they alone are too wide for it."""
     from rich.table import Table
     from rich.text import Text
@@ -197,8 +192,8 @@ def _print_fitted(
     for name, text in zip(columns, left, strict=True):
         justify: Any = "left" if text else "right"
         table.add_column(Text(name), justify=justify, overflow="fold", no_wrap=not text and least <= console.width)
-    for number, row in enumerate(cells):
-        table.add_row(*map(Text, row), style="bold" if number == best else None)
+    for row in cells:
+        table.add_row(*map(Text, row))
     console.print(table)
 
 

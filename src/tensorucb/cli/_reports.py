@@ -1,4 +1,4 @@
-"""The pages and figures of ``tensorucb demo`` and ``tensorucb reproduce``, and words that all pages share."""
+"""The pages and figures of ``demo``, ``compare`` and ``reproduce``: one table of results, one kind of page."""
 
 from __future__ import annotations
 
@@ -9,47 +9,53 @@ from typing import Any
 import altair as alt
 
 from tensorucb import __version__, plots
-from tensorucb.experiments import ETA, Environment, Experiment, SeedReason, Tuning
+from tensorucb.cli._results import explained
+from tensorucb.experiments import ETA, Environment, Experiment, SeedReason, Tuning, decision_table
 from tensorucb.experiments._paper import VARIED, Bound, Effort, PaperResults, network_statistics
+from tensorucb.experiments._results import OURS, printed_table
 from tensorucb.plots import Block, Code, Figure, Report, Section, Table, Text
+from tensorucb.plots._theme import knows_the_truth, leaders
 
 Charts = Mapping[str, Any]
+Rows = Sequence[Mapping[str, Any]]
 
-REGRET = f"""\
+_REGRET = f"""\
 Regret is how many more users the best possible choice would have reached in a round, divided by \
 η = 1 − 1/e − 0.1 ≈ {ETA:.2f} as in the paper. The best possible choice is what an oracle picks that knows every \
 probability; its regret is 0. Averages are over the rounds so far: a policy that no longer makes mistakes still \
 carries its early ones."""
-SAME_COINS = """\
+_SAME_COINS = """\
 Each round one product arrives and every policy names its seeds. Who then responds is decided by one coin per edge, \
 and the coin of an edge in a round is the same for all policies, so that differences between them are not luck."""
 _WHY_THE_PAPER_LOSES = """\
 Why TensorUCB in the paper's form loses: it fits responses that are 0 or 1, and rarely 1, as if they were Gaussian, \
 and sends the score through a sigmoid. Many edges are then believed to respond half of the time, and most of its seeds \
-are simply the users with the most followers. With a logistic likelihood and the settings that go with it, as \
-TensorUCB (paper, logistic), the same tensor loses less than half as much (see the results in the documentation)."""
+are simply the users with the most followers. TensorUCB (paper, logistic) is the same \
+tensor with what this one lacks: a likelihood for 0 and 1, a base rate and a tight prior (see the results in the \
+documentation)."""
+_REPLAY = (
+    "The log itself answers: in a round on an item a follower of a contacted user responds if, and only if, it acted "
+    "on the item in the log. Every distinct responder counts once. The best possible choice is greedy coverage of "
+    "those who acted. People who would have acted without any contact count too, so this is no effect of contact."
+)
+_BLIND_REPLAY = (
+    "The product-blind oracle is no policy: it covers those who act most often on the items of the rounds. A policy "
+    "that ends above it has learned what the items change."
+)
+_STRATEGIES = (
+    "Dashed lines are marks of what can be reached: they know the truth, or which fixed strategy is the best one, from "
+    "the start."
+)
+_PRODUCT_BLIND = (
+    "The product-blind oracle is no policy: it knows the true probabilities, averaged over products. A policy that "
+    "ends below it has learned what the products change."
+)
 _WHY = """\
 Expected: the responses these users would bring by what has been seen so far, the sum of the believed probabilities of \
 their followers. New: those that the seeds above would not have brought anyway. Added to explore: the bonus for what \
 is not yet known; a seed with a large one is chosen to learn from it."""
 
 _SEEDS = ("User", "Followers", "Expected", "New", "Added to explore", "Strongest predicted followers")
-
-
-def result_cells(rows: Sequence[Mapping[str, Any]], to: str = "–") -> list[tuple[str, ...]]:
-    """Cells of `Experiment.table`: policy, reach, per cent of the best, regret, its interval, late regret and ms."""
-    return [
-        (
-            row["policy"],
-            f"{row['spread']['mean']:.1f}",
-            f"{100.0 * row['of_best']:.1f}",
-            f"{row['regret']['mean']:.2f}",
-            f"{row['regret']['low']:.2f} {to} {row['regret']['high']:.2f}",
-            f"{row['late_regret']['mean']:.2f}",
-            f"{sum(row['milliseconds'].values()):.1f}",
-        )
-        for row in rows
-    ]
 
 
 def reason_cells(reasons: Sequence[SeedReason], shown: Callable[[object], str] = str) -> list[tuple[str, ...]]:
@@ -67,25 +73,57 @@ def reason_cells(reasons: Sequence[SeedReason], shown: Callable[[object], str] =
     ]
 
 
-def best_row(rows: Sequence[Mapping[str, Any]]) -> int:
-    """Which row of `Experiment.table` has the least regret."""
-    return min(range(len(rows)), key=lambda i: float(rows[i]["regret"]["mean"]))
+def _results(
+    experiment: Experiment, rows: Rows, charts: Sequence[Any], *, networks: int = 1, in_strategies: bool = False
+) -> list[Block]:
+    """What came out: the words, the table of `decision_table`, ours marked, and the figures."""
+    replayed = experiment.measure == "responders"
+    ours = [number for number, row in enumerate(rows) if row["policy"] == OURS]
+    blocks: list[Block] = [
+        Text(_REPLAY if replayed else _REGRET),
+        *map(Figure, charts),
+        Table(*printed_table(rows), best=ours[0] if ours else None),
+        Text(explained(replay=replayed, networks=networks)),
+    ]
+    if not replayed:
+        blocks.append(Text(_SAME_COINS))
+    if any(map(knows_the_truth, experiment.policies)):
+        blind = _BLIND_REPLAY if replayed else _PRODUCT_BLIND
+        blocks.append(Text(_STRATEGIES if in_strategies else blind))
+    return blocks if replayed else [*blocks, *_paper_note(experiment)]
 
 
-def results_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """The table of `Experiment.table` on a page, the best policy marked."""
-    late = f"Regret, last {rows[0]['late_rounds']}"
-    columns = ("Policy", "Users reached", "% of best", "Regret per round", "90 % interval", late, "ms per round")
-    return Table(columns, result_cells(rows), best=best_row(rows))
+def _numbers(experiment: Experiment, rows: Rows) -> list[tuple[str, str]]:
+    """Ours beside the best possible choice, and beside the best of the others."""
+    by_name = {row["policy"]: row for row in rows}
+    if OURS not in by_name:
+        return []
+    main = next(name.removesuffix("_low") for name in rows[0] if name.endswith("_low"))
+    replayed = experiment.measure == "responders"
+    runs = experiment.of(OURS)
+    reached, best = (
+        sum(float(getattr(run, name).mean()) for run in runs) / len(runs) for name in ("spread", "optimum")
+    )
+    numbers = [
+        (f"{reached:.1f} users", f"reached per round by TensorUCB, seeds {'not counted' if replayed else 'included'}"),
+        (f"{best:.1f} users", "reached by the best possible choice"),
+        (f"{by_name[OURS][main]:.1f}", f"{experiment.measure} of TensorUCB, average of the first {main[2:]} rounds"),
+    ]
+    sign = -1.0 if replayed else 1.0
+    others = [label for label in leaders({name: sign * row[main] for name, row in by_name.items()}) if label != OURS]
+    if others:
+        what = f"{experiment.measure} of the best other policy, {others[0]}"
+        numbers.append((f"{by_name[others[0]][main]:.1f}", what))
+    return numbers
 
 
-def settings_table(tuning: Tuning) -> Table | None:
+def _settings_table(tuning: Tuning) -> Table | None:
     """The settings that were chosen on validation rounds; None if nothing was tuned."""
     chosen = [(label, setting, f"{regret:.2f}") for label, setting, regret, best in tuning.rows() if best]
     return Table(("Policy", "Chosen", "Validation regret"), chosen) if chosen else None
 
 
-def facts(environment: Environment, rounds: int, runs: int, **more: int) -> list[tuple[str, str]]:
+def _facts(environment: Environment, rounds: int, runs: int, **more: int) -> list[tuple[str, str]]:
     """The sizes that stand at the top of a page."""
     world = environment.settings
     sizes = {"users": environment.graph.n_nodes, "edges": environment.graph.n_edges}
@@ -95,12 +133,18 @@ def facts(environment: Environment, rounds: int, runs: int, **more: int) -> list
     return [*((name, f"{size:,}") for name, size in sizes.items()), *words]
 
 
-def save_page(path: Path, title: str, **parts: Any) -> Path:
+def _length(experiment: Experiment) -> tuple[int, int]:
+    """Rounds of a run, and runs of a policy."""
+    runs = experiment.of(experiment.policies[0])
+    return runs[0].regret.size, len(runs)
+
+
+def _save_page(path: Path, title: str, **parts: Any) -> Path:
     """Write a page of this release."""
     return Report(title, footer=f"tensorucb {__version__}", **parts).save(path)
 
 
-def paper_note(experiment: Experiment) -> list[Text]:
+def _paper_note(experiment: Experiment) -> list[Text]:
     """Why the paper's form loses, if both forms took part and it does."""
     both = [experiment.final(name).mean for name in ("TensorUCB", "TensorUCB (paper)") if name in experiment.policies]
     return [Text(_WHY_THE_PAPER_LOSES)] if len(both) == 2 and both[0] < both[1] else []
@@ -128,25 +172,18 @@ def save_demo(
         ),
     }
     figures = [plots.save_figure(chart, directory, name)[0] for name, chart in charts.items()]
-    rows = experiment.table()
-    results: list[Block] = [
-        Text(REGRET),
-        results_table(rows),
-        Figure(charts["regret"]),
-        Figure(charts["final"]),
-        Text(SAME_COINS),
-    ]
+    rows = decision_table(experiment)
     why: list[Block] = [Text(_WHY), Figure(charts["seeds"]), Table(_SEEDS, reason_cells(reasons))]
     again = Text("The same command gives the same choices and the same regret.")
-    page = save_page(
+    page = _save_page(
         directory / "report.html",
         "Who should hear of it first?",
-        lede="Four ways of choosing ten users per round on a generated social network, "
+        lede="Five ways of choosing ten users per round on a generated social network, "
         "with the same products and the same coins for all.",
-        facts=facts(environment, rows[0]["rounds"], rows[0]["runs"]),
-        numbers=_demo_numbers(rows),
+        facts=_facts(environment, *_length(experiment)),
+        numbers=_numbers(experiment, rows),
         sections=[
-            Section("Results", [*results, *paper_note(experiment)]),
+            Section("Results", _results(experiment, rows, [charts["regret"], charts["final"]])),
             Section(f"The seeds for {product}, and why", why),
             Section("Run it again", [again, Code(command)]),
         ],
@@ -154,17 +191,43 @@ def save_demo(
     return [page, *figures]
 
 
-def _demo_numbers(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    by_name = {row["policy"]: row for row in rows}
-    ours, degree = by_name["TensorUCB"], by_name["HighDegree"]
-    change = ours["late_regret"]["mean"] / degree["late_regret"]["mean"] - 1.0
-    sign = "−" if change < 0 else "+"
-    return [
-        (f"{ours['spread']['mean']:.0f} users", "reached per round by TensorUCB, seeds included"),
-        (f"{degree['spread']['mean']:.0f} users", "reached by the best-connected users (HighDegree)"),
-        (f"{sign}{abs(change):.0%}", f"regret of TensorUCB against HighDegree, last {ours['late_rounds']} rounds"),
-        (f"{sum(ours['milliseconds'].values()):.0f} ms", "per round: score, select, learn"),
-    ]
+# -- compare --
+
+
+def save_comparison(
+    directory: Path,
+    experiment: Experiment,
+    rows: Rows,
+    tuning: Tuning,
+    environment: Environment,
+    *,
+    command: str,
+    networks: int = 1,
+) -> Path:
+    """Write ``report.html`` and the figures ``decisions`` and ``decisions-final``; returns the page's path.
+
+    ``rows`` are those of `decision_table`; with several ``networks``, ``environment`` is the one that was tuned on.
+    """
+    charts = {"decisions": plots.regret_curves(experiment), "decisions-final": plots.final_regret(experiment)}
+    for name, chart in charts.items():
+        plots.save_figure(chart, directory, name)
+    replayed = experiment.measure == "responders"
+    more: Any = {"networks": networks, "in_strategies": bool(environment.strategies)}
+    sections = [Section("Results", _results(experiment, rows, list(charts.values()), **more))]
+    if settings := _settings_table(tuning):
+        note = "Chosen for each policy on validation rounds, which have products and coins of their own."
+        sections.append(Section("Settings", [Text(note), settings]))
+    again = Text("Finished runs are kept, and the same command gives the same numbers.")
+    sections.append(Section("Run it again", [again, Code(command)]))
+    return _save_page(
+        directory / "report.html",
+        f"Policies compared on {environment.name}",
+        lede=f"Our defaults, untouched, beside other policies{', which were tuned first' if settings else ''}. "
+        f"All meet the same {'items, and the log answers' if replayed else 'products and the same coins'}.",
+        facts=_facts(environment, *_length(experiment), **({"networks": networks} if networks > 1 else {})),
+        numbers=_numbers(experiment, rows),
+        sections=sections,
+    )
 
 
 # -- reproduce --
@@ -210,7 +273,7 @@ def save_reproduction(
     sizes = [("users", f"{results.graph.n_nodes:,}"), ("edges", f"{results.graph.n_edges:,}")]
     lede = "The paper's statistics of networks, computed again."
     if environment is not None:
-        sizes = facts(environment, effort.rounds, effort.runs)
+        sizes = _facts(environment, effort.rounds, effort.runs)
         lede = (
             "A rehearsal with few rounds: it shows that everything runs, and is nothing to quote."
             if quick
@@ -218,7 +281,7 @@ def save_reproduction(
             "and oracle, and its settings were chosen on the same validation rounds."
         )
     sections = _sections(results, charts, effort)
-    return save_page(path, f"TensorUCB on {results.name}", lede=lede, facts=sizes, sections=sections)
+    return _save_page(path, f"TensorUCB on {results.name}", lede=lede, facts=sizes, sections=sections)
 
 
 def _sections(results: PaperResults, charts: Charts, effort: Effort) -> list[Section]:
@@ -279,15 +342,10 @@ def _drawn_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: s
 
 
 def _regret(experiment: Experiment, tuning: Tuning, charts: Charts, validation_rounds: int) -> list[Block]:
-    rows = sorted(experiment.table(), key=lambda row: float(row["regret"]["mean"]))
-    settings = settings_table(tuning)
+    settings = _settings_table(tuning)
     return [
-        Text(REGRET),
-        results_table(rows),
-        Figure(charts["regret"]),
-        Figure(charts["regret-final"]),
+        *_results(experiment, decision_table(experiment), [charts["regret"], charts["regret-final"]]),
         Figure(charts["regret-late"], "What a policy loses once it has learned."),
-        *paper_note(experiment),
         Text(f"Settings, chosen for every policy on the same {validation_rounds} validation rounds:"),
         *([] if settings is None else [settings]),
     ]

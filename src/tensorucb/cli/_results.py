@@ -47,18 +47,23 @@ def plus_minus() -> str:
     return "±"
 
 
+def explained(*, replay: bool, networks: int, sign: str = "±") -> str:
+    """What the columns of the table of results mean."""
+    over = "networks" if networks > 1 else "runs"
+    return (_RESPONDERS if replay else _REGRET).format(sign=sign, over=over)
+
+
 def print_decisions(rows: Rows, *, title: str, networks: int = 1, replay: bool = False) -> None:
     """The table of a comparison, which fits into 80 columns."""
     from tensorucb.experiments._results import printed_table
 
     columns, cells = printed_table(rows, sign=plus_minus())
-    over = "networks" if networks > 1 else "runs"
     print_table(
         columns,
         [[shown(policy), *numbers] for policy, *numbers in cells],
         words=("Policy",),
         title=title,
-        caption="\n" + (_RESPONDERS if replay else _REGRET).format(sign=plus_minus(), over=over),
+        caption="\n" + explained(replay=replay, networks=networks, sign=plus_minus()),
     )
 
 

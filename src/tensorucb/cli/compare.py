@@ -132,7 +132,7 @@ def compare(
         raise BadParameter(f"--networks {networks} needs as many --runs; got {runs}.")
     with Progress("compare") as progress, opt.opened_engine(engine, address) as where:
         from tensorucb import experiments
-        from tensorucb.cli._compare_report import save_comparison
+        from tensorucb.cli._reports import save_comparison
         from tensorucb.experiments._cold_start import arrival_table
         from tensorucb.experiments._comparison import Comparison
         from tensorucb.experiments._contestants import contestants, ours_untouched, references, strategy_contestants

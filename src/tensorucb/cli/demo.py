@@ -12,6 +12,7 @@ from typer import Option
 from tensorucb.cli import _options as opt
 from tensorucb.cli._output import count, emit_json, print_table, say, shown
 from tensorucb.cli._progress import Progress
+from tensorucb.cli._results import print_decisions
 
 if TYPE_CHECKING:
     from tensorucb.experiments import Environment, SeedReason
@@ -45,21 +46,21 @@ def demo(
     rounds, runs = rounds or (15 if quick else 80), runs or (2 if quick else 5)
     command = f"tensorucb demo --seed {seed} --rounds {rounds} --runs {runs}" + (" --quick" if quick else "")
     with Progress("demo") as report:
-        from tensorucb.cli._reports import best_row, reason_cells, result_cells, save_demo
-        from tensorucb.experiments import ETA, run_experiment
+        from tensorucb.cli._reports import reason_cells, save_demo
+        from tensorucb.experiments import decision_table, run_experiment
 
         environment = demo_environment(seed, quick=quick)
         policies = demo_policies()
         experiment = run_experiment(environment, policies, rounds=rounds, runs=runs, seed=seed, report=report)
         product, reasons = _next_round(environment, policies["TensorUCB"])
         page, *figures = save_demo(out, environment, experiment, product=product, reasons=reasons, command=command)
-    graph, rows = environment.graph, experiment.table()
+    graph = environment.graph
     if json:
         emit_json(
             {
                 "seed": seed,
                 "environment": environment.describe(),
-                "results": rows,
+                "results": experiment.table(),
                 "product": product,
                 "seeds": [reason.row() for reason in reasons],
                 "report": str(page),
@@ -67,19 +68,11 @@ def demo(
             }
         )
         return
-    late = rows[0]["late_rounds"]
-    print_table(
-        ("Policy", "Reached", "% of best", "Regret", "90 % interval", f"Last {late}", "ms"),
-        result_cells(rows, "to"),
-        words=("Policy",),
-        title=f"{graph.n_nodes:,} users, {graph.n_edges:,} edges, {environment.settings.k} seeds per round, "
-        f"{count(runs, 'run')} of {count(rounds, 'round')}\n",
-        caption="Reached: users per round, and as % of what the best possible choices reach. Regret: how many "
-        "more users the best possible choice would have reached, "
-        f"divided by {ETA:.2f} as in the paper; its interval over runs; and the last {count(late, 'round')} alone. "
-        "ms: milliseconds per round.",
-        best=best_row(rows),
+    title = (
+        f"{graph.n_nodes:,} users, {graph.n_edges:,} edges, {environment.settings.k} seeds per round, "
+        f"{count(runs, 'run')} of {count(rounds, 'round')}\n"
     )
+    print_decisions(decision_table(experiment), title=title)
     say()
     print_table(
         ("User", "Followers", "Expected", "New", "Explore", "Most likely to respond"),

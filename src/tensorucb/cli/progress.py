@@ -14,7 +14,7 @@ from tensorucb.cli._options import STORAGE, campaign_at, one_id, typed
 from tensorucb.cli._output import count, emit_json, emit_record, print_table, say, shown
 
 if TYPE_CHECKING:
-    from tensorucb.campaign import CampaignProgress, CampaignStatus, Lift, RoundProgress, Totals
+    from tensorucb.campaign import CampaignProgress, CampaignStatus, RoundProgress, Totals
 
 _SHOWN = 20  # rounds that `status` prints
 
@@ -97,15 +97,11 @@ def _one(storage: str, name: str, json: bool) -> None:
         )
         say(f"Spend: {progress.spend:,.6g}{each}.")
     if progress.lift is not None:
-        say(f"Lift: {_lift_line(progress.lift)}")
+        say(f"Lift: {progress.lift.text}")
     elif any(entry.held_out for entry in progress.rounds):
         say(f"Lift: {progress.lift_missing}")
-    if (found := progress.calibration) is not None:
-        say(
-            f"Calibration: the interval held in {found.held} of {found.rounds} closed rounds, "
-            f"{100 * found.share:.0f} % (90 % interval {100 * found.low:.0f} to {100 * found.high:.0f} %); "
-            f"{100 * found.promised:.0f} % are promised."
-        )
+    if progress.calibration is not None:
+        say(f"Calibration: {progress.calibration.text}")
     if progress.behind:
         say(f"Model: late responses to {progress.behind} rounds are learned when more have come and a round closes.")
     elif numbers.closed:
@@ -183,15 +179,6 @@ def _print_warnings(numbers: CampaignStatus) -> None:
         )
 
 
-def _lift_line(found: Lift) -> str:
-    """The lift in one sentence."""
-    return (
-        f"contact changes the share of followers who respond by {100 * found.difference:+.2f} percentage points "
-        f"({100 * found.level:.0f} % interval {100 * found.low:+.2f} to {100 * found.high:+.2f}), measured in "
-        f"{count(found.rounds, 'round')} with a hold-out."
-    )
-
-
 def lift(name: opt.Name, storage: opt.Storage = STORAGE, json: opt.Json = False) -> None:
     """Tell what contact changes: responses of followers of contacted users against those held out, with an interval."""
     with campaign_at(storage, name, "lift") as campaign:
@@ -204,9 +191,7 @@ def lift(name: opt.Name, storage: opt.Storage = STORAGE, json: opt.Json = False)
         ("held out", f"{found.held_out_followers:,}", f"{100 * found.held_out_rate:.2f} %"),
     ]
     print_table(("Followers of users who were", "Followers", "Responded"), rows, words=("Followers of users who were",))
-    say(f"Lift: {_lift_line(found)}")
-    if found.low <= 0.0 <= found.high:
-        say("The interval holds 0: so far, contact may change nothing.")
+    say(f"Lift: {found.text}")
 
 
 def expire(name: opt.Name, storage: opt.Storage = STORAGE, json: opt.Json = False) -> None:

@@ -157,9 +157,11 @@ def _by_group(option: str, given: list[str] | None) -> dict[str, int] | int | No
 
 def _column(campaign: Campaign, file: Path | None, meaning: str) -> Any:
     """What a file says of every user, in the order of the network."""
+    if file is None:
+        return None
     from tensorucb.campaign._additions import column_from
 
-    return None if file is None else column_from(campaign, file, meaning)
+    return column_from(campaign, file, meaning)
 
 
 def _print(result: Ask, explanation: Any) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, BadParameter, Option
 
-from tensorucb.choices import Algorithm, Objective
+from tensorucb.choices import Algorithm, Model, Objective
 from tensorucb.cli import _options as opt
 from tensorucb.cli._output import count, emit_json, print_table, say, shown
 from tensorucb.cli._progress import Progress
@@ -53,6 +53,9 @@ def select(
         Algorithm | None,
         Option(help="For the cascade; direct is solved by exact greedy.", show_default="opim"),
     ] = None,
+    model: Annotated[
+        Model, Option(help="How a cascade spreads: ic, independent cascades; lt, linear thresholds.")
+    ] = "ic",
     epsilon: Annotated[float, Option(help="What sampling may cost of the guarantee.", callback=_epsilon)] = 0.1,
     redundancy: Annotated[
         float,
@@ -92,6 +95,8 @@ def select(
         raise BadParameter(
             f"--algorithm {algorithm} is for --objective cascade; direct is solved by exact greedy. Leave it out."
         )
+    if model == "lt" and (objective == "direct" or redundancy > 0.0):
+        raise BadParameter("--model lt goes with --objective cascade and without --redundancy. Leave one of them out.")
     columns = () if probability is None else (probability,)
     with Progress("select"), opt.opened_engine(engine, address) as where:
         from tensorucb.graph import Graph
@@ -105,13 +110,14 @@ def select(
             objective=objective,
             constraints=Constraints(exclude=opt.listed_ids(graph, exclude, "--exclude")),
             redundancy=redundancy,
+            model=model,
             sampling=Sampling(algorithm=algorithm or "opim", epsilon=epsilon),
             rng=seed,
             threads=threads,
             engine=where,
         )
     if json:
-        emit_json(_document(graph, pick, objective))
+        emit_json(_document(graph, pick, objective, model))
     else:
         _print(graph, pick)
 
@@ -129,13 +135,14 @@ def _probabilities(graph: Graph, column: str | None, uniform: float | None) -> N
     return 1.0 / graph.in_degree[graph.targets]
 
 
-def _document(graph: Graph, pick: Selection, objective: str) -> dict[str, Any]:
+def _document(graph: Graph, pick: Selection, objective: str, model: str) -> dict[str, Any]:
     return {
         "seeds": pick.seeds.tolist(),
         "gains": pick.gains.tolist(),
         "out_degrees": graph.out_degree[pick.rows].tolist(),
         **{name: getattr(pick, name) for name in ("spread", "lower", "upper", "ratio", "rr_sets")},
         "objective": objective,
+        "model": model,
         "algorithm": pick.algorithm,
         "guarantee": pick.guarantee,
         "nodes": graph.n_nodes,

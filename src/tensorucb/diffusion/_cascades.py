@@ -1,4 +1,4 @@
-"""Independent cascades: run by run, what a round shows of one, and what is expected of them."""
+"""Cascades: run by run, what a round shows of one, and what is expected of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 
 from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_choice, check_count, check_share
+from tensorucb.choices import Model
 from tensorucb.graph import Graph
-from tensorucb.graph._arguments import check_graph, check_probabilities, check_seeds, check_values
+from tensorucb.graph._arguments import check_graph, check_model, check_probabilities, check_seeds, check_values
 from tensorucb.graph._ids import frozen
 from tensorucb.rng import RngLike, as_generator, stream_key
 from tensorucb.threads import thread_count
@@ -20,6 +21,7 @@ from tensorucb.work import Engine, check_engine, map_pieces
 
 _SMALLEST_CHUNK = 16
 MOST_RUNS = 10_000_000
+_NO_INTERVALS = frozen(np.empty(0))
 
 
 def _checked(graph: Graph, probabilities: ArrayLike, name: str, rows: ArrayLike) -> tuple[F64, I64]:
@@ -31,6 +33,17 @@ def _checked(graph: Graph, probabilities: ArrayLike, name: str, rows: ArrayLike)
 def _worth(graph: Graph, values: ArrayLike | None) -> F64:
     """The value of each node, as kernels take it; an empty array stands for 1 each."""
     return np.empty(0) if values is None else check_values(graph, values)
+
+
+def triggering(graph: Graph, p: F64, redundancy: float, model: Model) -> tuple[float, F64]:
+    """A model as kernels take it: the share of nodes with one coin, and where the interval of each edge begins."""
+    rho = check_model(graph, p, redundancy, model)
+    if model == "ic":
+        return rho, _NO_INTERVALS
+    sums = np.concatenate([[0.0], np.cumsum(p[graph.in_edges])])
+    low = np.empty(graph.n_edges)
+    low[graph.in_edges] = sums[:-1] - np.repeat(sums[graph.in_offsets[:-1]], graph.in_degree)
+    return 1.0, frozen(low)
 
 
 def chunk_bounds(count: int, threads: int) -> list[int]:
@@ -59,19 +72,25 @@ class Cascade:
     edges: I64
 
 
-def _trace(graph: Graph, p: F64, redundancy: float, rows: I64, key: np.uint64) -> tuple[I64, I64, I64]:
+def _trace(graph: Graph, p: F64, law: tuple[float, F64], rows: I64, key: np.uint64) -> tuple[I64, I64, I64]:
     """Nodes, steps and edges of the first run."""
     from tensorucb.diffusion import _kernels
 
     nodes, steps, edges = (np.empty(graph.n_nodes, dtype=np.int64) for _ in range(3))
-    count = _kernels.trace(graph.out_offsets, graph.targets, p, redundancy, rows, key, 0, nodes, steps, edges)
+    count = _kernels.trace(graph.out_offsets, graph.targets, p, *law, rows, key, 0, nodes, steps, edges)
     return nodes[:count].copy(), steps[:count].copy(), edges[:count].copy()
 
 
 def simulate_cascade(
-    graph: Graph, probabilities: ArrayLike, seeds_rows: ArrayLike, rng: RngLike = None, *, redundancy: float = 0.0
+    graph: Graph,
+    probabilities: ArrayLike,
+    seeds_rows: ArrayLike,
+    rng: RngLike = None,
+    *,
+    redundancy: float = 0.0,
+    model: Model = "ic",
 ) -> Cascade:
-    """Run one independent cascade and keep which edge activated each node, and when.
+    """Run one cascade and keep which edge activated each node, and when.
 
     With the same ``rng`` this is the first of :func:`simulate_cascades`' runs, which explains the arguments.
 
@@ -84,8 +103,8 @@ def simulate_cascade(
     [0, 1, 2]
     """
     p, rows = _checked(graph, probabilities, "seeds_rows", seeds_rows)
-    rho = check_share("redundancy", redundancy)
-    return Cascade(*_trace(graph, p, rho, rows, stream_key(as_generator(rng))))
+    law = triggering(graph, p, redundancy, model)
+    return Cascade(*_trace(graph, p, law, rows, stream_key(as_generator(rng))))
 
 
 def simulate_cascades(
@@ -98,9 +117,10 @@ def simulate_cascades(
     *,
     values: ArrayLike | None = None,
     redundancy: float = 0.0,
+    model: Model = "ic",
     engine: Engine | None = None,
 ) -> F64:
-    """Run independent cascades and count the nodes that each reaches, or add up their values.
+    """Run cascades and count the nodes that each reaches, or add up their values.
 
     A newly active node tries each of its out-edges once; the edge's coin decides. Run ``r`` draws its coins from a
     stream of its own, so the result is the same on any number of threads.
@@ -119,6 +139,11 @@ def simulate_cascades(
         The probability that a node has one coin for all its in-edges in a run, in place of one for each of them. An
         edge fires if the coin is below its probability, so with one coin only the strongest edge into a node counts.
         This is what :func:`tensorucb.select_seeds` means by it.
+    model
+        ``"ic"``: independent cascades, as above. ``"lt"``: linear thresholds, where a node joins once the weights of
+        its active in-neighbours reach a threshold that is uniform in [0, 1]; the probabilities are these weights. It is
+        simulated by an equal model: each node has at most one live in-edge, an edge with the probability of its weight
+        (Kempe, Kleinberg, Tardos, 2003).
     engine
         Where cascades run: None for this machine, or a cluster (:class:`tensorucb.engines.RayEngine`).
 
@@ -132,8 +157,8 @@ def simulate_cascades(
     """
     p, rows = _checked(graph, probabilities, "seeds_rows", seeds_rows)
     worth, key = _worth(graph, values), stream_key(as_generator(rng))
-    rho = check_share("redundancy", redundancy)
-    shared = (graph.out_offsets, graph.targets, frozen(p), rho, frozen(rows), key, frozen(worth))
+    law = triggering(graph, p, redundancy, model)
+    shared = (graph.out_offsets, graph.targets, frozen(p), *law, frozen(rows), key, frozen(worth))
     runs, workers = check_count("runs", runs, 1, MOST_RUNS), thread_count(threads)
     return np.concatenate(map_pieces(check_engine(engine), reach_runs, shared, chunk_bounds(runs, workers), workers))
 
@@ -157,9 +182,10 @@ def simulate_gains(
     threads: int | None = None,
     *,
     redundancy: float = 0.0,
+    model: Model = "ic",
     engine: Engine | None = None,
 ) -> F64:
-    """Run independent cascades and count the nodes that each seed adds to those of the seeds before it.
+    """Run cascades and count the nodes that each seed adds to those of the seeds before it.
 
     The arguments and the coins are those of :func:`simulate_cascades`; the result is ``(runs, seeds)``. Seeds are
     active from the start and count for nobody, so the gains of a run sum to the nodes that it reaches, less the seeds.
@@ -172,8 +198,8 @@ def simulate_gains(
     [[2.0, 0.0]]
     """
     p, rows = _checked(graph, probabilities, "seeds_rows", seeds_rows)
-    rho = check_share("redundancy", redundancy)
-    shared = (graph.out_offsets, graph.targets, frozen(p), rho, frozen(rows), stream_key(as_generator(rng)))
+    law = triggering(graph, p, redundancy, model)
+    shared = (graph.out_offsets, graph.targets, frozen(p), *law, frozen(rows), stream_key(as_generator(rng)))
     runs, workers = check_count("runs", runs, 1, max(1, MOST_RUNS // max(1, rows.size))), thread_count(threads)
     return np.concatenate(map_pieces(check_engine(engine), _gain_runs, shared, chunk_bounds(runs, workers), workers))
 
@@ -195,6 +221,7 @@ def observe(
     rng: RngLike = None,
     *,
     redundancy: float = 0.0,
+    model: Model = "ic",
 ) -> tuple[I64, F64]:
     """Play one round; return the numbers of the edges that were tried, and 1.0 for each that fired (0.0 if not).
 
@@ -211,8 +238,9 @@ def observe(
         ``"cascade"`` the out-edges of every activated node, in order of activation.
     rng
         Seed or generator.
-    redundancy
-        As in :func:`simulate_cascades`: edges to a user with one coin fire together, those of probability above it.
+    redundancy, model
+        As in :func:`simulate_cascades`. With one coin edges to a user fire together, those of probability above it;
+        with linear thresholds at most one of them does.
 
     Examples
     --------
@@ -226,13 +254,13 @@ def observe(
 
     check_choice("feedback", feedback, ("one_hop", "cascade"))
     p, nodes = _checked(graph, probabilities, "rows", rows)
-    rho = check_share("redundancy", redundancy)
+    law = triggering(graph, p, redundancy, model)
     key = stream_key(as_generator(rng))
     if feedback == "cascade":
-        nodes = _trace(graph, p, rho, nodes, key)[0]
+        nodes = _trace(graph, p, law, nodes, key)[0]
     tried = int((graph.out_offsets[nodes + 1] - graph.out_offsets[nodes]).sum())
     edges, outcomes = np.empty(tried, dtype=np.int64), np.empty(tried)
-    _kernels.coins(graph.out_offsets, graph.targets, p, rho, nodes, key, 0, edges, outcomes)
+    _kernels.coins(graph.out_offsets, graph.targets, p, *law, nodes, key, 0, edges, outcomes)
     return edges, outcomes
 
 
@@ -266,16 +294,17 @@ def spread(
     level: float = 0.95,
     values: ArrayLike | None = None,
     redundancy: float = 0.0,
+    model: Model = "ic",
     threads: int | None = None,
     engine: Engine | None = None,
 ) -> Spread:
-    """Estimate the expected spread of independent cascades from the seeds, with an interval.
+    """Estimate the expected spread of cascades from the seeds, with an interval.
 
     A single run says nothing about its own error: its interval is infinitely wide.
 
     Parameters
     ----------
-    graph, probabilities, seeds_rows, runs, rng, values, redundancy, threads, engine
+    graph, probabilities, seeds_rows, runs, rng, values, redundancy, model, threads, engine
         As in :func:`simulate_cascades`.
     level
         Nominal coverage of the interval mean ± z·s/√runs.
@@ -290,7 +319,16 @@ def spread(
     """
     level = check_share("level", level, zero=False, one=False)
     reached = simulate_cascades(
-        graph, probabilities, seeds_rows, runs, rng, threads, values=values, redundancy=redundancy, engine=engine
+        graph,
+        probabilities,
+        seeds_rows,
+        runs,
+        rng,
+        threads,
+        values=values,
+        redundancy=redundancy,
+        model=model,
+        engine=engine,
     )
     mean, half = float(reached.mean()), np.inf
     if reached.size > 1:

@@ -8,6 +8,9 @@ is below ``p[e]``. So ``p = 1`` always fires, ``p = 0`` never does, and a larger
 
 With redundancy ``rho`` a node has one coin for all its in-edges, in place of theirs, with probability ``rho``. Behind
 the coins of all edges the stream has two draws for each node: whether it has one coin, and that coin.
+
+With linear thresholds (``low`` not empty, and ``rho`` 1) a node's one coin makes that in-edge live whose interval holds
+it: from ``low[e]``, the sum of the weights of in-edges before it, on for the length ``p[e]``.
 """
 
 from __future__ import annotations
@@ -32,17 +35,20 @@ def _start(rows, mark, stamp, queue):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(inline="always", cache=True)
-def _coin(z, e, dst, rho, state):  # type: ignore[no-untyped-def]
+def _coin(z, e, dst, rho, low, state):  # type: ignore[no-untyped-def]
     """The coin of edge ``e``, whose own draw is at ``z``."""
     if rho > 0.0:
         w = state + np.uint64(dst.size + 2 * np.int64(dst[e])) * GOLDEN
         if unit(mix64(w)) < rho:
-            return unit(mix64(w + GOLDEN))
+            x = unit(mix64(w + GOLDEN))
+            if low.size > 0:
+                x = x - low[e] if x >= low[e] else 2.0
+            return x
     return unit(mix64(z))
 
 
 @numba.njit(**KERNEL)
-def _reach_hashed(off, dst, p, rho, state, mark, stamp, queue, count):  # type: ignore[no-untyped-def]
+def _reach_hashed(off, dst, p, rho, low, state, mark, stamp, queue, count):  # type: ignore[no-untyped-def]
     head = 0
     while head < count:
         v = queue[head]
@@ -50,7 +56,7 @@ def _reach_hashed(off, dst, p, rho, state, mark, stamp, queue, count):  # type: 
         z = state + np.uint64(off[v]) * GOLDEN
         for e in range(off[v], off[v + 1]):
             # Coin first: few edges are live, so this branch is the one that the processor guesses right.
-            if _coin(z, e, dst, rho, state) < p[e] and mark[dst[e]] != stamp:
+            if _coin(z, e, dst, rho, low, state) < p[e] and mark[dst[e]] != stamp:
                 mark[dst[e]] = stamp
                 queue[count] = dst[e]
                 count += 1
@@ -59,14 +65,14 @@ def _reach_hashed(off, dst, p, rho, state, mark, stamp, queue, count):  # type: 
 
 
 @numba.njit(**KERNEL)
-def reach_hashed(off, dst, p, rho, rows, key, start, stop, val, out):  # type: ignore[no-untyped-def]
+def reach_hashed(off, dst, p, rho, low, rows, key, start, stop, val, out):  # type: ignore[no-untyped-def]
     """Value reached in runs ``start..stop - 1`` into ``out``, coins computed on the way."""
     n = off.size - 1
     mark, queue = np.zeros(n, np.int32), np.empty(n, np.int32)
     for run in range(start, stop):
         stamp = np.int32(run - start + 1)
         count = _start(rows, mark, stamp, queue)
-        count = _reach_hashed(off, dst, p, rho, stream(key, run), mark, stamp, queue, count)
+        count = _reach_hashed(off, dst, p, rho, low, stream(key, run), mark, stamp, queue, count)
         out[run] = count
         if val.size:
             out[run] = 0.0
@@ -75,7 +81,7 @@ def reach_hashed(off, dst, p, rho, rows, key, start, stop, val, out):  # type: i
 
 
 @numba.njit(**KERNEL)
-def gains_hashed(off, dst, p, rho, rows, key, start, stop, out):  # type: ignore[no-untyped-def]
+def gains_hashed(off, dst, p, rho, low, rows, key, start, stop, out):  # type: ignore[no-untyped-def]
     """Nodes outside the seeds that each seed adds to those before it, in runs ``start..stop - 1``, into ``out``."""
     n = off.size - 1
     mark, queue = np.zeros(n, np.int32), np.empty(n, np.int32)
@@ -85,11 +91,11 @@ def gains_hashed(off, dst, p, rho, rows, key, start, stop, out):  # type: ignore
         state = stream(key, run)
         for i in range(rows.size):
             queue[0] = rows[i]
-            out[run, i] = _reach_hashed(off, dst, p, rho, state, mark, stamp, queue, 1) - 1
+            out[run, i] = _reach_hashed(off, dst, p, rho, low, state, mark, stamp, queue, 1) - 1
 
 
 @numba.njit(**KERNEL)
-def pack_worlds(dst, p, rho, key, start, stop, bits):  # type: ignore[no-untyped-def]
+def pack_worlds(dst, p, rho, low, key, start, stop, bits):  # type: ignore[no-untyped-def]
     """Live edges of worlds ``start..stop - 1``, 64 per word."""
     m = p.size
     for world in range(start, stop):
@@ -98,7 +104,7 @@ def pack_worlds(dst, p, rho, key, start, stop, bits):  # type: ignore[no-untyped
         for word in range(bits.shape[1]):
             w = _ZERO
             for b in range(min(64, m - 64 * word)):
-                if _coin(z, 64 * word + b, dst, rho, state) < p[64 * word + b]:
+                if _coin(z, 64 * word + b, dst, rho, low, state) < p[64 * word + b]:
                     w |= _ONE << np.uint64(b)
                 z += GOLDEN
             bits[world, word] = w
@@ -145,7 +151,7 @@ def reach_packed(off, dst, bits, rows, start, stop, out):  # type: ignore[no-unt
 
 
 @numba.njit(**KERNEL)
-def trace(off, dst, p, rho, rows, key, run, nodes, steps, parents):  # type: ignore[no-untyped-def]
+def trace(off, dst, p, rho, low, rows, key, run, nodes, steps, parents):  # type: ignore[no-untyped-def]
     """One cascade with its story: nodes in order, the step of each, and the edge that fired first (-1: a seed)."""
     mark = np.zeros(off.size - 1, np.int32)
     count = _start(rows, mark, np.int32(1), nodes)
@@ -157,7 +163,7 @@ def trace(off, dst, p, rho, rows, key, run, nodes, steps, parents):  # type: ign
         v = nodes[head]
         z = state + np.uint64(off[v]) * GOLDEN
         for e in range(off[v], off[v + 1]):
-            if _coin(z, e, dst, rho, state) < p[e] and mark[dst[e]] == 0:
+            if _coin(z, e, dst, rho, low, state) < p[e] and mark[dst[e]] == 0:
                 mark[dst[e]] = 1
                 nodes[count] = dst[e]
                 steps[count] = steps[head] + 1
@@ -169,7 +175,7 @@ def trace(off, dst, p, rho, rows, key, run, nodes, steps, parents):  # type: ign
 
 
 @numba.njit(**KERNEL)
-def coins(off, dst, p, rho, nodes, key, run, edges, outcomes):  # type: ignore[no-untyped-def]
+def coins(off, dst, p, rho, low, nodes, key, run, edges, outcomes):  # type: ignore[no-untyped-def]
     """Every out-edge of ``nodes`` with the outcome of its coin, in order."""
     count = 0
     state = stream(key, run)
@@ -178,7 +184,7 @@ def coins(off, dst, p, rho, nodes, key, run, edges, outcomes):  # type: ignore[n
         z = state + np.uint64(off[v]) * GOLDEN
         for e in range(off[v], off[v + 1]):
             edges[count] = e
-            outcomes[count] = 1.0 if _coin(z, e, dst, rho, state) < p[e] else 0.0
+            outcomes[count] = 1.0 if _coin(z, e, dst, rho, low, state) < p[e] else 0.0
             count += 1
             z += GOLDEN
 

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64
-from tensorucb.checks import check_count, check_share
-from tensorucb.diffusion._cascades import MOST_RUNS, chunk_bounds, reach_runs
+from tensorucb.checks import check_count
+from tensorucb.choices import Model
+from tensorucb.diffusion._cascades import MOST_RUNS, chunk_bounds, reach_runs, triggering
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_graph, check_probabilities, check_seeds
@@ -32,7 +33,7 @@ class LiveEdgePool:
         The social network, and the activation probability of each edge in graph order.
     worlds, rng, threads
         Number of worlds, of which one bit per edge is kept; seed or generator; and threads to use.
-    redundancy
+    redundancy, model
         As in :func:`simulate_cascades`.
     engine
         Where worlds are looked at: None for this machine, or a cluster (:class:`tensorucb.engines.RayEngine`), which
@@ -54,6 +55,7 @@ class LiveEdgePool:
         rng: RngLike = None,
         *,
         redundancy: float = 0.0,
+        model: Model = "ic",
         threads: int | None = None,
         engine: Engine | None = None,
     ) -> None:
@@ -67,15 +69,15 @@ class LiveEdgePool:
         self._threads = thread_count(threads)
         p = check_probabilities(graph, probabilities)
         key = stream_key(as_generator(rng))
-        rho = check_share("redundancy", redundancy)
-        self._worlds = (graph.out_offsets, graph.targets, frozen(p), rho, key)
+        law = triggering(graph, p, redundancy, model)
+        self._worlds = (graph.out_offsets, graph.targets, frozen(p), *law, key)
         if self._engine is not None:
             return
         bits: NDArray[np.uint64] = np.empty((self.worlds, -(-graph.n_edges // 64)), dtype=np.uint64)
         self._bits = bits
 
         def work(start: int, stop: int) -> None:
-            _kernels.pack_worlds(graph.targets, p, rho, key, start, stop, bits)
+            _kernels.pack_worlds(graph.targets, p, *law, key, start, stop, bits)
 
         map_chunks(work, chunk_bounds(self.worlds, self._threads), self._threads)
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
+from tensorucb.choices import Model
 from tensorucb.engines._crew import Crew
 from tensorucb.engines._worker import Plan, Round, View
 from tensorucb.errors import EngineError
@@ -27,7 +28,7 @@ from tensorucb.graph import Graph
 from tensorucb.oracle.greedy._greedy import NO_INDEX, Index
 from tensorucb.oracle.rr import Batch, Collection, Sampler
 from tensorucb.oracle.rr._kernels import count_invalid
-from tensorucb.oracle.rr._sampler import bad_probability
+from tensorucb.oracle.rr._sampler import bad_probability, root_entries
 from tensorucb.work import Piece, Task
 
 _PIECES_PER_WORKER = 4
@@ -155,16 +156,22 @@ class _RaySampler(Sampler):
         self._marked = np.empty(0, dtype=np.int64)
         self.total = float(graph.n_nodes)
 
-    def load(self, p: F64, values: F64 | None = None, redundancy: float = 0.0) -> None:
+    def load(
+        self, p: F64, values: F64 | None = None, redundancy: float = 0.0, live: bool = False, model: Model = "ic"
+    ) -> None:
         """Send the probabilities of a round to the cluster."""
         graph, put = self.graph, self.crew.ray.put
         if count_invalid(p, 0, graph.n_edges):
             raise bad_probability(graph, p)
         self.probabilities = p
-        self.total = float(graph.n_nodes) if values is None else float(np.cumsum(values)[-1])
+        ordered = p.astype(np.float32)[graph.in_edges] if live else p.astype(np.float32)
+        stacked = model == "lt"
+        one_number = 1.0 if stacked else redundancy
+        cumulative, self.own, _ = root_entries(graph, ordered, values, one_number, stacked, live)
+        self.total = float(cumulative[-1]) if cumulative.size else float(graph.n_nodes)
         sizes = graph.n_nodes, graph.n_edges
         worth = None if values is None else put(values)
-        self.round = Round(next(_numbers), sizes, self._wires, put(p), worth, redundancy)
+        self.round = Round(next(_numbers), sizes, self._wires, put(p), worth, redundancy, live, model)
 
     def mark(self, rows: I64) -> None:
         """Let walks stop at these nodes."""
@@ -256,7 +263,7 @@ class _RayIndex:
         self._taken = []
         return NO_INDEX
 
-    def take(self, candidate: int, gains: I64) -> None:
+    def take(self, candidate: int, gains: F64) -> None:
         """Cover sets there, and take what that was out of ``gains`` here."""
         self._taken.append(int(candidate))
         for candidates, lost in self._collection.on_all("cover", self._view, self._taken):

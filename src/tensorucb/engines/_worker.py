@@ -15,6 +15,7 @@ import numpy as np
 
 from tensorucb import __version__
 from tensorucb.arrays import F64, I32, I64
+from tensorucb.choices import Model
 from tensorucb.graph import Graph
 from tensorucb.oracle.greedy import LocalIndex
 from tensorucb.oracle.rr import Batch, Sampler
@@ -42,7 +43,7 @@ class Wires:
 class Round:
     """A round's probabilities: its number, and where the cluster keeps the graph's arrays, these, and node values.
 
-    ``redundancy`` is the probability that a node has one random number for all its in-edges.
+    ``redundancy``, ``live`` and ``model`` are as `Sampler.load` takes them.
     """
 
     number: int
@@ -51,6 +52,8 @@ class Round:
     probabilities: Any
     values: Any = None
     redundancy: float = 0.0
+    live: bool = False
+    model: Model = "ic"
 
 
 @dataclass(frozen=True)
@@ -107,8 +110,8 @@ class Shard:
             self._index.arrays()  # none is covered
             self._taken = []
             for candidate in taken[:-1]:
-                self._index.take(candidate, np.zeros(nodes.size, dtype=np.int64))
-        lost = np.zeros(nodes.size, dtype=np.int64)
+                self._index.take(candidate, np.zeros(nodes.size))
+        lost = np.zeros(nodes.size)
         self._index.take(taken[-1], lost)
         self._taken = list(taken)
         changed = np.flatnonzero(lost)
@@ -129,7 +132,9 @@ class Shard:
                 self._sampler = Sampler(cast(Graph, wires), 1)
                 self._scratch = np.zeros(wires.n_nodes, dtype=np.int32), np.empty(wires.n_nodes, dtype=np.int32)
                 self._wires = current.wires
-            self._sampler.load(_get(current.probabilities), _get(current.values), current.redundancy)
+            self._sampler.load(
+                _get(current.probabilities), _get(current.values), current.redundancy, current.live, current.model
+            )
             self._round, self._plan, self._marks = current.number, -1, None
         if self._marks is None or not np.array_equal(self._marks, marks):
             self._sampler.mark(marks)

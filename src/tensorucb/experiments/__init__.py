@@ -10,8 +10,7 @@ from tensorucb.experiments._explain import SeedReason, explain_seeds
 from tensorucb.experiments._files import write_csv
 from tensorucb.experiments._regret import ETA, average_regret, exploration_condition, regret_bound, scaled_regret
 from tensorucb.experiments._results import Experiment, Interval, RunResult, decision_table, mean_interval
-from tensorucb.experiments._runner import run_policy
-from tensorucb.experiments._runs import run_experiment
+from tensorucb.experiments._runs import run_experiment, run_policy
 from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.experiments._tuning import Trial, Tuning, split_products, tune
 

@@ -15,7 +15,7 @@ from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_share
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._results import mean_interval
-from tensorucb.experiments._runner import check_environment, check_policies, check_rounds, check_seed, run_policy
+from tensorucb.experiments._runs import check_environment, check_policies, check_rounds, check_seed, run_policy
 from tensorucb.policies import Policy
 
 # Purposes of derived random streams: (seed, purpose, run).

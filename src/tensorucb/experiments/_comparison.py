@@ -12,8 +12,7 @@ from tensorucb.errors import InputError
 from tensorucb.experiments._contestants import always, contestants, ours_untouched, references, strategy_contestants
 from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._results import Experiment, RunResult
-from tensorucb.experiments._runner import check_environment, check_policies, check_rounds
-from tensorucb.experiments._runs import run_experiment
+from tensorucb.experiments._runs import check_environment, check_policies, check_rounds, run_experiment
 from tensorucb.experiments._tuning import Tuning, split_products, tune
 from tensorucb.policies import Grid, Policy
 from tensorucb.policies._base import check_policy_object

@@ -136,7 +136,9 @@ class ReplayedLog(Environment):
 
         super().__init__(graph, users, products, acted, **options)
         if len(self.products) != log.n_items:
-            raise ShapeError(f"products must have {log.n_items} rows, one per item; got {self.products.shape}.")
+            raise ShapeError(
+                f"must have {log.n_items} rows, one per item; got {self.products.shape}.", argument="products"
+            )
         if (self.settings.objective, self.settings.feedback) != ("direct", "one_hop"):
             raise InputError(
                 "a replayed log has the direct objective and one-hop feedback, since it does not tell whom responders "

@@ -60,7 +60,7 @@ def write_csv(path: str | Path, table: pl.DataFrame | Sequence[Mapping[str, Any]
         given = check_sequence("table", table, "a polars frame, or a list of rows")
         named = [check_mapping("a row", row, "a mapping of columns to values") for row in given]
         if not named:
-            raise InputError("table must hold at least one row: it names the columns.")
+            raise InputError("must hold at least one row: it names the columns.", argument="table")
         columns, rows = list(named[0]), [tuple(row.values()) for row in named]
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
@@ -95,7 +95,9 @@ def write_latex(path: str | Path, columns: Sequence[str], rows: Sequence[Sequenc
     columns = _texts("columns", columns)
     cells = [_texts("rows", row) for row in check_sequence("rows", rows, "a list of rows")]
     if not columns or any(len(row) != len(columns) for row in cells):
-        raise InputError("columns must name at least one column, and each row must have a cell for every one of them.")
+        raise InputError(
+            "must name at least one column, and each row must have a cell for every one of them.", argument="columns"
+        )
     right = [all(re.match(r"[+-]?\d|$", row[at]) for row in cells) for at in range(len(columns))]
     table = "l" + "".join("r" if numbers else "l" for numbers in right[1:])
 

@@ -17,7 +17,7 @@ from tensorucb.experiments._environment import Environment
 from tensorucb.experiments._files import write_csv, write_settings, write_validation
 from tensorucb.experiments._regret import exploration_condition, regret_bound
 from tensorucb.experiments._results import REGRET_COLUMNS, Experiment
-from tensorucb.experiments._runner import check_environment, check_seed, run_policy
+from tensorucb.experiments._runs import check_environment, check_seed, run_policy
 from tensorucb.experiments._tuning import Tuning, own_grid, with_arguments
 from tensorucb.features import UserProfile
 from tensorucb.graph import Graph

@@ -55,7 +55,7 @@ def mean_interval(values: ArrayLike) -> Interval:
     """
     samples = check_numbers("values", values)
     if samples.ndim == 0 or samples.shape[0] == 0:
-        raise InputError("values must hold at least one run; got none.")
+        raise InputError("must hold at least one run; got none.", argument="values")
     mean, runs = samples.mean(axis=0), samples.shape[0]
     if runs == 1:
         return Interval(mean, mean, mean)
@@ -160,7 +160,7 @@ class Experiment:
         check_text("policy", policy)
         found = tuple(result for result in self.results if result.policy == policy)
         if not found:
-            raise InputError(f"policy must be one of {shown(self.policies)}; got {shown(policy)}.")
+            raise refusal("policy", f"one of {shown(self.policies)}", policy)
         return found
 
     def curve(self, policy: str) -> Interval:

@@ -12,14 +12,15 @@ import numpy as np
 from tensorucb.checks import check_mapping, check_report, check_sequence, shown
 from tensorucb.errors import InputError
 from tensorucb.experiments._environment import Environment
-from tensorucb.experiments._runner import (
+from tensorucb.experiments._runs import (
+    Play,
     check_environment,
     check_policies,
     check_rounds,
     check_seed,
+    play_all,
     policy_arguments,
 )
-from tensorucb.experiments._runs import Play, play_all
 from tensorucb.experiments._strategies import StrategyPolicy
 from tensorucb.features import UserProfile
 from tensorucb.policies import Grid, Policy, UCBPolicy

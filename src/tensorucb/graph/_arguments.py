@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorucb.checks import check_array, check_instance, check_rows
+from tensorucb.checks import check_array, check_choice, check_instance, check_rows, check_share
+from tensorucb.choices import Model
+from tensorucb.errors import InputError
 from tensorucb.graph._graph import Graph
+
+_ROUNDED_SUM = 1e-9
 
 
 def check_graph(graph: Any) -> Graph:
@@ -32,3 +36,24 @@ def check_seeds(graph: Graph, name: str, rows: Any) -> NDArray[np.int64]:
 def check_values(graph: Graph, values: Any, name: str = "values") -> NDArray[np.float64]:
     """One number of at least 0 per node, in the order of graph.ids."""
     return check_array(name, values, (graph.n_nodes,), low=0.0, hint="One entry per node, in the order of graph.ids.")
+
+
+def check_model(graph: Graph, p: NDArray[np.float64], redundancy: float, model: Model) -> float:
+    """The redundancy of a model whose probabilities may be those of its edges; an error where they may not.
+
+    With linear thresholds the probabilities into a node are weights, which add up to 1 at most.
+    """
+    check_choice("model", model, get_args(Model))
+    rho = check_share("redundancy", redundancy)
+    if model == "ic":
+        return rho
+    if rho > 0.0:
+        raise InputError("redundancy is for model='ic'; with linear thresholds leave it out.")
+    sums = np.bincount(graph.targets, weights=p, minlength=graph.n_nodes)
+    top = int(np.argmax(sums))
+    if not sums[top] <= 1.0 + _ROUNDED_SUM:
+        raise InputError(
+            f"with model='lt' the probabilities into a node must add up to at most 1; those into {graph.ids[top]} "
+            f"add up to {sums[top]:.6g}. Divide them by the largest such sum, or use 1 / in-degree."
+        )
+    return rho

@@ -22,6 +22,7 @@ from tensorucb.checks import (
     check_sequence,
     check_share,
     plain,
+    refusal,
     shown,
     shown_path,
 )
@@ -169,7 +170,9 @@ class TensorRegression:
     def _check_size(self) -> None:
         modes = len(self.dims)
         if not modes:
-            raise InputError("dims must name at least one mode; got an empty sequence. Pass e.g. dims=(10, 10, 10).")
+            raise InputError(
+                "must name at least one mode; got an empty sequence. Pass e.g. dims=(10, 10, 10).", argument="dims"
+            )
         numbers = self.rank * sum(d * d for d in self.dims) + sum(self.intercepts)
         if numbers > _MOST_NUMBERS:
             raise InputError(
@@ -178,7 +181,9 @@ class TensorRegression:
             )
         if len(self.prior_variance) != modes:
             count = len(self.prior_variance)
-            raise InputError(f"prior_variance must be one number or one for each of the {modes} modes; got {count}.")
+            raise InputError(
+                f"must be one number or one for each of the {modes} modes; got {count}.", argument="prior_variance"
+            )
 
     def _start(self, init: str | Sequence[ArrayLike], rng: RngLike) -> TensorState:
         """Σ = the prior's, and w̄ as ``init`` says."""
@@ -203,10 +208,10 @@ class TensorRegression:
             if init == "random":
                 generator = as_generator(rng)
                 return tuple(generator.normal(0.0, _RANDOM_SCALE, shape) for shape in shapes)
-            raise InputError(f"init must be {wanted}; got {shown(init)}.")
+            raise refusal("init", f"{wanted}", init)
         arrays = check_sequence("init", init, wanted)
         if len(arrays) != len(shapes):
-            raise ShapeError(f"init must be {len(shapes)} arrays, one per mode; got {len(arrays)}.")
+            raise ShapeError(f"must be {len(shapes)} arrays, one per mode; got {len(arrays)}.", argument="init")
         return tuple(check_array(f"init[{mode}]", w, shapes[mode]).copy() for mode, w in enumerate(arrays))
 
     # -- samples --
@@ -216,15 +221,17 @@ class TensorRegression:
         modes, sizes = len(self.dims), self.intercepts
         parts = check_sequence("features", features, f"a sequence of {modes} arrays, one per mode")
         if len(parts) != modes:
-            raise ShapeError(f"features must be a sequence of {modes} arrays, one per mode; got {len(parts)}.")
+            raise ShapeError(
+                f"must be a sequence of {modes} arrays, one per mode; got {len(parts)}.", argument="features"
+            )
         arrays = [check_array(f"features[{mode}]", x, ("N?", self.dims[mode])) for mode, x in enumerate(parts)]
         lengths = [len(array) for array in arrays]
         if len(set(lengths)) > 1:
-            raise ShapeError(f"features of all modes must have one length; got {lengths}.")
+            raise ShapeError(f"of all modes must have one length; got {lengths}.", argument="features")
         wanted = f"a sequence of {len(sizes)} arrays, one for each entry of intercepts={sizes}"
         columns = [] if groups is None else check_sequence("groups", groups, wanted)
         if len(columns) != len(sizes):
-            raise ShapeError(f"groups must be {wanted}; got {len(columns)}.")
+            raise ShapeError(f"must be {wanted}; got {len(columns)}.", argument="groups")
         members = np.empty((lengths[0], len(sizes)), dtype=np.int64)
         for index, (column, size) in enumerate(zip(columns, sizes, strict=True)):
             rows = check_rows(f"groups[{index}]", column, size)
@@ -396,7 +403,7 @@ def _entries(name: str, values: Any, example: str) -> tuple[Any, ...]:
     """The entries of a caller's sequence or array as a tuple of plain values, yet unchecked."""
     entries = tuple(plain(value) for value in check_sequence(name, values, f"a sequence of numbers, such as {example}"))
     if len(entries) > _MOST_MODES:
-        raise InputError(f"{name} must have at most {_MOST_MODES} entries; got {len(entries)}.")
+        raise InputError(f"must have at most {_MOST_MODES} entries; got {len(entries)}.", argument=name)
     return entries
 
 

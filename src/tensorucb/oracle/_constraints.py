@@ -58,6 +58,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_count, check_number, check_share, shown
+from tensorucb.choices import Model
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_values
@@ -124,7 +125,9 @@ def check_constraints(constraints: object) -> Constraints:
         return Constraints()
     if isinstance(constraints, Constraints):
         return constraints
-    raise InputError(f"constraints must be a tensorucb.Constraints or None; got {type(constraints).__name__}.")
+    raise InputError(
+        f"must be a tensorucb.Constraints or None; got {type(constraints).__name__}.", argument="constraints"
+    )
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,7 @@ class SeedProblem:
     weights: F64 = field(default_factory=lambda: np.empty(0, dtype=np.float64))
     budget: float = math.inf
     redundancy: float = 0.0
+    model: Model = "ic"
     # Where nodes stand for pairs: what direct gains count for each node, and the least that choosing a node is worth.
     worth: F64 | None = None
     own: F64 | None = None

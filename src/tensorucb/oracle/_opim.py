@@ -74,15 +74,18 @@ _LONG, _HUGE = 16.0, 64.0
 _CERTAIN, _FREQUENT, _FREQUENT_AMONG_MANY = (8, 12), (5, 5), (4, 3)
 _MANY = 32
 _LOOK_LIMIT = 2**26
+_NEAR = 1e-5
+_ROUNDING = 1e-6  # small graphs are sampled by 32-bit probabilities
+_NO_ROWS = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Chosen rows in order, what each gained, and the certificate as shares of the total value."""
+    """Chosen rows in order, what each gained, and an estimate and bounds of the objective."""
 
     rows: I64
     gains: F64
-    share: float
+    spread: float
     lower: float
     upper: float
     rr_sets: int
@@ -130,7 +133,8 @@ def _choose_sentinels(sampler: Sampler, problem: SeedProblem, keys: NDArray[np.u
             least = _FREQUENT if problem.picks < _MANY else _FREQUENT_AMONG_MANY
         # So few walks do not tell the strategies of a user apart; their direct gains do.
         cover = greedy_cover(look, problem, sentinels, noisy=problem.worth is not None)
-        worth = int((cover.gains >= least[i]).sum())
+        own = sampler.own[cover.rows] * (walks / sampler.total)
+        worth = int((cover.gains - own >= least[i]).sum())
         seeds = problem.picks if problem.costs is None else sentinels.size + cover.rows.size
         sentinels = np.concatenate([sentinels, cover.rows[: min(worth, seeds // 2 - sentinels.size)]])
     return sentinels
@@ -151,7 +155,9 @@ def _run(
     marked = np.concatenate([problem.forced, sentinels])
     sampler.mark(marked)
     collection = sampler.collect(keys[0], plan.limit)
-    at, look, looks, validated = 0, 3 * _STEPS, 0, 0
+    value = _Value(sampler, problem)
+    at = looks = validated = 0
+    look = 3 * _STEPS
     best: Outcome | None = None
     while True:
         look = min(look, len(grid) - 1)
@@ -162,34 +168,84 @@ def _run(
         last = collection.full or at >= len(grid)
         sets = max(1, collection.sets)
         cover = greedy_cover(collection, problem, sentinels, noisy=True)
-        upper = share_upper(cover.bound, collection.sets, a_upper)
+        upper = value.upper(cover.bound, sets, a_upper)
         a_lower = math.log(2.0 * runs * 2.0 ** (looks + 1) / plan.delta)
-        noise = float(np.sqrt(cover.gains).sum() + np.sqrt(collection.hits).sum())
-        wanted = _validation_size(cover, _OVERFIT * noise, sets, target * upper, a_lower)
+        rows = complete(sampler.graph, sampler.probabilities, problem, np.concatenate([marked, cover.rows]))
+        wanted = _validation_size(cover, sets, value.share(rows, target * upper), a_lower)
         # A look that is due within two steps of the grid is not worth another greedy choice.
-        look = max(at + 1, _next_look(cover, noise, grid, max(0, at - 1), target, a_upper, a_lower, plan.quality))
+        look = max(at + 1, _next_look(value, cover, grid, max(0, at - 1), target, a_upper, a_lower, plan.quality))
         if not last and (look > at + 1 or wanted > 2 * sets):
             continue
-        rows = complete(sampler.graph, sampler.probabilities, problem, np.concatenate([marked, cover.rows]))
         sampler.mark(rows)
         sizes = sorted({int(max(64, min(wanted * factor, 4 * sets))) for factor in _LARGER})
         least = [math.log(2.0 * runs * 2.0 ** (looks + i + 1) / plan.delta) for i in range(len(sizes))]
-        hits, size, lower = _validate(sampler, keys[1], validated, sizes, target * upper, least)
+        hits, size, share = _validate(sampler, keys[1], validated, sizes, value.share(rows, target * upper), least)
+        lower = (1.0 - _ROUNDING) * value.of(rows, share)
         validated += size
         looks += len(sizes)
         if best is None or lower * best.upper > best.lower * upper:
-            gains = sampled_gains(collection, cover, marked.size, rows.size)
-            best = Outcome(rows, gains, hits / size, lower, upper, 0, collection.full)
+            gains = sampled_gains(collection, cover, marked, rows.size)
+            best = Outcome(rows, gains, value.of(rows, hits / size), lower, upper, 0, collection.full)
         if last or lower >= target * upper:
             return replace(best, rr_sets=collection.sets + validated, stopped=collection.full)
         sampler.mark(marked)
         look = at + 2
 
 
+class _Value:
+    """What seeds are worth by the share of sets that they cover: ``own`` of each seed and that share of ``total``.
+
+    **Upper bound.** The best admissible set O has ``own(O)``, which does not depend on samples, and covers a share
+    x of the sets. Of these, greedy tells that ``own(O) + total x <= total b``, with ``b = bound / sets``. The true
+    share of O is at most ``x + s(x)``, where s(x) is how far a share may be above what was seen. So ``f(O) <= total
+    (b + s(x))``. Of x it is known that ``x <= b``. And if x is below ``b - most / total``, with ``most`` the most
+    that own(O) can be, then ``f(O) <= most + total (x + s(x))``, which is no more than at the end of that range,
+    since ``x + s(x)`` grows with x. So x lies between the two. The pairs (x, y) with a divergence of at most a/sets
+    form a convex set, since the divergence is convex in both, so the largest y, and with it s, is concave in x. The
+    largest s over this range is then found by ternary search.
+    """
+
+    def __init__(self, sampler: Sampler, problem: SeedProblem) -> None:
+        self._own = sampler.own
+        self._total = sampler.total
+        allowed = np.flatnonzero(problem.allowed)
+        self._most_own = float(sampler.own[problem.forced].sum()) + problem.best_sum(allowed, sampler.own[allowed])
+
+    def of(self, rows: I64, share: float) -> float:
+        """The value of seeds that cover this share."""
+        return float(self._own[rows].sum()) + self._total * share
+
+    def share(self, rows: I64, value: float) -> float:
+        """The share that seeds must cover to be worth so much."""
+        return max(0.0, (value - float(self._own[rows].sum())) / self._total)
+
+    def upper(self, bound: float, sets: int, a: float) -> float:
+        """The most that any admissible set is worth."""
+        share = bound / sets
+
+        def slack(x: float) -> float:
+            return share_upper(x * sets, sets, a) - x
+
+        high = min(1.0, share)
+        low = min(high, max(0.0, share - self._most_own / self._total))
+        if low < high and slack(high) >= slack((1.0 - _NEAR) * high):  # it grows up to here, as it mostly does
+            low = max(low, (1.0 - _NEAR) * high)
+        while high - low > _NEAR:
+            one = (2.0 * low + high) / 3.0
+            two = (low + 2.0 * high) / 3.0
+            if slack(one) < slack(two):
+                low = one
+            else:
+                high = two
+        # The bound of a share grows with it, so that nowhere between the two the slack is more than this.
+        largest = slack(high) + high - low
+        return (1.0 + _ROUNDING) * min(self._total * (share + largest), self._total + self._most_own)
+
+
 def _validate(
     sampler: Sampler, key: np.uint64, first: int, sizes: list[int], wanted: float, a: list[float]
 ) -> tuple[int, int, float]:
-    """Grow a fresh collection from size to size until the lower bound of the marked seeds reaches ``wanted``.
+    """Grow a fresh collection from size to size until the lower bound of the marked seeds' share reaches ``wanted``.
 
     Returns hits, sets and the lower bound. What is out of reach is given up early.
     """
@@ -204,17 +260,20 @@ def _validate(
     return hits, size, lower
 
 
-def sampled_gains(collection: Collection, cover: Cover, marked: int, seeds: int) -> F64:
-    """What each seed covered newly, as a share of the sets: marked ones, picked ones, then those that add nothing."""
+def sampled_gains(collection: Collection, cover: Cover, marked: I64, seeds: int) -> F64:
+    """What each seed gained, in values: marked ones, picked ones, then those that add nothing but themselves."""
+    sampler = collection.sampler
     gains = np.zeros(seeds, dtype=np.float64)
-    gains[:marked] = collection.hits[:marked]
-    gains[marked : marked + cover.gains.size] = cover.gains
-    return gains / max(1, collection.sets)
+    gains[: marked.size] = collection.hits[: marked.size]
+    gains[marked.size : marked.size + cover.gains.size] = cover.gains
+    gains *= sampler.total / max(1, collection.sets)
+    gains[: marked.size] += sampler.own[marked]
+    return gains
 
 
-def _validation_size(cover: Cover, noise: float, sets: int, wanted: float, a: float) -> float:
-    """Sets of the second collection that should bring the lower bound to ``wanted``."""
-    share = max(1.0, cover.covered - noise) / sets
+def _validation_size(cover: Cover, sets: int, wanted: float, a: float) -> float:
+    """Sets of the second collection that should bring the lower bound of the seeds' share to ``wanted``."""
+    share = max(1.0, cover.sets - _OVERFIT * cover.noise) / sets
     # Found in two steps: the size for the expected share, then for half a standard deviation less at that size.
     size = sets_for_lower(share, wanted, a)
     if not math.isinf(size):
@@ -223,18 +282,20 @@ def _validation_size(cover: Cover, noise: float, sets: int, wanted: float, a: fl
 
 
 def _next_look(
-    cover: Cover, noise: float, grid: list[int], at: int, target: float, a_upper: float, a_lower: float, quality: float
+    value: _Value, cover: Cover, grid: list[int], at: int, target: float, a_upper: float, a_lower: float, quality: float
 ) -> int:
     """The first grid point from ``at`` on where certificate and quality are to be expected, at most eightfold away."""
     sets = grid[at]
-    for look in range(at, min(at + 3 * _STEPS, len(grid) - 1)):
+    last = min(at + 3 * _STEPS, len(grid) - 1)
+    for look in range(at, last):
         scale = grid[look] / sets
         covered = cover.covered * scale
-        wrong = noise * math.sqrt(scale) + 3.0 * math.sqrt(covered) + cover.lost * scale
+        wrong = cover.noise * math.sqrt(scale) + 3.0 * math.sqrt(cover.sets * scale) + cover.lost * scale
         if wrong * quality > covered:
             continue
-        upper = share_upper(cover.bound * scale, grid[look], a_upper)
-        hits = covered - _OVERFIT * noise * math.sqrt(scale)
-        if share_lower(hits, grid[look], a_lower) >= target * upper:
+        upper = value.upper(cover.bound * scale, grid[look], a_upper)
+        hits = cover.sets * scale - _OVERFIT * cover.noise * math.sqrt(scale)
+        known = (cover.covered - cover.sets) / sets
+        if value.of(_NO_ROWS, known + share_lower(hits, grid[look], a_lower)) >= target * upper:
             return look
-    return min(at + 3 * _STEPS, len(grid) - 1)
+    return last

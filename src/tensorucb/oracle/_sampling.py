@@ -61,7 +61,9 @@ class Sampling:
         epsilon = check_number("epsilon", self.epsilon, low=1e-4, high=1.0, hint="The usual value is 0.1.")
         delta = 0.5 if self.delta is None else check_share("delta", self.delta, zero=False, one=False)
         if epsilon == 1.0 or delta < 1e-100:
-            raise InputError(f"epsilon must be below 1 and delta at least 1e-100; got {epsilon:g} and {delta:g}.")
+            raise InputError(
+                f"must be below 1 and delta at least 1e-100; got {epsilon:g} and {delta:g}.", argument="epsilon"
+            )
         check_number("quality", self.quality, high=1e6, hint=f"The usual value is {QUALITY:g}.")
         check_number("max_memory", self.max_memory, low=2.0**20, high=2.0**60, hint="It is a number of bytes.")
 
@@ -78,4 +80,4 @@ def check_sampling(sampling: object) -> Sampling:
         return Sampling()
     if isinstance(sampling, Sampling):
         return sampling
-    raise InputError(f"sampling must be a tensorucb.Sampling or None; got {type(sampling).__name__}.")
+    raise InputError(f"must be a tensorucb.Sampling or None; got {type(sampling).__name__}.", argument="sampling")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
@@ -9,9 +10,10 @@ from numpy.typing import ArrayLike
 
 from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_choice, check_rows, check_share
-from tensorucb.choices import Objective
+from tensorucb.choices import Model, Objective
+from tensorucb.errors import InputError
 from tensorucb.graph import Graph
-from tensorucb.graph._arguments import check_graph
+from tensorucb.graph._arguments import check_graph, check_model
 from tensorucb.oracle._constraints import Constraints, SeedProblem, check_constraints, make_problem
 from tensorucb.oracle._direct import direct
 from tensorucb.oracle._opim import Outcome, opim
@@ -50,27 +52,33 @@ def _guarantee(problem: SeedProblem, outcome: Outcome, plan: Plan, ratio: float)
 
 def cascade(sampler: Sampler, p: F64, problem: SeedProblem, plan: Plan, key: np.uint64) -> Selection:
     """Choose seeds for the cascade objective."""
-    sampler.load(p, problem.values, problem.redundancy)
+    # TIM+ counts sets as its paper does: of any root.
+    sampler.load(p, problem.values, problem.redundancy, plan.algorithm == "opim", problem.model)
     keys = np.random.Generator(np.random.PCG64(int(key))).integers(0, 2**64, _KEYS, dtype=np.uint64)
     try:
         outcome = _ALGORITHMS[plan.algorithm](sampler, problem, plan, keys)
     finally:
         sampler.mark(np.empty(0, dtype=np.int64))
-    total = sampler.total
     ratio = outcome.lower / outcome.upper if outcome.upper > 0.0 else 1.0
     return Selection(
         sampler.graph.ids[outcome.rows],
         outcome.rows,
-        total * outcome.share,
-        total * outcome.lower,
-        total * outcome.upper,
+        outcome.spread,
+        outcome.lower,
+        outcome.upper,
         ratio,
         outcome.rr_sets,
         plan.algorithm,
-        total * outcome.gains,
-        _guarantee(problem, outcome, plan, ratio)
-        + problem.price_of_minima(total * outcome.lower, total * outcome.upper),
+        outcome.gains,
+        _guarantee(problem, outcome, plan, ratio) + problem.price_of_minima(outcome.lower, outcome.upper),
     )
+
+
+def check_goal(objective: str, model: str) -> None:
+    """Refuse a direct objective of linear thresholds."""
+    check_choice("model", model, get_args(Model))
+    if objective == "direct" and model == "lt":
+        raise InputError("model='lt' is for objective='cascade'; the direct objective has independent edges.")
 
 
 def new_sampler(graph: Graph, threads: int | None, engine: Engine | None) -> Sampler:
@@ -88,6 +96,7 @@ def select_seeds(
     constraints: Constraints | None = None,
     values: ArrayLike | None = None,
     redundancy: float = 0.0,
+    model: Model = "ic",
     sampling: Sampling | None = None,
     rng: RngLike = None,
     threads: int | None = None,
@@ -123,6 +132,10 @@ def select_seeds(
         probability ``(1 - ρ) [1 - Π (1 - p_ij)] + ρ max p_ij`` over i in S; in a cascade the same holds of every step.
         0, the default: each edge has a coin of its own (independent cascades). 1: only the strongest edge into a user
         counts. All factors and certificates hold for every ρ.
+    model
+        How a cascade spreads. ``"ic"``, the default: independent cascades. ``"lt"``: linear thresholds, where a user
+        joins once the weights of active in-neighbours reach a random threshold; the probabilities are these weights,
+        and those into a user add up to at most 1. All factors and certificates hold for both.
     sampling
         How the cascade is sampled: :class:`Sampling`.
     threads
@@ -148,8 +161,10 @@ def select_seeds(
     p = check_probabilities(graph, probabilities)
     problem = make_problem(graph, k, rules.by_row(graph), values, redundancy)
     where = check_engine(engine)
+    check_goal(goal, model)
     if goal == "direct":
         return direct(graph, p, problem)
+    problem = replace(problem, redundancy=check_model(graph, p, redundancy, model), model=model)
     key = stream_key(as_generator(rng))
     return cascade(new_sampler(graph, threads, where), p, problem, how.plan(graph.n_nodes), key)
 
@@ -165,7 +180,7 @@ class SeedOracle:
     ----------
     graph
         The network.
-    objective, redundancy, sampling, rng, threads, engine
+    objective, redundancy, model, sampling, rng, threads, engine
         As in :func:`select_seeds`. A call may bring a redundancy of its own, since a policy may learn it.
     candidates
         Rows from which to choose whenever a call names none; policies that choose without the oracle respect it too.
@@ -187,6 +202,7 @@ class SeedOracle:
         objective: Objective = "cascade",
         candidates: ArrayLike | None = None,
         redundancy: float = 0.0,
+        model: Model = "ic",
         sampling: Sampling | None = None,
         rng: RngLike = None,
         threads: int | None = None,
@@ -197,6 +213,8 @@ class SeedOracle:
         self.objective = check_choice("objective", objective, get_args(Objective))
         self.candidates = _checked_rows(graph, "candidates", candidates)
         self.redundancy = check_share("redundancy", redundancy)
+        self.model = model
+        check_goal(objective, model)
         self.sampling = check_sampling(sampling)
         self._threads = thread_count(threads)
         self._engine = check_engine(engine)
@@ -236,6 +254,7 @@ class SeedOracle:
         key = stream_key(self._rng)
         if self.objective == "direct":
             return direct(self.graph, p, problem)
+        problem = replace(problem, redundancy=check_model(self.graph, p, own, self.model), model=self.model)
         try:
             sampler = self._idle_samplers.pop()
         except IndexError:

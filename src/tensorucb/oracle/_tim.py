@@ -95,6 +95,7 @@ def _finish(
     hits = int(sampler.sample(keys[1], 0, size, store=False, limit=0).hits.sum())
     a = math.log(2.0 / plan.delta)
     upper = share_upper(cover.bound, collection.sets, a + (math.log(_HALVINGS + 1) if collection.full else 0.0))
-    gains = sampled_gains(collection, cover, problem.forced.size, rows.size)
-    total = used + collection.sets + size
-    return Outcome(rows, gains, hits / size, share_lower(hits, size, a), upper, total, collection.full)
+    gains = sampled_gains(collection, cover, problem.forced, rows.size)
+    number = used + collection.sets + size
+    spread, lower, upper = (sampler.total * share for share in (hits / size, share_lower(hits, size, a), upper))
+    return Outcome(rows, gains, spread, lower, upper, number, collection.full)

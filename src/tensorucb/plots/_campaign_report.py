@@ -103,6 +103,10 @@ def _numbers(progress: CampaignProgress) -> list[tuple[str, str]]:
     return numbers
 
 
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
 def _points(share: float) -> str:
     return f"{100 * share:+.2f}".replace("-", "−")
 
@@ -161,13 +165,9 @@ def _calibration(progress: CampaignProgress) -> list[Section]:
     found = progress.calibration
     if found is None:
         return []
-    said = (
-        f"The interval held in {found.held} of {found.rounds} closed rounds, {100 * found.share:.0f} %. As far as so "
-        f"many rounds can tell, the true share lies between {100 * found.low:.0f} % and {100 * found.high:.0f} %."
-    )
     title = "Can the forecasts be trusted?"
     figure = [Figure(running_calibration(progress.rounds))] if found.rounds >= FEWEST else []
-    return [Section(title, [Text(said), *figure, Text(CALIBRATION)])]
+    return [Section(title, [Text(_sentence(found.text)), *figure, Text(CALIBRATION)])]
 
 
 def _lift(progress: CampaignProgress) -> Section:
@@ -175,14 +175,10 @@ def _lift(progress: CampaignProgress) -> Section:
     if lift is None:
         held = any(entry.held_out for entry in progress.rounds)
         return Section(title, [Text(f"Not known yet: {progress.lift_missing}" if held else _NO_LIFT)])
-    sure = "The interval does not hold 0: contact changes something."
-    if lift.low <= 0.0 <= lift.high:
-        sure = "The interval holds 0: so far, contact may change nothing. More rounds make it narrower."
     said = (
         f"Of {lift.contacted_followers:,} followers of contacted users {_percent(lift.contacted_rate)} responded, of "
-        f"{lift.held_out_followers:,} followers of held-out users {_percent(lift.held_out_rate)}. Contact adds "
-        f"{_points(lift.difference)} percentage points, with a 90 % interval from {_points(lift.low)} to "
-        f"{_points(lift.high)}. {sure}"
+        f"{lift.held_out_followers:,} followers of held-out users {_percent(lift.held_out_rate)}. "
+        f"{_sentence(lift.text)}"
     )
     return Section(title, [Text(LIFT), Figure(lift_interval(lift)), Text(said)])
 

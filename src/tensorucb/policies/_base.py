@@ -11,7 +11,7 @@ import inspect
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, TypedDict, Unpack, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -84,11 +84,19 @@ def parts_of_state(state: Any, here: Mapping[str, Any]) -> tuple[dict[str, Any],
     return saved, check_mapping("state.arrays", state.arrays, "a mapping, as policy.state() gives it")
 
 
-class Oracle(Protocol):
-    """Picks ``k`` rows for the given edge probabilities.
+class OracleOptions(TypedDict, total=False):
+    """What a call of an oracle may add."""
 
-    An oracle that may not use every node has an attribute ``candidates`` (rows), which policies that pick seeds on
-    their own respect.
+    candidates: I64 | None  # rows to choose from
+    must_include: I64 | None  # rows that are chosen in any case
+    redundancy: float | None  # as in `Prediction`; by default the oracle's own
+
+
+class Oracle(Protocol):
+    """Picks ``k`` rows for the given edge probabilities, in the order of choice.
+
+    A call may name ``candidates``, ``must_include`` (rows) and ``redundancy`` (as in `Prediction`). An oracle that may
+    not use every node has an attribute ``candidates`` (rows), which policies that pick seeds on their own respect.
 
     Examples
     --------
@@ -98,16 +106,8 @@ class Oracle(Protocol):
     [0]
     """
 
-    def __call__(
-        self,
-        probabilities: F64,
-        k: int,
-        *,
-        candidates: I64 | None = None,
-        must_include: I64 | None = None,
-        redundancy: float | None = None,
-    ) -> I64:
-        """The chosen rows, in the order of choice; ``redundancy`` as in `Prediction`, by default the oracle's own."""
+    def __call__(self, probabilities: F64, k: int, **options: Unpack[OracleOptions]) -> I64:
+        """The chosen rows."""
         ...
 
 
@@ -245,7 +245,6 @@ class UCBPolicy:
     _rounds: int = 0
     _dims: tuple[int, ...] | None = None
     _state: Any = None  # None before the first update
-    _blank: tuple[tuple[int, ...], Any] | None = None  # the start, once somebody asked for it
     _doses: Arrays
     _redundancy: float = 0.0  # what the doses say
     _kept: Mapping[bytes, Prediction] = {}  # the last predictions, replaced and never changed
@@ -296,9 +295,12 @@ class UCBPolicy:
         needed = binding(graph.n_nodes, graph.n_edges, feature_columns(users))
         check_memory(what, needed, "Fewer features of users help, too.")
         self._users = as_user_features(graph, users, needed=self.needs_users, name=self.name)
-        self._graph, self._key = graph, int(stream_key(as_generator(rng)))
-        self._rounds, self._dims = 0, None
-        self._state, self._blank, self._kept = None, None, {}
+        self._graph = graph
+        self._key = int(stream_key(as_generator(rng)))
+        self._rounds = 0
+        self._dims = None
+        self._state = None
+        self._kept = {}
         self._take(no_doses())
 
     def prediction(self, product: Product) -> Prediction:
@@ -335,18 +337,14 @@ class UCBPolicy:
         self._state = self.learn(state, modes, rows, values, **history) if rows.size else state
         self._take(doses)
         self._dims = tuple(mode.size for mode in modes)
-        self._blank, self._kept = None, {}
+        self._kept = {}
         self._rounds += 1
 
     def _known(self, modes: Vectors) -> Any:
         """What is known now; before the first update, the start for contexts like this one."""
         if self._state is not None:
             return self._state
-        dims = tuple(mode.size for mode in modes)
-        blank = self._blank  # another thread may ask for contexts of other sizes
-        if blank is None or blank[0] != dims:
-            blank = self._blank = dims, self.initial(dims)
-        return blank[1]
+        return self.initial(tuple(mode.size for mode in modes))
 
     def _predicted(self, modes: Vectors) -> Prediction:
         """The prediction for a context; the last few are kept until something is told."""
@@ -403,8 +401,10 @@ class UCBPolicy:
         known = self._matching(doses, {name: array for name, array in arrays.items() if name in doses})
         self._state = self._matching({}, learned) or None if dims is None else self.from_arrays(dims, learned)
         self._take({name.removeprefix("dose_"): array for name, array in known.items()} or no_doses())
-        self._key, self._rounds, self._dims = key, rounds, dims
-        self._blank, self._kept = None, {}
+        self._key = key
+        self._rounds = rounds
+        self._dims = dims
+        self._kept = {}
 
     # -- helpers --
 

@@ -120,7 +120,9 @@ def learn_factors(sources, targets, edges, outcomes, A, theta, C, beta):  # type
     """IMFB: source i learns from β_j, then target j from the new θ_i, edge by edge."""
     g = np.empty(theta.shape[1])
     for t in range(edges.size):
-        i, j, y = sources[edges[t]], targets[edges[t]], outcomes[t]
+        i = sources[edges[t]]
+        j = targets[edges[t]]
+        y = outcomes[t]
         _learn_one(A[i], theta[i], beta[j], y, 1.0, g)
         _learn_one(C[j], beta[j], theta[i], y, 1.0, g)
 

@@ -71,9 +71,13 @@ class FeaturePolicy(UCBPolicy):
         """``x·θ`` and ``√(xᵀPx)`` of every edge, from parts per node and one dot product per edge."""
         from tensorucb.policies._kernels import edge_dots
 
-        graph, nodes, context = self.graph, self._nodes(modes), self._context(modes)
+        graph = self.graph
+        nodes = self._nodes(modes)
+        context = self._context(modes)
         d = nodes.shape[1]
-        source, target, shared = slice(0, d), slice(d, 2 * d), slice(2 * d, None)
+        source = slice(0, d)
+        target = slice(d, 2 * d)
+        shared = slice(2 * d, None)
 
         def alone(end: slice) -> F64:
             """What one end of an edge adds to xᵀPx, alone and with the context."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_callable, check_count
 from tensorucb.errors import TensorUCBError
 from tensorucb.files import pack_state, unpack_state
+from tensorucb.graph import Graph
+from tensorucb.oracle import SeedOracle
 from tensorucb.policies._base import Policy, PolicyState
-from tensorucb.policies._playground import Playground, TopK, make_playground
 from tensorucb.policies.prediction import Prediction
 
 _Answers = list[tuple[F64, I64]]
@@ -68,11 +71,11 @@ def check_policy(factory: Callable[[], Policy], *, rounds: int = 6, k: int = 3, 
     modes, seed = check_count("modes", modes, 1, 10), check_count("seed", seed, 0, 2**63 - 1)
     exam = _Exam(factory, make_playground(modes=modes, k=k, seed=seed), rounds)
     exam.follows_the_protocol()
+    exam.says_what_it_believes()
     exam.repeats_itself()
     exam.continues_after_a_file()
     exam.knows_only_what_it_was_told()
     exam.reads_without_writing()
-    exam.says_what_it_believes()
     exam.takes_batches_of_rounds()
     exam.scores_every_edge_again()
     exam.answers_to_the_product()
@@ -95,9 +98,12 @@ class _Exam:
     """Each method demands one thing of new policies; those that come first are taken for granted by the later ones."""
 
     def __init__(self, factory: Callable[[], Policy], world: Playground, rounds: int) -> None:
-        self.factory, self.world, self.rounds = factory, world, rounds
+        self.factory = factory
+        self.world = world
+        self.rounds = rounds
         policy = factory()
-        self.name, self.pure = policy.name, bool(getattr(policy, "pure", True))
+        self.name = policy.name
+        self.pure = bool(getattr(policy, "pure", True))
 
     def require(self, condition: object, text: str) -> None:
         # Not a plain assert: the check must also hold under `python -O`.
@@ -114,6 +120,9 @@ class _Exam:
             text = f"{what} must raise an error of tensorucb.errors; got {type(error).__name__}: {error}"
             raise AssertionError(f"{self.name}: {text}") from error
         self.require(False, f"{what} must raise an error of tensorucb.errors; it passed silently.")
+
+    def oracle(self, allowed: I64 | None = None) -> SeedOracle:
+        return SeedOracle(self.world.graph, objective="direct", candidates=allowed, rng=0)
 
     def bound(self) -> Policy:
         policy = self.factory()
@@ -134,7 +143,7 @@ class _Exam:
     def chosen(self, policy: Policy, product: Any, allowed: I64 | None = None) -> I64:
         """The policy's seeds, which must be sound."""
         k, n = self.world.k, self.world.graph.n_nodes
-        seeds = np.asarray(policy.choose(product, k, TopK(self.world.graph, allowed)))
+        seeds = np.asarray(policy.choose(product, k, self.oracle(allowed)))
         self.require(np.issubdtype(seeds.dtype, np.integer), f"seeds must be rows; got dtype {seeds.dtype}.")
         distinct = seeds.shape == (k,) and np.unique(seeds).size == k
         self.require(distinct, f"choose must give k = {k} distinct rows; got {seeds.tolist()}.")
@@ -179,8 +188,22 @@ class _Exam:
             self.require(not spare, f"{method} demands {spare}, which nobody will pass.")
         self.expect_error("score before bind", lambda: policy.score(self.world.product(0)))
 
+    def says_what_it_believes(self) -> None:
+        """A prediction holds one probability per edge, exploration left out."""
+        policy, edges = self.bound(), self.world.graph.n_edges
+        for t in range(self.rounds):
+            prediction = policy.prediction(self.world.product(t))
+            self.require(isinstance(prediction, Prediction), f"prediction must give a Prediction; got {prediction!r}.")
+            expected = prediction.expected()
+            sound = expected.shape == (edges,) and bool(((expected >= 0.0) & (expected <= 1.0)).all())
+            self.require(sound, "what is expected must be one probability per edge, none of them NaN.")
+            self.require(0.0 <= prediction.redundancy <= 1.0, "the redundancy must lie in [0, 1].")
+            policy.update(self.world.product(t), *self.world.feedback(t, self.ask(policy, t)[1]))
+
     def repeats_itself(self) -> None:
-        one, two, rounds = self.bound(), self.bound(), range(self.rounds)
+        one = self.bound()
+        two = self.bound()
+        rounds = range(self.rounds)
         first, second = self.play(one, rounds), self.play(two, rounds)
         self.require(_same_answers(first, second), "two runs with one seed gave different scores or seeds.")
         self.require(_same_state(one.state(), two.state()), "two runs with one seed ended in different states.")
@@ -203,7 +226,9 @@ class _Exam:
 
     def knows_only_what_it_was_told(self) -> None:
         """Nothing may differ when the truth is put in reach, nor (if pure) when nobody asks between two updates."""
-        plain, baited, told = self.bound(), self.factory(), self.bound()
+        plain = self.bound()
+        baited = self.factory()
+        told = self.bound()
         self.play(plain, range(self.rounds))
         baited.bind(self.world.baited_graph, self.world.users, self.world.seed)
         self.play(baited, range(self.rounds))
@@ -226,18 +251,6 @@ class _Exam:
         self.chosen(policy, product)
         same = _same_state(before, policy.state())
         self.require(not self.pure or same, "score or choose changed the state; say pure = False.")
-
-    def says_what_it_believes(self) -> None:
-        """A prediction holds one probability per edge, exploration left out."""
-        policy, edges = self.bound(), self.world.graph.n_edges
-        for t in range(self.rounds):
-            prediction = policy.prediction(self.world.product(t))
-            self.require(isinstance(prediction, Prediction), f"prediction must give a Prediction; got {prediction!r}.")
-            expected = prediction.expected()
-            sound = expected.shape == (edges,) and bool(((expected >= 0.0) & (expected <= 1.0)).all())
-            self.require(sound, "what is expected must be one probability per edge.")
-            self.require(0.0 <= prediction.redundancy <= 1.0, "the redundancy must lie in [0, 1].")
-            policy.update(self.world.product(t), *self.world.feedback(t, self.chosen(policy, self.world.product(t))))
 
     def takes_batches_of_rounds(self) -> None:
         """Many rounds asked before the first is told, then all told in a row; twice, the second time with knowledge."""
@@ -308,7 +321,10 @@ class _Exam:
         self.chosen(policy, self.world.product(0))
 
     def refuses_bad_input(self) -> None:
-        world, policy, product, oracle = self.world, self.bound(), self.world.product(0), TopK(self.world.graph)
+        world = self.world
+        policy = self.bound()
+        product = world.product(0)
+        oracle = self.oracle()
         self.play(policy, range(2))
         before, one = policy.state(), np.zeros(1, dtype=np.int64)
         longer = np.append(product, 1.0) if world.modes == 1 else [np.append(part, 1.0) for part in product]
@@ -334,3 +350,64 @@ class _Exam:
         self.expect_error("users with NaN", lambda: fresh.bind(world.graph, world.users * np.nan, 0))
         if getattr(fresh, "needs_users", False):
             self.expect_error("no users", lambda: fresh.bind(world.graph, None, 0))
+
+
+# -- the campaign --
+
+
+@dataclass
+class Playground:
+    """A network with a hidden truth; policies get `graph`, `users`, a product and feedback, nothing else."""
+
+    graph: Graph
+    baited_graph: Graph
+    users: F64
+    products: F64
+    truth: F64
+    modes: int
+    k: int
+    seed: int
+    last_feedback: dict[int, tuple[I64, F64]] = field(default_factory=dict)
+
+    def product(self, t: int) -> Any:
+        """The product of round ``t``, which take turns: a vector, or ``modes`` of them."""
+        vector = self.products[t % len(self.products)]
+        return vector if self.modes == 1 else [vector, *([self.products[t % 2]] * (self.modes - 1))]
+
+    def feedback(self, t: int, seeds: I64) -> tuple[I64, F64]:
+        """Out-edges of the seeds in the order of the seeds, and their coins."""
+        offsets = self.graph.out_offsets
+        edges = np.concatenate([np.arange(offsets[s], offsets[s + 1]) for s in seeds]).astype(np.int64)
+        outcomes = self.whole_feedback(t)[1][edges]
+        _freeze(edges, outcomes)
+        self.last_feedback[t] = edges, outcomes
+        return edges, outcomes
+
+    def whole_feedback(self, t: int) -> tuple[I64, F64]:
+        """The coins of all edges."""
+        # One coin per edge and round, so that equal seeds get equal outcomes.
+        coins = np.random.default_rng([self.seed, t]).random(self.graph.n_edges)
+        live: NDArray[np.bool_] = coins < self.truth[t % len(self.products)]
+        return np.arange(self.graph.n_edges, dtype=np.int64), live.astype(np.float64)
+
+
+def _freeze(*arrays: NDArray[Any]) -> None:
+    for array in arrays:
+        array.setflags(write=False)
+
+
+def make_playground(*, modes: int, k: int, seed: int, nodes: int = 40, degree: int = 6) -> Playground:
+    """A ring with random chords, users with 4 features, 4 products over 3 topics."""
+    rng = np.random.default_rng([seed, 1])
+    ring = np.arange(nodes)
+    hops = rng.integers(2, nodes, size=(nodes, degree))
+    sources = np.concatenate([ring, np.repeat(ring, degree)])
+    targets = np.concatenate([(ring + 1) % nodes, ((ring[:, None] + hops) % nodes).ravel()])
+    bare = Graph.from_edges(sources, targets, self_loops="drop")
+    users = rng.normal(size=(nodes, 4)) / 2.0
+    # Products 0 and 1 have different main topics, and so different cells.
+    products = rng.dirichlet(np.ones(3), size=4) * 0.5 + 0.5 * np.eye(3)[[0, 1, 2, 0]]
+    truth = products @ np.clip(rng.beta(1.0, 6.0, size=(3, bare.n_edges)), 0.0, 1.0)
+    baited = Graph.from_edges(bare.sources, bare.targets, attributes={"probability": truth[0]})
+    _freeze(users, products, truth)
+    return Playground(bare, baited, users, products, truth, modes, k, seed)

@@ -43,10 +43,9 @@ class DILinUCB(LinearPolicy):
         """The regression of each source, edge by edge."""
         from tensorucb.policies._kernels import learn_by_source
 
-        graph, precision, nodes = self.graph, 1.0 / self.noise_variance, self._nodes(modes)
-        learn_by_source(
-            graph.sources, graph.targets, edges, outcomes, nodes, precision, state["inverse"], state["theta"]
-        )
+        ends = self.graph.sources, self.graph.targets
+        precision = 1.0 / self.noise_variance
+        learn_by_source(*ends, edges, outcomes, self._nodes(modes), precision, state["inverse"], state["theta"])
         return state
 
     def predict(self, state: Arrays, modes: Vectors) -> Prediction:

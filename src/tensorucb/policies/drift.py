@@ -174,13 +174,16 @@ class ForgetOnDrift:
         self.warm_up = check_count("warm_up", warm_up, 1)
         self.memory = check_count("memory", memory, 1)
         self.name = f"{policy.name} + drift alarm"
-        self.needs_users, self.pure = bool(getattr(policy, "needs_users", False)), bool(getattr(policy, "pure", True))
+        self.needs_users = bool(getattr(policy, "needs_users", False))
+        self.pure = bool(getattr(policy, "pure", True))
         self.uses_product = getattr(policy, "uses_product", None)
         self._bound: tuple[Graph, Any] | None = None
         self._clear(0)
 
     def _clear(self, key: int) -> None:
-        self._key, self._rounds, self._age = key, 0, 0
+        self._key = key
+        self._rounds = 0
+        self._age = 0
         # The responses expected and observed so far.
         self._totals = np.zeros(2)
         self._log: list[_ToldRound] = []
@@ -311,19 +314,28 @@ class ForgetOnDrift:
         self._world()
         saved, arrays = parts_of_state(state, {"policy": self.name, "arguments": self.settings()})
         try:
-            log, totals = _log_of(saved, arrays), np.array(arrays["totals"], dtype=np.float64)
+            log = _log_of(saved, arrays)
+            totals = np.array(arrays["totals"], dtype=np.float64)
             if totals.shape != (2,):
                 raise ShapeError(f"the state's totals must be two numbers; got {totals.shape}.")
             misfits = tuple(np.array(arrays["misfits"], dtype=np.float64).tolist())
             drift = DriftState(misfits=misfits, **saved["drift"])
-            numbers = int(saved["key"], 16), int(saved["rounds"]), int(saved["age"]), [int(x) for x in saved["alarms"]]
+            key = int(saved["key"], 16)
+            rounds = int(saved["rounds"])
+            age = int(saved["age"])
+            alarms = [int(number) for number in saved["alarms"]]
             learned = {name[6:]: array for name, array in arrays.items() if name.startswith("inner.")}
             inner = PolicyState(dict(saved["inner"]), learned)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise InputError(f"the state of {self.name} is incomplete or malformed ({error!r}).") from error
         self.policy.restore(inner)
-        self._key, self._rounds, self._age, self._alarms = numbers
-        self._log, self._totals, self._alarm.state = log, totals, drift
+        self._key = key
+        self._rounds = rounds
+        self._age = age
+        self._alarms = alarms
+        self._log = log
+        self._totals = totals
+        self._alarm.state = drift
 
 
 def _log_of(saved: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> list[_ToldRound]:

@@ -77,8 +77,9 @@ class GammaCounts(UCBPolicy):
 
     def predict(self, state: Arrays, modes: Vectors) -> Prediction:
         """The rate of the edge's source."""
-        shape, trials, sources = state["shape"], state["trials"], self.graph.sources
-        return Prediction(self.graph, (shape / trials)[sources], (np.sqrt(shape) / trials)[sources])
+        rate = state["shape"] / state["trials"]
+        deviation = np.sqrt(state["shape"]) / state["trials"]
+        return Prediction(self.graph, rate[self.graph.sources], deviation[self.graph.sources])
 
     def optimistic(self, prediction: Prediction, modes: Vectors) -> F64:
         """The mean plus c deviations, or a draw for each source."""

@@ -91,7 +91,9 @@ class IMFB(UCBPolicy):
         """θ_i·β_j, and the sum of both norms."""
         from tensorucb.policies._kernels import add_node_bounds, edge_dots
 
-        graph, theta, beta = self.graph, state["theta"], state["beta"]
+        graph = self.graph
+        theta = state["theta"]
+        beta = state["beta"]
         mean, deviation = np.empty(graph.n_edges), np.zeros(graph.n_edges)
         edge_dots(graph.sources, graph.targets, theta, beta, mean)
         by_source = np.arange(graph.n_edges, dtype=np.int64)

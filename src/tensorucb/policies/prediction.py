@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from tensorucb.arrays import F32, F64, I64
+from tensorucb.arrays import F64, I64
 from tensorucb.graph import Graph
 from tensorucb.threads import map_chunks, thread_count
 
@@ -131,8 +131,9 @@ class Prediction:
         # The exponentials are taken of nodes, so that an edge costs a product and a division.
         from tensorucb.policies._kernels import probabilities_of_odds
 
-        odds = source_odds(means)
-        factor = target_odds(self.target)
+        odds = np.exp(np.clip(means, -_LARGEST_SOURCE, _LARGEST_SOURCE))
+        # In 32 bits: half of what has to come from memory, and the relative error is below 1e-7.
+        factor = np.exp(np.clip(self.target, -_LARGEST_TARGET, _LARGEST_TARGET)).astype(np.float32)
         offsets = self.graph.out_offsets
         targets = self.graph.targets
         p = np.empty(targets.size)
@@ -143,13 +144,3 @@ class Prediction:
         ends = np.searchsorted(offsets, np.arange(_EDGES, targets.size, _EDGES))
         map_chunks(run, [0, *ends.tolist(), offsets.size - 1], thread_count())
         return p
-
-
-def source_odds(part: F64) -> F64:
-    """The source's factor of the odds of its edges, from its part of their logits."""
-    return np.exp(np.clip(part, -_LARGEST_SOURCE, _LARGEST_SOURCE))
-
-
-def target_odds(part: F64) -> F32:
-    """The target's factor, in 32 bits: half of what has to come from memory, and the relative error is below 1e-7."""
-    return np.exp(np.clip(part, -_LARGEST_TARGET, _LARGEST_TARGET)).astype(np.float32)

@@ -19,6 +19,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from tensorucb.choices import Credit, Objective
 from tensorucb.errors import InputError
 from tensorucb.moments import duration
 from tensorucb.question import help_of
@@ -108,8 +109,8 @@ class QuestionBody(Body):
     users: Contacts | None = Field(None, description=help_of("users"))
     window: Span | None = Field(None, description=help_of("window"))
     deadline: Number | StrictStr | None = Field(None, description=help_of("deadline"))
-    credit: Literal["any", "last", "shared"] | None = Field(None, description=help_of("credit"))
-    objective: Literal["direct", "cascade"] | None = Field(None, description=help_of("objective"))
+    credit: Credit | None = Field(None, description=help_of("credit"))
+    objective: Objective | None = Field(None, description=help_of("objective"))
     epsilon: Number | None = Field(None, description=help_of("epsilon"))
 
     def arguments(self) -> dict[str, Any]:
@@ -129,8 +130,8 @@ class NewCampaign(Body):
     policy: str = "TensorUCB"
     policy_settings: dict[str, Any] = Field(default_factory=dict, description="Arguments of the policy.")
     window: Span | None = None
-    objective: Literal["direct", "cascade"] = "direct"
-    credit: Literal["any", "last", "shared"] = "any"
+    objective: Objective = "direct"
+    credit: Credit = "any"
     epsilon: Number = 0.1
     ask: dict[str, Any] | None = Field(None, description="Defaults of ask.")
     columns: dict[str, dict[str, str]] | None = Field(None, description="Names of columns by table and meaning.")

@@ -23,6 +23,12 @@ _GRACE = 2.0
 _PURGING = 3600.0
 
 
+for _table in metadata.tables.values():
+    for _index in _table.indexes:
+        if "where" in _index.info:
+            _index.dialect_options["postgresql"]["where"] = _index.info["where"]
+
+
 class _SilentServerError(psycopg.OperationalError):
     """The server has not answered for too long."""
 

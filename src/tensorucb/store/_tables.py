@@ -39,7 +39,8 @@ def _once(name: str, column: str) -> sa.Index:
     """A unique index over the rows of a campaign that have a value in the column."""
     present = sa.text(f"{column} IS NOT NULL")
     columns = ("campaign", column)
-    return sa.Index(f"tensorucb_{name}", *columns, unique=True, sqlite_where=present, postgresql_where=present)
+    # PostgreSQL's backend takes the condition from ``info``: as an argument it would load that dialect here.
+    return sa.Index(f"tensorucb_{name}", *columns, unique=True, sqlite_where=present, info={"where": present})
 
 
 campaign = _table(

@@ -30,7 +30,7 @@ def _check_mixtures(name: str, mixtures: ArrayLike, shape: tuple[int | str, ...]
     if apart.max(initial=0.0) > _SUM_TOLERANCE:
         worst = sums[np.argmax(apart)]
         raise InputError(
-            f"{name} must be topic shares that sum to 1; got a sum of {worst:.6g}. Divide each row by its sum."
+            f"must be topic shares that sum to 1; got a sum of {worst:.6g}. Divide each row by its sum.", argument=name
         )
     return result
 

@@ -430,7 +430,9 @@ def target_step(now: Stand) -> Step:
 
 def round_step(now: Stand) -> Step:
     """The context's weights in θ and all u_t jointly."""
-    data, point, part = now.data, now.point, now.part
+    data = now.data
+    point = now.point
+    part = now.part
     w, e = (_summed(data.pulls.round, column, point.rounds.size) for column in (now.rows.curvature, now.rows.slope))
     C = data.contexts
     weighted = C * w[:, None]

@@ -63,7 +63,11 @@ def target_sums(
 
     ``totals`` gets Σnp·f, Σnp·g, Σw·ff, Σw·fg and Σw·gg over all rows.
     """
-    sum_f, sum_g, sum_ff, sum_fg, sum_gg = 0.0, 0.0, 0.0, 0.0, 0.0
+    sum_f = 0.0
+    sum_g = 0.0
+    sum_ff = 0.0
+    sum_fg = 0.0
+    sum_gg = 0.0
     for q in range(pulls.size):
         for k in range(ptr[q], ptr[q + 1]):
             c = cell[k]
@@ -83,7 +87,7 @@ def target_sums(
             sum_ff += f * taste[c]
             sum_fg += f * more[c]
             sum_gg += g * more[c]
-    totals[:] = sum_f, sum_g, sum_ff, sum_fg, sum_gg
+    totals[:] = (sum_f, sum_g, sum_ff, sum_fg, sum_gg)
 
 
 @numba.njit(**KERNEL)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensorucb.arrays import I64
+from tensorucb.arrays import F64, I64
 from tensorucb.oracle._constraints import SeedProblem
 from tensorucb.oracle.greedy._greedy import CoverTask, Run, greedy, rules
 from tensorucb.oracle.greedy._kernels import direct_take, frequent_nodes
@@ -17,17 +17,21 @@ _NO_ROWS = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class Cover:
-    """A greedy choice: rows picked after the marked ones, sets each newly covered, and counts of sets.
+    """A greedy choice on a collection, in units of its sets: rows picked after the marked ones, and what they gain.
 
-    ``covered`` is by marked and picked nodes together; ``lost`` estimates the most that the picks would add which were
-    not made because they are lost in noise; ``bound`` is at least what any admissible choice covers.
+    A gain is the number of sets newly covered, and what is won without samples (`Sampler` says why) in the same unit.
+    ``covered`` adds both up over marked and picked nodes, ``sets`` counts the covered sets alone. ``noise`` is the sum
+    of the standard errors of all gains. ``lost`` estimates the most that the picks would add which were not made
+    because they are lost in noise; ``bound`` is at least what any admissible choice gains.
     """
 
     rows: I64
-    gains: I64
-    covered: int
+    gains: F64
+    covered: float
+    sets: int
+    noise: float
     lost: float
-    bound: int
+    bound: float
 
 
 def greedy_cover(
@@ -42,39 +46,49 @@ def greedy_cover(
     """
     rest = problem.after(np.concatenate([problem.forced, sentinels])) if sentinels.size else problem
     plain = problem.groups is None and problem.costs is None
+    own = collection.sampler.own * (collection.sets / collection.sampler.total)
+    base = collection.base + float(own[rest.forced].sum())
     wanted = max(1024, 32 * problem.picks) if plain else problem.n
     while True:
-        task = _task(collection, rest, wanted)
+        task = _task(collection, rest, own, wanted)
         ways = rules(rest, task.nodes, task.gains, noisy)
         runs = [greedy(task, rest, rule, problem.picks if plain else 0) for rule in ways]
-        best = max(runs, key=lambda run: int(run.gains.sum()))
-        if best.exact or task.floor == 0:
+        best = max(runs, key=lambda run: float(run.gains.sum()))
+        if best.exact or task.floor == 0.0:
             break
         wanted *= 8  # a node that was left out might have been the better pick
-    covered = collection.base + int(best.gains.sum())
-    if plain:
-        bound = collection.base + best.bound
-    else:
-        bound = max(covered, _bound_around(collection.base, covered, problem, task, best))
-    return Cover(task.nodes[best.chosen], best.gains, covered, best.lost, min(collection.sets, bound))
+    covered = base + float(best.gains.sum())
+    bound = base + best.bound if plain else _bound_around(base, covered, problem, task, best)
+    sampled = np.maximum(0.0, np.rint(best.gains - task.own[best.chosen]))
+    sets = collection.base + int(sampled.sum())
+    noise = float(np.sqrt(sampled).sum() + np.sqrt(collection.hits).sum())
+    return Cover(task.nodes[best.chosen], best.gains, covered, sets, noise, best.lost, max(covered, bound))
 
 
-def _task(collection: Collection, rest: SeedProblem, wanted: int) -> CoverTask:
-    """The collection seen by its most frequent nodes alone."""
+def _task(collection: Collection, rest: SeedProblem, own: F64, wanted: int) -> CoverTask:
+    """The collection seen by its most frequent nodes alone, or by all of them."""
     sampler = collection.sampler
     network = (sampler.graph.out_offsets, sampler.graph.targets, sampler.probabilities)
     worth = rest.direct_worth()
     for row in rest.forced.tolist():
         direct_take(row, *network, worth)
-    nodes, floor = frequent_nodes(collection.touched, collection.counts, rest.allowed, wanted, sampler.numbers)
+    floor = 0.0
+    if wanted < rest.n:
+        nodes, least = frequent_nodes(collection.touched, collection.counts, rest.allowed, wanted, sampler.numbers)
+        floor = least + float(own.max())
+    else:
+        nodes = np.flatnonzero(rest.allowed)
+        sampler.numbers[nodes] = np.arange(nodes.size, dtype=np.int32)
     counts = collection.counts[nodes].astype(np.int64)
     index = collection.index(nodes, counts)
     sampler.numbers[nodes] = -1
-    return CoverTask(nodes, counts, int(floor), index, network, worth)
+    return CoverTask(nodes, counts, own[nodes], floor, index, network, worth)
 
 
-def _bound_around(base: int, covered: int, problem: SeedProblem, task: CoverTask, run: Run) -> int:
+def _bound_around(base: float, covered: float, problem: SeedProblem, task: CoverTask, run: Run) -> float:
     """The lesser of the bounds before the first pick of a run and after its last one."""
     before = base + problem.best_sum(task.nodes, task.gains)
-    after = covered + problem.best_sum(task.nodes, run.gains_after)
-    return int(np.floor(min(before, after) + 1e-6))
+    open_ = np.ones(task.nodes.size, dtype=np.bool_)
+    open_[run.chosen] = False
+    after = covered + problem.best_sum(task.nodes[open_], run.gains_after[open_])
+    return min(before, after)

@@ -14,7 +14,6 @@ from tensorucb.oracle._constraints import SeedProblem
 from tensorucb.oracle.greedy._kernels import advance, cover_sets, direct_gains, direct_take, invert, reduce_sets
 
 _NO_PRICES = np.empty(0, dtype=np.float64)
-_MOST = np.iinfo(np.int64).max
 Network = tuple[I64, I32, F64]
 
 
@@ -32,7 +31,7 @@ class Rule(NamedTuple):
     density: float = 0.0
 
 
-def rules(problem: SeedProblem, nodes: I64, gains: NDArray[Any], noisy: bool = False) -> list[Rule]:
+def rules(problem: SeedProblem, nodes: I64, gains: F64, noisy: bool = False) -> list[Rule]:
     """The runs of which the best is kept, so that the problem's factor holds (`_constraints` has the proofs)."""
     if problem.costs is None:
         return [Rule(noisy=noisy)]
@@ -44,22 +43,24 @@ def rules(problem: SeedProblem, nodes: I64, gains: NDArray[Any], noisy: bool = F
 class Task(Protocol):
     """What is chosen from: candidates ``nodes`` with their first ``gains``, and what a pick takes.
 
+    ``own`` is what is known of sampled gains without samples, in units of sets.
     ``worth`` is what is to be won directly (see `_kernels`). ``lazy``: gains are direct ones. ``remote``: the loop must
     ask the task to take a pick and to renew a gain, else it does so itself on ``network`` and ``index``.
     """
 
     nodes: I64
-    gains: NDArray[Any]
+    gains: F64
+    own: F64
     worth: F64
     network: Network
-    floor: int
+    floor: float
     lazy: bool
     remote: bool
 
     def index(self) -> tuple[NDArray[Any], ...]:
         """The sets of the candidates, none of them covered."""
 
-    def take(self, candidate: int, gains: NDArray[Any], worth: F64) -> None:
+    def take(self, candidate: int, gains: F64, worth: F64) -> None:
         """Take what a pick takes."""
 
     def renew(self, candidate: int, worth: F64) -> float:
@@ -76,10 +77,10 @@ class Run:
     """
 
     chosen: I64
-    gains: NDArray[Any]
-    gains_after: NDArray[Any]
+    gains: F64
+    gains_after: F64
     worth_after: F64
-    bound: int
+    bound: float
     exact: bool
     lost: float
 
@@ -95,16 +96,16 @@ def greedy(task: Task, problem: SeedProblem, rule: Rule, bound_picks: int = 0) -
     # Direct gains are computed; those by which sampled gains are told apart are not, and any is below infinity.
     direct = gains if task.lazy else np.full(nodes.size, np.inf)
     age = np.full(nodes.size, 0 if task.lazy else -1, dtype=np.int64)
-    candidates = (nodes, gains, direct, age, np.ones(nodes.size, dtype=np.uint8), costs, weights)
+    candidates = (nodes, gains, task.own, direct, age, np.ones(nodes.size, dtype=np.uint8), costs, weights)
     places = (problem.groups_of(nodes), problem.room.copy(), problem.need.copy(), np.array([problem.free]))
     reserve = problem.reserve(nodes)
     purse = np.array([problem.budget, reserve[2].sum(), rule.density, rule.density / 64.0])
     least = -1.0 if task.lazy and not priced else 0.0
     chosen = np.empty(problem.picks, dtype=np.int64)
-    picked_gains = np.empty(problem.picks, dtype=gains.dtype)
-    tally = np.array([0, 0, _MOST, 1])
+    picked_gains = np.empty(problem.picks)
+    tally = np.array([0.0, 0.0, np.inf, 1.0])
     lost = np.zeros(1)
-    scratch = (np.empty(nodes.size, dtype=np.int64), np.empty(bound_picks, dtype=np.int64))
+    scratch = (np.empty(nodes.size, dtype=np.int64), np.empty(bound_picks))
     run = (chosen, picked_gains, *scratch, tally, lost)
     how = (rule.by_value, rule.single, rule.noisy, task.lazy, least)
     index = task.index()
@@ -120,7 +121,7 @@ def greedy(task: Task, problem: SeedProblem, rule: Rule, bound_picks: int = 0) -
         else:
             gains[c] = task.renew(c, worth)
     count = int(tally[0])
-    return Run(chosen[:count], picked_gains[:count], gains, worth, int(tally[2]), bool(tally[3]), float(lost[0]))
+    return Run(chosen[:count], picked_gains[:count], gains, worth, float(tally[2]), bool(tally[3]), float(lost[0]))
 
 
 NO_INDEX = tuple(np.empty(0, dtype=kind) for kind in (np.int64, np.int32, np.int64, np.int32, np.uint8))
@@ -145,7 +146,7 @@ class LocalIndex:
         self._covered.fill(0)
         return (*self._index, self._covered)
 
-    def take(self, candidate: int, gains: I64) -> None:
+    def take(self, candidate: int, gains: F64) -> None:
         """Cover the sets of one candidate, and take them out of ``gains``."""
         cover_sets((*self._index, self._covered), candidate, gains)
 
@@ -158,7 +159,7 @@ class Index(Protocol):
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """The index as kernels take it, with no set covered; empty where sets are elsewhere."""
 
-    def take(self, candidate: int, gains: I64) -> None:
+    def take(self, candidate: int, gains: F64) -> None:
         """Cover the sets of one candidate, and take them out of ``gains``."""
 
 
@@ -167,9 +168,12 @@ class CoverTask:
 
     lazy = False
 
-    def __init__(self, nodes: I64, gains: I64, floor: int, sets: Index, network: Network, worth: F64) -> None:
+    def __init__(
+        self, nodes: I64, counts: I64, own: F64, floor: float, sets: Index, network: Network, worth: F64
+    ) -> None:
         self.nodes = nodes
-        self.gains = gains
+        self.own = own
+        self.gains = counts + own
         self.floor = floor
         self.network = network
         self.worth = worth
@@ -179,7 +183,7 @@ class CoverTask:
     def index(self) -> tuple[NDArray[Any], ...]:
         return self._sets.arrays()
 
-    def take(self, candidate: int, gains: I64, worth: F64) -> None:
+    def take(self, candidate: int, gains: F64, worth: F64) -> None:
         self._sets.take(candidate, gains)
 
     def renew(self, candidate: int, worth: F64) -> float:
@@ -191,7 +195,8 @@ class DirectTask:
 
     lazy = True
     remote = False
-    floor = 0
+    floor = 0.0
+    own = _NO_PRICES
 
     def __init__(self, graph: Graph, p: F64, problem: SeedProblem, seeds: I64) -> None:
         self.network = (graph.out_offsets, graph.targets, p)

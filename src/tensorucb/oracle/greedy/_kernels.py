@@ -5,8 +5,9 @@ Glossary
     i, j         a set, and a place in its row of ``reduced``
     index        ``(offsets, reduced, starts, sets, covered)``: the candidates of each set and the sets of each
                  candidate, both in compressed rows, and which sets are covered; no set where they are elsewhere
-    gain[c]      what c would add: the sets that it would newly cover, or its direct gain. Direct gains are *lazy*: an
-                 old one is an upper bound, and only that of the best candidate is computed again
+    gain[c]      what c would add: the sets that it would newly cover, and ``own[c]``, what it is worth without samples
+                 in units of sets; or its direct gain. Direct gains are *lazy*: an old one is an upper bound, and only
+                 that of the best candidate is computed again
     floor        an upper bound of the gain of every node that is no candidate
     direct[c]    the direct gain of c at step ``age[c]``
     group, room  ``group[level, c]`` is a group of c on each level, ``room[g]`` is how many more group g may have
@@ -124,7 +125,7 @@ def top_sum(values, floor, k, heap):  # type: ignore[no-untyped-def]
                 heap[at] = heap[child]
                 at = child
             heap[at] = x
-    total = 0
+    total = 0.0
     for i in range(k):
         total += heap[i]
     return total
@@ -237,7 +238,7 @@ def _settle(tied, candidates, lazy, network, worth, now):  # type: ignore[no-unt
     The direct gains of ``lazy`` candidates are what they tie in. Others only shrink, so an old one is an upper bound,
     and one that is below the best so far need not be computed again.
     """
-    nodes, _, direct, age, _, cost, _ = candidates
+    nodes, _, _, direct, age, _, cost, _ = candidates
     out_offsets, targets, p = network
     count = tied.size
     if count == 1:
@@ -275,14 +276,15 @@ def _settle(tied, candidates, lazy, network, worth, now):  # type: ignore[no-unt
 @numba.njit(**KERNEL)
 def _next(candidates, places, purse, reserve, rule, floor, network, worth, run):  # type: ignore[no-untyped-def]
     """The best candidate that may be picked, -1 if none is worth it."""
-    _, gain, _, _, free_to_pick, cost, weight = candidates
+    _, gain, own, _, _, free_to_pick, cost, weight = candidates
     by_value, single, noisy, lazy, least = rule
     tied, tally, left = run[2], run[4], run[5]
-    picks, found = run[0].size, tally[0]
+    picks, found = run[0].size, np.int64(tally[0])
     grouped, priced = places[0].shape[0] > 0, cost.size > 0
     weighted = by_value and not (single and found == 0)
     while True:
         best = -1.0
+        top = 0
         for c in range(gain.size):
             if gain[c] <= (best * weight[c] if weighted else best) or not free_to_pick[c]:
                 continue
@@ -292,21 +294,27 @@ def _next(candidates, places, purse, reserve, rule, floor, network, worth, run):
                 continue
             if gain[c] <= least and not (lazy and grouped and _needed(c, places)):
                 continue
-            best = gain[c] / weight[c] if weighted else np.float64(gain[c])
+            best = gain[c] / weight[c] if weighted else gain[c]
+            top = c
         if best >= 0.0 or purse[2] == 0.0:
             break
         purse[2] = purse[2] / 4.0 if purse[2] > purse[3] else 0.0
     if best < floor:
         tally[3] = 0
-    if noisy and best <= NOISE:
-        # The luckiest of many: half of the way back to what it would have without luck.
-        left[0] = (picks - found) * max(0.0, best - 2.0 * math.sqrt(max(0.0, best)))
-        best = -1.0
     if best < 0.0:
         return -1
     lowest = best
     if noisy:
-        lowest = best - max(NOISE, math.sqrt(best))
+        sampled = gain[top] - own[top]
+        if sampled <= NOISE:
+            for c in range(gain.size):
+                if gain[c] - own[c] > sampled and free_to_pick[c] and (not grouped or _fits(c, places)):
+                    sampled = gain[c] - own[c]
+        if sampled <= NOISE:
+            # The luckiest of many: half of the way back to what it would have without luck.
+            left[0] = (picks - found) * max(0.0, sampled - 2.0 * math.sqrt(max(0.0, sampled)))
+            return -1
+        lowest = best - max(NOISE, math.sqrt(max(0.0, gain[top] - own[top])))
     elif lazy:
         lowest = best - ROUNDING * best
     count = 0
@@ -325,15 +333,15 @@ def _next(candidates, places, purse, reserve, rule, floor, network, worth, run):
 @numba.njit(**KERNEL)
 def _commit(c, candidates, places, purse, reserve, run):  # type: ignore[no-untyped-def]
     """Write down a pick, and what it takes of places and money."""
-    _, gain, _, _, free_to_pick, cost, _ = candidates
+    _, gain, _, _, _, free_to_pick, cost, _ = candidates
     group, room, need, free = places
     entry, owner, amount, spare = reserve
     chosen, gains, tally = run[0], run[1], run[4]
-    found = tally[0]
+    found = np.int64(tally[0])
     chosen[found] = c
     gains[found] = gain[c]
     tally[0] += 1
-    tally[1] += np.int64(gain[c])
+    tally[1] += gain[c]
     free_to_pick[c] = 0
     if cost.size > 0:
         purse[0] -= cost[c]
@@ -373,12 +381,12 @@ def advance(candidates, places, purse, reserve, rule, floor, network, worth, ind
     they cover, a bound of what as many picks as ``heap`` has places can cover, and whether every pick was made in view
     of the best of all nodes), and an estimate of what picks that were lost in noise might add.
     """
-    nodes, gain, _, age, _, _, _ = candidates
+    nodes, gain, _, _, age, _, _, _ = candidates
     lazy, heap, tally = rule[3], run[3], run[4]
     out_offsets, targets, p = network
     picks = run[0].size
     while True:
-        found = tally[0]
+        found = np.int64(tally[0])
         c = np.int64(-1)
         if found < picks:
             c = _next(candidates, places, purse, reserve, rule, floor, network, worth, run)

@@ -18,8 +18,16 @@ Glossary
                 current set or not
     s, r        the state of a set's random stream, and 64 random bits drawn from it
     ρ           redundancy: the probability that a node has one random number for all its in-edges
+    stacked     what such a number means: of the intervals of length p, one upon the other, that of the live edge holds
+                it (the linear threshold model, with ρ = 1). Otherwise edges live whose p is above it. The intervals of
+                edges from marked nodes come first, so that ``chance[1, u]`` is the sum of their p
     nodes[0]    the first state of the stream from which the nodes of the current set draw whether they have one number,
                 and which; node v has draws 2v and 2v + 1, so whoever asks gets the same
+
+Roots. Without samples of a root alone (*live roots*, see `Sampler`), a root v is drawn together with the first of its
+in-edges that lives: for edge i the weight is the value of v, times p of i, times the probability that no edge before it
+lives. If v has one number for all its in-edges, the weight is the value of v times the largest p, and the number is
+uniform below that. The entries of all in-edges come first, those of all nodes after them.
 
 Resolution: three ways decide an edge, by its target's bound. Below 0.5, eight edges share a draw: a byte each,
 and 53 more bits for an edge whose byte lets it hope. From 0.5 on, two edges share a draw of 32 bits each, so
@@ -134,15 +142,62 @@ def gather_probabilities(in_offsets, in_edges, p, first, last, ordered, bits, pe
 
 
 @numba.njit(inline="always", cache=True)
-def _root(draw, n, cumulative):  # type: ignore[no-untyped-def]
-    if cumulative.size == 0:
-        return np.int64(((draw >> _S32) * np.uint64(n)) >> _S32)
-    row = np.searchsorted(cumulative, unit(draw) * cumulative[-1], side="right")
-    return min(np.int64(row), n - 1)
+def _entry(draw, cumulative, guide):  # type: ignore[no-untyped-def]
+    """The entry that a uniform number falls into."""
+    x = unit(draw)
+    i = np.int64(guide[np.int64(x * guide.size)])
+    x *= cumulative[-1]
+    while i < cumulative.size - 1 and cumulative[i] <= x:
+        i += 1
+    return i
 
 
 @numba.njit(**KERNEL)
-def mark_nodes(rows, out_offsets, targets, p, state, chance):  # type: ignore[no-untyped-def]
+def guide_entries(cumulative, guide):  # type: ignore[no-untyped-def]
+    """Where to begin to look for an entry, for each of as many equal parts of the total as there are entries."""
+    size = cumulative.size
+    i = 0
+    for part in range(size):
+        while i < size - 1 and cumulative[i] <= cumulative[-1] * (part / size):
+            i += 1
+        guide[part] = i
+
+
+@numba.njit(inline="always", cache=True)
+def _top(v, in_offsets, p, stacked):  # type: ignore[no-untyped-def]
+    """Below which one number for all in-edges makes one of them live; ``p`` are in in-edge order."""
+    top = 0.0
+    for i in range(in_offsets[v], in_offsets[v + 1]):
+        top = top + p[i] if stacked else max(top, p[i])
+    return min(top, 1.0)
+
+
+@numba.njit(**KERNEL)
+def live_entries(in_offsets, p, values, redundancy, stacked, cumulative, lone):  # type: ignore[no-untyped-def]
+    """Sums of the weights of live roots, by ``p`` in in-edge order; and the chance that a node has no live in-edge.
+
+    ``values`` is empty if all are 1. Entries of one number for all in-edges are there only with redundancy.
+    """
+    n, m = in_offsets.size - 1, p.size
+    total = 0.0
+    for v in range(n):
+        value = (1.0 - redundancy) * (values[v] if values.size > 0 else 1.0)
+        none = 1.0
+        for i in range(in_offsets[v], in_offsets[v + 1]):
+            total += value * none * p[i]
+            cumulative[i] = total
+            none *= 1.0 - p[i]
+        lone[v] = none
+    if redundancy > 0.0:
+        for v in range(n):
+            top = _top(v, in_offsets, p, stacked)
+            total += redundancy * top * (values[v] if values.size > 0 else 1.0)
+            cumulative[m + v] = total
+            lone[v] = (1.0 - redundancy) * lone[v] + redundancy * (1.0 - top)
+
+
+@numba.njit(**KERNEL)
+def mark_nodes(rows, out_offsets, targets, p, stacked, state, chance):  # type: ignore[no-untyped-def]
     """Mark ``rows``, and note for their targets the chance that a live edge leads there from any of them."""
     one_number = chance.shape[0] > 1
     for r in range(rows.size):
@@ -155,7 +210,10 @@ def mark_nodes(rows, out_offsets, targets, p, state, chance):  # type: ignore[no
             else:
                 chance[0, t] += (1.0 - chance[0, t]) * p[e]
             if one_number:
-                chance[1, t] = p[e] if new else max(chance[1, t], p[e])
+                if new:
+                    chance[1, t] = p[e]
+                else:
+                    chance[1, t] = chance[1, t] + p[e] if stacked else max(chance[1, t], p[e])
     for r in range(rows.size):
         state[rows[r]] = _MARKED
 
@@ -170,7 +228,7 @@ def unmark_nodes(rows, out_offsets, targets, state):  # type: ignore[no-untyped-
 
 
 @numba.njit(**KERNEL)
-def _nearest(v, in_offsets, in_edges, in_sources, p, state, chance, draw, number):  # type: ignore[no-untyped-def]
+def _nearest(v, in_offsets, in_edges, in_sources, p, stacked, state, chance, draw, number):  # type: ignore[no-untyped-def]
     """Which marked node reached ``v``: the first with a live edge, given that there is one.
 
     ``number`` is that of all in-edges of ``v``, negative if it has none.
@@ -183,21 +241,25 @@ def _nearest(v, in_offsets, in_edges, in_sources, p, state, chance, draw, number
             q = p[in_edges[i] if in_edges.size > 0 else i]
             if q > 0.0:
                 found = np.int64(in_sources[i])
-            reached = max(reached, q) if number >= 0.0 else reached + (1.0 - reached) * q
+            if number < 0.0:
+                reached += (1.0 - reached) * q
+            else:
+                reached = reached + q if stacked else max(reached, q)
             if level < reached:
                 break
     return found
 
 
 @numba.njit(**KERNEL)
-def sample_sets(network, tables, marks, cumulative, redundancy, key, first, count, store, limit, horizon):  # type: ignore[no-untyped-def]
+def sample_sets(network, tables, marks, roots, redundancy, stacked, key, first, count, store, limit, horizon):  # type: ignore[no-untyped-def]
     """RR sets ``first .. first + count``: the members and lengths of those that meet no marked node.
 
     ``hits[credit[u]]`` counts the sets that stopped at the marked node ``u``. With ``store`` false only hits
     are counted. Sampling ends before the set whose members would exceed ``limit``. A walk expands at most
     ``horizon`` nodes. Edges from marked nodes are decided as soon as a node joins the set, before any other edge into
-    it, which spares the walk the rest; they are passed over later. ``cumulative`` (empty for equal ones) are the sums
-    of the values by which roots are drawn. Returns members, lengths, the number of sets done, and of nodes expanded.
+    it, which spares the walk the rest; they are passed over later. ``roots`` is ``(cumulative, guide, in_targets)``:
+    the sums of the weights by which roots are drawn (empty for equal ones), where to look for them, and the target of
+    each in-edge if they are live roots. Returns members, lengths, the number of sets done, and of nodes expanded.
 
     A node with one number for all its in-edges that no marked node reached keeps its number: other edges are then live
     if it is below their probability, though it is known to be above those of the marked nodes.
@@ -209,16 +271,21 @@ def sample_sets(network, tables, marks, cumulative, redundancy, key, first, coun
     in_offsets, in_edges, in_sources, p, peak = network
     tops, needs, inverses, reaches = tables
     state, chance, credit, hits = marks
+    cumulative, guide, in_targets = roots
     scattered = in_edges.size > 0
     n = in_offsets.size - 1
     members = np.empty(n + 1024, np.int32)
     lengths = np.empty(count if store else 0, np.int32)
     nodes = np.zeros(1, np.uint64)
+    root_number = np.full(2, -1.0)  # a live root, and its number for all in-edges
+    met = np.full(2, -1, np.int64)  # whether in-edges of a live root are decided, and the marked node that one is from
 
     def one_number(v):  # type: ignore[no-untyped-def]
         """The number of ``v`` for all its in-edges in this set; -1 if each has its own."""
         if redundancy == 0.0:
             return -1.0
+        if v == root_number[0]:
+            return root_number[1]
         z = nodes[0] + np.uint64(2 * np.int64(v)) * GOLDEN
         return unit(mix64(z + GOLDEN)) if unit(mix64(z)) < redundancy else -1.0
 
@@ -241,6 +308,9 @@ def sample_sets(network, tables, marks, cumulative, redundancy, key, first, coun
             else:
                 ends = unit(mix64(s)) < chance[0, u]
                 s += GOLDEN
+        elif met[0] >= 0 and was == _MARKED:
+            met[1] = u
+            ends = True
         return size, s, ends
 
     def toss_eight(e, stop, need, size, s):  # type: ignore[no-untyped-def]
@@ -294,6 +364,18 @@ def sample_sets(network, tables, marks, cumulative, redundancy, key, first, coun
             e += 1
         return size, s, ends
 
+    def toss_stacked(v, number, size, s):  # type: ignore[no-untyped-def]
+        """The in-edge of ``v`` whose interval holds the number, if there is one."""
+        beside = state[v] & _NEXT != _FREE
+        level = chance[1, v] if beside else 0.0
+        for e in range(in_offsets[v], in_offsets[v + 1]):
+            if beside and state[in_sources[e]] == _MARKED:
+                continue
+            level += p[in_edges[e] if scattered else e]
+            if number < level:
+                return join(in_sources[e], size, s)
+        return size, s, False
+
     def leap(e, stop, top, inverse, size, s):  # type: ignore[no-untyped-def]
         """In-edges ``e .. stop``, most of them skipped over geometrically."""
         ends, position, last = False, np.float64(e) - 1.0, np.float64(stop)
@@ -314,10 +396,32 @@ def sample_sets(network, tables, marks, cumulative, redundancy, key, first, coun
                 size, s, ends = join(in_sources[i], size, s)
         return size, s, ends
 
+    def toss(e, stop, c, size, s):  # type: ignore[no-untyped-def]
+        """In-edges ``e .. stop`` of a node with peak ``c``, each with a coin of its own."""
+        if needs[c] == _NONE:
+            return toss_two(e, stop, size, s)
+        if stop - e <= reaches[c]:
+            return toss_eight(e, stop, needs[c], size, s)
+        return leap(e, stop, tops[c], inverses[c], size, s)
+
     size = kept = work = done = 0
     while done < count:
         s = stream(key, first + done)
-        root = _root(mix64(s), n, cumulative)
+        alive = np.int64(-1)
+        if cumulative.size == 0:
+            root = np.int64(((mix64(s) >> _S32) * np.uint64(n)) >> _S32)
+        else:
+            # Ask for what the next two sets begin with: their entries are anywhere.
+            _prefetch(guide, np.int64(unit(mix64(stream(key, first + done + 2))) * guide.size))
+            ahead = np.int64(guide[np.int64(unit(mix64(stream(key, first + done + 1))) * guide.size)])
+            _prefetch(cumulative, ahead)
+            if in_targets.size > 0 and ahead < in_targets.size:
+                _prefetch(in_targets, ahead)
+                _prefetch(in_sources, ahead)
+            root = _entry(mix64(s), cumulative, guide)
+            if in_targets.size > 0:
+                alive = root
+                root = np.int64(in_targets[alive]) if alive < in_targets.size else alive - in_targets.size
         s += GOLDEN
         if state[root] == _MARKED:
             hits[credit[root]] += 1
@@ -331,7 +435,26 @@ def sample_sets(network, tables, marks, cumulative, redundancy, key, first, coun
         if redundancy > 0.0:
             nodes[0] = mix64(s)
             s += GOLDEN
-        size, s, ends = join(root, size, s)
+        if alive < 0:
+            size, s, ends = join(root, size, s)
+        else:
+            # Its in-edges are decided in their order, those from marked nodes too.
+            members[size] = root
+            size += 1
+            state[root] |= _IN
+            if alive < in_targets.size:
+                root_number[0], root_number[1] = root, -1.0
+                met[0] = 1
+                size, s, ends = join(in_sources[alive], size, s)
+                if not ends:
+                    size, s, ends = toss(alive + 1, in_offsets[root + 1], peak[root], size, s)
+                met[0] = -1
+                cursor += 1
+            else:
+                top = _top(root, in_offsets, p, stacked)
+                root_number[0], root_number[1] = root, unit(mix64(s)) * top
+                s += GOLDEN
+                ends = state[root] & _NEXT != _FREE and root_number[1] < chance[1, root]
         while cursor < size and cursor < start + horizon and not ends:
             v = members[cursor]
             cursor += 1
@@ -342,22 +465,25 @@ def sample_sets(network, tables, marks, cumulative, redundancy, key, first, coun
                     _prefetch(in_edges, ahead)
             e, stop, c = in_offsets[v], in_offsets[v + 1], peak[v]
             number = one_number(v)
-            if number >= 0.0:
+            if number >= 0.0 and stacked:
+                size, s, ends = toss_stacked(v, number, size, s)
+            elif number >= 0.0:
                 if number < tops[c]:
                     size, s, ends = toss_together(e, stop, number, size, s)
-            elif needs[c] == _NONE:
-                size, s, ends = toss_two(e, stop, size, s)
-            elif stop - e <= reaches[c]:
-                size, s, ends = toss_eight(e, stop, needs[c], size, s)
             else:
-                size, s, ends = leap(e, stop, tops[c], inverses[c], size, s)
+                size, s, ends = toss(e, stop, c, size, s)
         for j in range(start, size):
             state[members[j]] &= _OUT
         work += cursor - start
         if ends:
             v = members[size - 1]
-            nearest = _nearest(v, in_offsets, in_edges, in_sources, p, state, chance, mix64(s), one_number(v))
+            nearest = met[1]
+            if nearest < 0:
+                nearest = _nearest(
+                    v, in_offsets, in_edges, in_sources, p, stacked, state, chance, mix64(s), one_number(v)
+                )
             hits[credit[nearest]] += 1
+            met[1] = -1
             size = start
         elif not store:
             size = start

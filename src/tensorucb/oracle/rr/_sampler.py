@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I32, I64
 from tensorucb.checks import check_array
+from tensorucb.choices import Model
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
 from tensorucb.memory import check_memory, selecting
 from tensorucb.oracle.rr._kernels import (
     count_members,
     gather_probabilities,
+    guide_entries,
+    live_entries,
     mark_nodes,
     peak_tables,
     sample_sets,
@@ -30,11 +33,13 @@ if TYPE_CHECKING:
 _NO_VALUES = np.empty(0, dtype=np.float64)
 _NO_EDGES = np.empty(0, dtype=np.int64)
 _NO_EDGES.flags.writeable = False
+_NO_ROWS = np.empty(0, dtype=np.int32)
 # Up to so many edges, probabilities are copied into in-edge order: the copy stays in the cache.
 _GATHERED = 1_000_000
 # A chunk that starts a thread should have so many nodes to expand, or edges to copy.
 _CHUNKS_PER_THREAD, _CHUNK_NODES, _CHUNK_EDGES = 4, 4096, 100_000
 _UNITS = 2**32
+_LIVELY = 0.6  # of the roots, by value, have a live in-edge: from there on it does not pay to draw no others
 
 
 @dataclass
@@ -74,6 +79,18 @@ def bad_probability(graph: Graph, p: F64) -> InputError:
 class Sampler:
     """RR sets of one graph: :meth:`load` a round's probabilities, then :meth:`sample`.
 
+    **Live roots.** Let v have value ``w_v``, and a live in-edge with probability ``q_v``. Without one its RR set is v
+    alone. So seeds S are worth
+
+        f(S) = Σ_v w_v P(S meets R_v) = Σ_{v∈S} w_v (1 - q_v) + Σ_v w_v q_v P(S meets R_v | v has a live in-edge)
+
+    where R_v is the RR set of v: the first sum is what seeds are worth whose set is themselves. With ``own_v = w_v
+    (1 - q_v)`` and ``total = Σ_v w_v q_v``, f(S) is the sum of ``own`` over S, and ``total`` times the share that S
+    covers of sets whose roots are drawn in proportion to ``w_v q_v`` and have a live in-edge. The first part is
+    exact, and no set is spent on it. This holds for every triggering model, so with redundancy too. Where most
+    roots have a live in-edge this does not pay, and ``q_v = 1`` takes its place: roots go by value, and sets are as
+    they come.
+
     Set ``i`` under a key is the same whatever the number of threads: each set has a random stream of its own.
     Loading copies the probabilities into in-edge order on a small graph. On a large one that costs a cache miss per
     edge, more than a whole selection, so loading is one pass over the edges in their own order and probabilities are
@@ -89,6 +106,7 @@ class Sampler:
         self._tables = peak_tables()
         self._chance = np.empty((1, n), dtype=np.float64)
         self._redundancy = 0.0
+        self._stacked = False
         self._credit = np.zeros(n, dtype=np.int32)
         # Scratch of the greedy choice: which candidate a node is, -1 for none.
         self.numbers = np.full(n, -1, dtype=np.int32)
@@ -98,23 +116,35 @@ class Sampler:
         self._order = _NO_EDGES
         self._ordered = np.empty(graph.n_edges if graph.n_edges <= _GATHERED else 0, dtype=np.float32)
         self._cumulative = _NO_VALUES
+        self._guide = _NO_ROWS
+        self._in_targets = _NO_ROWS
+        self.own = np.zeros(n)
         self._pace = 16.0  # nodes expanded per set, in the last batch
         self.total = float(n)
 
-    def load(self, p: F64, values: F64 | None = None, redundancy: float = 0.0) -> None:
+    def load(
+        self, p: F64, values: F64 | None = None, redundancy: float = 0.0, live: bool = False, model: Model = "ic"
+    ) -> None:
         """Take the probabilities of a round, and the nodes' values if roots are to be drawn in proportion to them.
 
         With probability ``redundancy`` a node has one random number for all its in-edges, else one for each of them.
+        ``live``: roots have a live in-edge, where that pays and the probabilities are in in-edge order. In the model
+        ``lt`` every node has one number, which makes at most one in-edge live (see `_kernels`).
         """
         graph = self.graph
+        self._stacked = model == "lt"
+        redundancy = 1.0 if self._stacked else redundancy
         self._redundancy = redundancy
         if redundancy > 0.0 and self._chance.shape[0] == 1:
             self._chance = np.empty((2, graph.n_nodes), dtype=np.float64)
         self.probabilities = p
-        self._cumulative = _NO_VALUES if values is None else np.cumsum(values)
-        self.total = float(graph.n_nodes) if values is None else float(self._cumulative[-1])
         if not (self._gather(p) if graph.n_edges <= _GATHERED else self._scan(p)):
             raise bad_probability(graph, p)
+        self._cumulative, self.own, lively = root_entries(graph, self._ordered, values, redundancy, self._stacked, live)
+        self._in_targets = graph.targets[graph.in_edges] if lively else _NO_ROWS
+        self._guide = np.empty(self._cumulative.size, dtype=np.int32)
+        guide_entries(self._cumulative, self._guide)
+        self.total = float(self._cumulative[-1]) if self._cumulative.size else float(graph.n_nodes)
 
     def _gather(self, p: F64) -> bool:
         """Copy the probabilities into in-edge order; false if one is invalid."""
@@ -148,7 +178,7 @@ class Sampler:
         graph = self.graph
         for state in self._states:
             unmark_nodes(self._marked, graph.out_offsets, graph.targets, state)
-            mark_nodes(rows, graph.out_offsets, graph.targets, self.probabilities, state, self._chance)
+            mark_nodes(rows, graph.out_offsets, graph.targets, self.probabilities, self._stacked, state, self._chance)
         self._credit[rows] = np.arange(rows.size, dtype=np.int32)
         self._marked = rows
 
@@ -163,15 +193,16 @@ class Sampler:
         free = list(self._states)
         graph, reach = self.graph, self.graph.n_nodes if horizon is None else horizon
         network = (graph.in_offsets, self._order, graph.in_sources, self._p, self._peaks[0])
+        roots = (self._cumulative, self._guide, self._in_targets)
         marked = max(1, self._marked.size)
 
         def run(start: int, stop: int, room: int = limit) -> tuple[int, Any, Any, int, int, I64]:
             state, hits, number = free.pop(), np.zeros(marked, dtype=np.int64), stop - start
             marks = (state, self._chance, self._credit, hits)
             try:
+                law = (self._redundancy, self._stacked)
                 out = sample_sets(
-                    network, self._tables, marks, self._cumulative, self._redundancy, key, start, number, store, room,
-                    reach,
+                    network, self._tables, marks, roots, *law, key, start, number, store, room, reach
                 )  # fmt: skip
             finally:
                 free.append(state)
@@ -195,6 +226,25 @@ class Sampler:
                 break
         self._pace = batch.work / max(1, batch.done)
         return batch
+
+
+def root_entries(
+    graph: Graph, p: NDArray[np.float32], values: F64 | None, redundancy: float, stacked: bool, live: bool
+) -> tuple[F64, F64, bool]:
+    """Sums of the weights of roots (none if equal), what is won without samples, and whether roots are live ones.
+
+    ``p`` are the probabilities in in-edge order.
+    """
+    n = graph.n_nodes
+    if live and graph.n_edges <= _GATHERED:
+        worth = _NO_VALUES if values is None else values
+        cumulative = np.empty(graph.n_edges + (n if redundancy > 0.0 else 0))
+        lone = np.empty(n)
+        live_entries(graph.in_offsets, p, worth, redundancy, stacked, cumulative, lone)
+        whole = float(n) if values is None else float(values.sum())
+        if 1e-9 * whole < cumulative[-1] < _LIVELY * whole:
+            return cumulative, lone if values is None else values * lone, True
+    return _NO_VALUES if values is None else np.cumsum(values), np.zeros(n), False
 
 
 def covered_units(members: I32, lengths: I32, odds: F64, picks: int) -> int:

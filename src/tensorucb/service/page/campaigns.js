@@ -47,7 +47,7 @@ function named(text) {
 const LABELS = { name: "Name", window: "A response counts for", columns: "Columns that are called differently" };
 
 export function create(place) {
-  const name = h("input", { type: "text", required: true, autocomplete: "off", maxlength: "200" });
+  const name = h("input", { type: "text", required: true, autocomplete: "off", maxlength: "100" });
   const span = h("input", { type: "text", autocomplete: "off", placeholder: "7d" });
   const columns = h("input", { type: "text", autocomplete: "off", placeholder: "edges.source:follows, actions.item:sku" });
   const inputs = FILES.map(([key]) => h("input", { type: "file", accept: TABLE_FILES, required: key === "edges" }));
@@ -72,7 +72,7 @@ export function create(place) {
   };
   const asked = form("Create campaign", work, [
     section("The campaign", h("div", { class: "grid" },
-      field(LABELS.name, name), field(LABELS.window, span, "Such as 7d or 12h. Empty: however late it comes."))),
+      field(LABELS.name, name, "Letters, digits, -, _ and ., such as spring-2026."), field(LABELS.window, span, "Such as 7d or 12h. Empty: however late it comes."))),
     section("Files", h("p", {}, "CSV, NDJSON or Parquet. They are sent to this service and to nobody else."),
       h("div", { class: "grid" }, FILES.map(([, label, hint], at) => field(label, inputs[at], hint))),
       h("details", {}, h("summary", {}, "Other names of columns"),
