@@ -34,7 +34,6 @@ Known = dict[str, tuple[int, str, int, int | None, float | None, float | None]]
 
 # The statements of every small call, made once: making one takes as long as running it.
 _C: sa.BindParameter[int] = sa.bindparam("c")
-_NAME: sa.BindParameter[str] = sa.bindparam("name")
 _user, _event, _at = tables.user.c, tables.event.c, tables.round_.c
 _edge, _node = tables.edge_response.c, tables.node_event.c
 _LAST_EVENT = sa.select(sa.func.max(_event.seq)).where(_event.campaign == _C)
@@ -43,7 +42,7 @@ _EVENTS = (
     sa.select(*list(_event)[1:]).where(_event.campaign == _C, _event.seq > sa.bindparam("since")).order_by(_event.seq)
 )
 _ROUNDS = sa.select(*list(_at)[1:]).where(_at.campaign == _C).order_by(_at.number)
-_ROUND = _ROUNDS.where(_at.id == _NAME)
+_ROUND = _ROUNDS.where(_at.number == sa.bindparam("number"))
 _COUNTS = sa.select(_at.campaign, _at.status, sa.func.count()).group_by(_at.status, _at.campaign)
 _DUE = (
     sa.select(tables.campaign.c.name)
@@ -201,17 +200,10 @@ class Session(ServiceRows):
         self._groups.check_each(campaign, "round", {row[0]: [row_hash(*row)] for row in rows})
         return [_round(row) for row in rows]
 
-    def round(self, campaign: int, round_id: str) -> RoundRecord | None:
-        """The round of that id, if there is one."""
-        values = {"c": campaign, "name": round_id}
-        rows = self._rows(_ROUND, values)
-        if not rows:
-            # It may also mean a damaged index: look without it.
-            table = f"{tables.round_.name} {self._backend.unindexed}"
-            if self._rows(sa.text(f"SELECT number FROM {table} WHERE campaign = :c AND id = :name"), values):
-                raise FileFormatError(f"{self._backend.shown} is damaged: an index has lost a round. Use a backup.")
-        for row in rows:
-            self._groups.check(campaign, "round", row[0], [row_hash(*row)])
+    def round(self, campaign: int, number: int) -> RoundRecord | None:
+        """The round of that number, if there is one."""
+        rows = self._rows(_ROUND, {"c": campaign, "number": number})
+        self._groups.check(campaign, "round", number, [row_hash(*row) for row in rows])
         return _round(rows[0]) if rows else None
 
     def round_counts(self) -> dict[int, dict[str, int]]:
