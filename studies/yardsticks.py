@@ -31,8 +31,8 @@ from tensorucb.experiments import (
     environment_from_dataset,
     replay_from_dataset,
     run_policy,
-    strategy_contestants,
 )
+from tensorucb.experiments._contestants import strategy_contestants
 from tensorucb.policies import DegreeCover, GammaCounts, HighDegree, LinUCB, LogisticUCB, TensorUCB
 
 POLICIES: dict[str, Callable[[], Any]] = {

@@ -155,7 +155,7 @@ def read_settings(path: str | Path) -> dict[str, dict[str, Sequence[Any]]]:
     Examples
     --------
     >>> from pathlib import Path
-    >>> from tensorucb.experiments import read_settings
+    >>> from tensorucb.experiments._files import read_settings
     >>> size = Path("grids.toml").write_text("[LinUCB]\nexploration = [0.1, 1.0]\n")
     >>> read_settings("grids.toml")
     {'LinUCB': {'exploration': [0.1, 1.0]}}
