@@ -97,6 +97,8 @@ class Question:
 ARGUMENTS: dict[str, Argument] = {each.name: each.metadata["argument"] for each in fields(Question) if each.metadata}
 STORED = tuple(name for name, about in ARGUMENTS.items() if about.stored)
 """Arguments of which a campaign may keep a default."""
+USER_LISTS = tuple(name for name, about in ARGUMENTS.items() if about.kind in ("users", "contacts"))
+"""Arguments that name users."""
 
 
 def help_of(name: str) -> str:

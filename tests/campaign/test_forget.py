@@ -57,10 +57,13 @@ def test_neither_bytes_nor_model_hold_the_user(tmp_path):
     for file in (tmp_path / "out").iterdir():
         assert victim.encode() not in file.read_bytes(), file
     with sqlite3.connect(path) as connection:
-        assert connection.execute("SELECT count(*) FROM tensorucb_user").fetchone() == (29,)
-        assert connection.execute("SELECT count(*) FROM tensorucb_user WHERE user_key = 4").fetchone() == (0,)
-        assert connection.execute("SELECT count(*) FROM tensorucb_edge_response WHERE source = 4").fetchone() == (0,)
+        rows = connection.execute("SELECT user_row FROM tensorucb_user ORDER BY user_row").fetchall()
+        told = connection.execute("SELECT source, target FROM tensorucb_edge_response").fetchall()
     connection.close()
+    assert rows == [(row,) for row in range(29)]
+    assert len(told) > 5
+    graph = again.graph
+    assert set(told) <= set(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
     with pytest.raises(UnknownIdError):
         again.forget(victim)
 
@@ -88,12 +91,45 @@ def test_life_goes_on_after_forgetting():
     ask = campaign.ask("tea", 3, must_include=["person-900"])
     assert campaign.tell(ask.id, answers(campaign, ask)).accepted > 0
     campaign.close(ask.id)
-    keys = campaign._handle.network.keys
-    assert 4 not in keys
-    assert keys[-1] == 30
+    assert campaign.graph.n_nodes == 30
+    assert campaign.graph.ids[-1] == "person-900"
     campaign.forget("person-900")
     assert campaign.model_hash() == campaign.replay_hash()
     assert len(out_pairs(campaign, ask.seeds[:1] if ask.seeds[0] != "person-900" else ask.seeds[1:2])) > 0
+
+
+def test_the_lists_of_others_stay_theirs_when_somebody_before_them_goes():
+    """Users are rows, which move up: no list, request, contradiction or past round may end up with a neighbour."""
+    store = open_store("memory://")
+    listed = ["person-006", "person-011"]
+    campaign = small_campaign(store, ask={"exclude": listed}, clock=Clock())
+    other = load_campaign("spring", storage=store, clock=Clock())
+    first = campaign.ask("tea", 3, must_include=["person-008"], request_id="monday")
+    own, *_ = answers(campaign, first)
+    campaign.tell(first.id, [own])
+    campaign.tell(first.id, [{**own, "outcome": 1 - own["outcome"]}])
+    before = {user: campaign.explain(first.id, user).status for user in campaign.graph.ids.tolist()}
+    graph = campaign.graph
+    edges = set(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
+    pair = next((s, t) for s, t in sorted(edges) if min(s, t) > 8 and (s + 1, t + 1) in edges)
+    past, next_to_it = (
+        [{"source": graph.ids[s].item(), "target": graph.ids[t].item(), "outcome": 1}]
+        for s, t in (pair, (pair[0] + 1, pair[1] + 1))
+    )
+    campaign.import_history(past, "soap")
+    gone = next(user for user in graph.ids.tolist()[:8] if user not in (*own.values(), *first.seeds, *listed))
+    campaign.forget(gone)
+    for one in (campaign, other):
+        assert one.settings["ask"]["exclude"] == listed
+        assert one.ask("tea", 3, must_include=["person-008"], request_id="monday").seeds == first.seeds
+        assert not set(listed) & set(one.preview("tea", 20).seeds)
+        now = {user: one.explain(first.id, user).status for user in one.graph.ids.tolist()}
+        assert now == {user: status for user, status in before.items() if user != gone}
+        assert one.import_history(past, "soap").known_rounds == 1
+        report = one.tell(first.id, [{**own, "outcome": 1 - own["outcome"]}])
+        assert [(clash.source, clash.target) for clash in report.contradictions] == [(own["source"], own["target"])]
+    # These have the rows now that the past round had when it was imported.
+    assert campaign.import_history(next_to_it, "soap").rounds == 1
 
 
 def test_other_objects_notice_that_somebody_was_forgotten():

@@ -5,8 +5,8 @@ import pytest
 
 import tensorucb as tu
 from campaign.worlds import Clock, answers, small_campaign, small_graph
-from tensorucb.campaign._network import network_from_blob, network_to_blob, seal, unseal
-from tensorucb.campaign._told import Told, learned
+from tensorucb.campaign._network import unseal
+from tensorucb.campaign._told import learned
 from tensorucb.errors import InputError, ShapeError
 from tensorucb.features import UserProfile
 from tensorucb.policies import LinUCB, TensorUCB
@@ -51,7 +51,7 @@ def bound(campaign, users, policy=None):
     policy.bind(campaign.graph, users, np.random.default_rng([0, 0]))
     with campaign._handle.read() as view:
         for record in view.rounds():
-            told = Told.read(view.session, view.number, record.number, view.network)
+            told = view.told(record.number)
             policy.update(record.contexts()[0], *learned(view.network, record, told, lambda: None))
     return policy
 
@@ -185,18 +185,3 @@ def test_copies_and_exports(tmp_path):
     campaign.export(tmp_path)
     table = pl.read_parquet(tmp_path / "users.parquet")
     np.testing.assert_array_equal(table.drop("user").to_numpy(), profile().matrix())
-
-
-def test_a_blob_with_a_plain_matrix_loads_as_before():
-    """The form of stores written before profiles were kept: one array called users."""
-    campaign = small_campaign()
-    users = held(campaign)
-    with campaign._handle.read() as view:
-        world = view.network
-    graph = world.graph
-    arrays = {"keys": world.keys, "sources": graph.sources, "targets": graph.targets, "born": world.born}
-    old = seal("world", {"revision": 1, "next_key": 30}, {**arrays, "users": users})
-    assert network_to_blob(world) == old
-    loaded = network_from_blob(old, world.keys, graph.ids.tolist())
-    assert isinstance(loaded.users, np.ndarray)
-    np.testing.assert_array_equal(loaded.users, users)

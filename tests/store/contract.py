@@ -158,7 +158,7 @@ class StoreContract:
         with store.read() as session:
             assert session.events(campaign)[0].payload == {}
 
-    def test_rounds_are_replaced_by_number_and_found_by_id(self, store, campaign):
+    def test_rounds_are_replaced_and_found_by_number(self, store, campaign):
         first = replace(ROUND, request_id="q")
         second = replace(ROUND, number=2, id="r-2")
         closed = replace(first, status="closed", closed=20.25, revision=8, payload={"seeds": []})
@@ -167,8 +167,8 @@ class StoreContract:
                 session.put_round(campaign, record)
         with store.read() as session:
             assert session.rounds(campaign) == [closed, second]
-            assert session.round(campaign, "r-2") == second
-            assert session.round(campaign, "r-3") is None
+            assert session.round(campaign, 2) == second
+            assert session.round(campaign, 3) is None
 
     @pytest.mark.parametrize("twice", [{"id": "r-1"}, {"id": "r-2", "request_id": "q"}])
     def test_a_rounds_id_and_request_are_given_once(self, store, campaign, twice):
@@ -265,6 +265,23 @@ class StoreContract:
             assert content(session)[1] == kept
             assert session.campaigns()[1].campaign == other
 
+    def test_users_behind_an_erased_one_move_up_with_their_responses(self, store):
+        with store.write() as session:
+            number = fill(session)
+            session.add_edge_responses(number, 2, edges((3, 2, 1, 5.0, "moves"), (1, 3, 1, 0, "goes")), 3)
+            session.add_edge_responses(number, 2, edges((2, 3, 0, 6.0, None)), 9)
+            session.add_node_events(number, 2, nodes((1, 1.0, "gone"), (2, 2.0, None)), 4)
+        with store.write() as session:
+            assert session.erase_user(number, 1) == 3
+        with store.read() as session:
+            rows, ids = session.users(number)
+            assert (rows.tolist(), ids) == ([0, 1, 2], [7, "Zoë ✓", -(2**63)])
+            assert edge_rows(session.edge_responses(number, 1)) == [(0, 2, 0, None, None)]
+            assert edge_rows(session.edge_responses(number, 2)) == [(1, 2, 0, 6.0, None), (2, 1, 1, 5.0, "moves")]
+            assert edge_rows(session.edge_responses(number, 2, 3)) == [(2, 1, 1, 5.0, "moves")]
+            assert node_rows(session.node_events(number, 2)) == [(1, 2.0, None)]
+            assert session.known_event_ids(number, ["n-1"])["n-1"][2] == 2
+
     def test_an_error_in_the_block_undoes_all_of_it(self, store):
         with store.write() as session:
             number = fill(session)
@@ -356,7 +373,7 @@ class StoreContract:
         with store.write() as session:
             with pytest.raises(ShapeError, match=r"\[1, 2\]"):
                 session.add_edge_responses(campaign, 1, rows, 1)
-            with pytest.raises(ShapeError, match="2 keys and 1 ids"):
+            with pytest.raises(ShapeError, match="2 rows and 1 ids"):
                 session.add_users(campaign, np.array([1, 2]), ["x"])
 
     def test_threads_share_a_store(self, store, campaign):

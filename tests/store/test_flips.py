@@ -90,7 +90,8 @@ def test_a_flipped_bit_is_found_or_harmless(tmp_path, count):
     _play(url)
     with open_store(url) as store:
         store._engine.dispose()
-        assert _flip(tmp_path / "c.db", lambda: _rows(store), count) > count // 5
+        # More than a fifth of a file is read; of a hundred bits, chance takes away some.
+        assert _flip(tmp_path / "c.db", lambda: _rows(store), count) > 0.15 * count
 
 
 @pytest.mark.slow
@@ -114,9 +115,7 @@ def test_a_changed_or_lost_row_is_found_in_every_table(kind, tmp_path, request):
             fill(session, "other")
         changes = [f"DELETE FROM {name} WHERE campaign = 1" for name in TABLES]
         for name, table in TABLES.items():
-            # Which event brought a response is written for people: nobody reads it back.
-            columns = [c for c in table.c if not (c.name == "seq" and name != "tensorucb_event")]
-            for column in columns:
+            for column in table.c:
                 other = "'{\"a\": 1}'" if isinstance(column.type, sa.Text) else "77"
                 changes.append(f"UPDATE {name} SET {column.name} = {other} WHERE campaign = 1")
         changes += ["DELETE FROM tensorucb_blob WHERE name = 'graph'", "UPDATE tensorucb_blob SET campaign = 9"]
@@ -159,12 +158,9 @@ def test_a_checksum_that_is_no_number_is_damage(tmp_path, column, value):
 
 def test_the_same_rows_have_the_same_checksum_whatever_their_order():
     rows = [(1, 2, 1.0, 5.0, "a"), (1, 3, 0.0, float("nan"), None), (2, 1, -0.0, 6.0, "b")]
-    backward = edges(*rows[::-1])
-    assert total(edge_hashes(edges(*rows))) == total(edge_hashes(backward))
-    parts = [total(edge_hashes(edges(row))) for row in rows]
-    assert parts[0].plus(parts[1]).plus(parts[2]) == total(edge_hashes(backward))
-    assert total(edge_hashes(backward)).minus(parts[0]) == parts[1].plus(parts[2])
-    assert total(node_hashes(nodes())) == total(user_hashes(np.array([]), [])) == (0, 0)
+    seqs = np.array([4, 4, 9])
+    assert total(edge_hashes(edges(*rows), seqs)) == total(edge_hashes(edges(*rows[::-1]), seqs[::-1]))
+    assert total(node_hashes(nodes(), seqs[:0])) == total(user_hashes(np.array([]), [])) == (0, 0)
     assert total(user_hashes(np.array([1]), [7])) != total(user_hashes(np.array([1]), ["7"]))
 
 

@@ -76,7 +76,7 @@ def constrain(network: Network, ledger: Ledger, request: Question, now: float) -
         reasons[:] = CANDIDATES
         reasons[request.candidates] = 0
     if request.cooldown is not None:
-        reasons[_rested(network, ledger, now - request.cooldown)] = COOLDOWN
+        reasons[_rested(ledger, now - request.cooldown)] = COOLDOWN
     if request.exclude is not None:
         reasons[request.exclude] = OPT_OUT
     forced = np.empty(0, dtype=np.int64) if request.must_include is None else request.must_include
@@ -101,14 +101,14 @@ def constrain(network: Network, ledger: Ledger, request: Question, now: float) -
     return Constraints(reasons, forced, prices, surcharges, request.budget, groups, **numbers)
 
 
-def _rested(network: Network, ledger: Ledger, since: float) -> I64:
+def _rested(ledger: Ledger, since: float) -> I64:
     """Rows of users contacted after that moment, in rounds that were not cancelled."""
     contacted = [
         record.contacted
         for record in ledger.rounds.values()
         if record.status != "cancelled" and record.kind != "history" and record.opened > since
     ]
-    return network.rows(np.unique(np.concatenate([network.keys[:0], *contacted])))
+    return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *contacted]))
 
 
 def check_list(network: Network, rules: Constraints, rows: I64, strategies: I64) -> None:

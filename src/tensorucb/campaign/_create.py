@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tensorucb.arrays import I64
 from tensorucb.campaign._campaign import Campaign
 from tensorucb.campaign._catalogue import PLURAL, Catalogue
 from tensorucb.campaign._constraints import constrain
@@ -169,7 +170,8 @@ def create_campaign(
     now = check_moment("the clock's time", clock())
     network, catalogues = _checked(name, settings, own, parts)
     if ask is not None:
-        settings["ask"] = _defaults(ask, Reader(settings, network, catalogues, now))
+        settings["ask"], named = _defaults(ask, Reader(settings, network, catalogues, now))
+        network = replace(network, defaults=named)
     # Only now, so that a campaign that is refused leaves no new file behind.
     with opened(storage, make=True, keep=True) as store:
         try:
@@ -181,8 +183,8 @@ def create_campaign(
         return Campaign(store, name, policy=policy, clock=clock, engine=engine)
 
 
-def _defaults(ask: Mapping[str, Any], reader: Reader) -> dict[str, Any]:
-    """Defaults of `Campaign.ask` as the store keeps them, checked by reading a question that uses them all."""
+def _defaults(ask: Mapping[str, Any], reader: Reader) -> tuple[dict[str, Any], dict[str, I64]]:
+    """Defaults of `Campaign.ask` as `Reader.stored` has them, checked by reading a question that uses them all."""
     named = check_defaults(ask)
     try:
         question = reader.read({"product": [1.0], **named})
@@ -267,7 +269,7 @@ def _write(
 ) -> None:
     with store.write() as session:
         number = session.insert_campaign(name, settings, now).campaign
-        session.add_users(number, network.keys, network.graph.ids.tolist())
+        session.add_users(number, np.arange(network.graph.n_nodes), network.graph.ids.tolist())
         session.put_blob(number, f"world-{network.revision:08d}", network_to_blob(network))
         for catalogue in catalogues:
             session.put_blob(number, PLURAL[catalogue.kind], catalogue.to_blob())

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._constraints import CANDIDATES, COOLDOWN, OPT_OUT, Constraints, group_use
-from tensorucb.campaign._network import Network, seal, unseal
+from tensorucb.campaign._network import Network, seal, unseal, without_row
 from tensorucb.campaign._reach import Covered, Outlook, added_by_all, of_sources
 from tensorucb.campaign._round import Explanation, Follower, Offer, Round, RoundExplanation
 from tensorucb.checks import check_id
@@ -31,16 +31,16 @@ _SEEN = 0.005  # responses; a smaller difference does not show in a text
 # What is told of one of the thousand best is this exact, in responses, or as a share of the largest number.
 _UNIT, _SHARE = 1e-3, 2.0**-15
 
-_BY_KEY = {
-    "seeds": ("seed_scores", "follower_keys", "follower_probabilities", "seed_offers"),
-    "ranked_keys": tuple(f"ranked_{name}" for name in ("scores", "gains", "codes", "offers", "strategies")),
-    "close_keys": ("close_values",),
-    "left_keys": ("left_codes",),
-    "candidate_keys": (),
+_BY_USER = {
+    "seeds": ("seed_scores", "follower_rows", "follower_probabilities", "seed_offers"),
+    "ranked": tuple(f"ranked_{name}" for name in ("scores", "gains", "codes", "offers", "strategies")),
+    "close": ("close_values",),
+    "left": ("left_codes",),
+    "candidates": (),
 }
-"""Arrays of keys, and those with a row for each of them."""
+"""Arrays of users, by graph row, and those with an entry for each of them."""
 
-_ASCENDING = ("ranked_keys", "close_keys", "left_keys", "candidate_keys")
+_ASCENDING = ("ranked", "close", "left", "candidates")
 """Of these the gaps are stored, which are small."""
 
 _COUNTED = {
@@ -59,7 +59,7 @@ _OTHERS = {"own": "{} picks users by a rule of its own", "list": "a person made 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What an ask keeps for explanations: keys and numbers, never ids."""
+    """What an ask keeps for explanations: users by graph row and numbers, never ids."""
 
     settings: Mapping[str, Any]
     arrays: Mapping[str, NDArray[Any]]
@@ -73,29 +73,32 @@ class Evidence:
     def from_blob(cls, data: bytes) -> Evidence:
         """The evidence of :meth:`to_blob`'s bytes."""
         settings, arrays = unseal(data, "explanation", "the round's explanation")
-        keys = {name: np.cumsum(arrays[name]) for name in _ASCENDING if name in arrays}
-        return cls(settings, {**arrays, **keys})
+        rows = {name: np.cumsum(arrays[name]) for name in _ASCENDING if name in arrays}
+        return cls(settings, {**arrays, **rows})
 
-    def without(self, key: int) -> Evidence:
-        """The same without a user."""
+    def without(self, row: int) -> Evidence:
+        """The same once a user is forgotten."""
         arrays = dict(self.arrays)
-        for keys, names in _BY_KEY.items():
-            if keys in arrays:
-                kept = arrays[keys] != key
-                arrays.update({name: arrays[name][kept] for name in (keys, *names) if name in arrays})
-        gone = arrays["follower_keys"] == key
-        arrays["follower_keys"] = np.where(gone, -1, arrays["follower_keys"])
+        for users, names in _BY_USER.items():
+            if users in arrays:
+                kept = arrays[users] != row
+                arrays[users] = without_row(arrays[users], row)
+                arrays.update({name: arrays[name][kept] for name in names if name in arrays})
+        followers = arrays["follower_rows"]
+        gone = followers == row
+        arrays["follower_rows"] = np.where(gone, -1, followers - (followers > row))
         arrays["follower_probabilities"] = np.where(gone, 0.0, arrays["follower_probabilities"])
-        return replace(self, arrays=arrays)
+        users_then = self.settings["users"]
+        return Evidence({**self.settings, "users": users_then - (row < users_then)}, arrays)
 
     def ranked(self, name: str, at: int) -> F64:
         """``gains``, ``scores`` or ``offers`` of one of the thousand best, by their place among these."""
         counts: F64 = self.arrays[f"ranked_{name}"][at] * self.settings["unit"]
         return counts
 
-    def place(self, keys: str, key: int) -> int | None:
-        """Where a user stands in an array of keys, if at all."""
-        found = np.flatnonzero(self.arrays[keys] == key)
+    def place(self, users: str, row: int) -> int | None:
+        """Where a user stands in an array of rows, if at all."""
+        found = np.flatnonzero(self.arrays[users] == row)
         return int(found[0]) if found.size else None
 
 
@@ -131,19 +134,19 @@ def collect_evidence(network: Network, rules: Constraints, choice: Choice, outlo
     for i, row in enumerate(rows.tolist()):
         edges = np.arange(graph.out_offsets[row], graph.out_offsets[row + 1])
         best = edges[np.argsort(-p[edges], kind="stable")[:_FOLLOWERS]]
-        followers[i, : best.size] = network.keys[graph.targets[best]]
+        followers[i, : best.size] = graph.targets[best]
         strengths[i, : best.size] = p[best]
     barred = np.flatnonzero((rules.reasons == OPT_OUT) | (rules.reasons == COOLDOWN))
     arrays: dict[str, NDArray[Any]] = {
-        "seeds": network.keys[rows],
+        "seeds": rows,
         "seed_scores": scores[rows],
-        "follower_keys": followers,
+        "follower_rows": followers,
         "follower_probabilities": strengths,
-        "ranked_keys": network.keys[top],
+        "ranked": top,
         "ranked_codes": _blocked(rules, choice, top),
-        "close_keys": network.keys[close],
+        "close": close,
         "close_values": values[close],
-        "left_keys": network.keys[barred],
+        "left": barred,
         "left_codes": rules.reasons[barred],
     }
     numbers = {"ranked_gains": gains[top], "ranked_scores": scores[top]}
@@ -156,14 +159,14 @@ def collect_evidence(network: Network, rules: Constraints, choice: Choice, outlo
     unit = min(_UNIT, _SHARE * largest) or _UNIT
     arrays.update({name: np.rint(each / unit).astype(np.int64) for name, each in numbers.items()})
     if (rules.reasons == CANDIDATES).any():
-        arrays["candidate_keys"] = network.keys[rules.reasons != CANDIDATES]
+        arrays["candidates"] = np.flatnonzero(rules.reasons != CANDIDATES)
     settings = {
         "policy": choice.policy,
         "rule": "budget" if rules.budget is not None and choice.rule in ("direct", "cascade") else choice.rule,
         "forced": bool(np.isin(last, rules.must_include).any()),
         "threshold": threshold,
         "value": value,
-        "next_key": network.next_key,
+        "users": graph.n_nodes,
         "certificate": choice.certificate,
         "unit": unit,
     }
@@ -202,32 +205,32 @@ def _blocked(rules: Constraints, choice: Choice, top: I64) -> NDArray[np.int8]:
     return codes
 
 
-def _explain_user(network: Network, record: Round, evidence: Evidence, key: int) -> Explanation:
-    user, arrays = network.ids([key])[0], evidence.arrays
-    if key in record.chosen:
-        return _with_offers(_chosen(network, record, evidence, key, user), record, evidence, key)
-    if key >= evidence.settings["next_key"]:
+def _explain_user(network: Network, record: Round, evidence: Evidence, row: int) -> Explanation:
+    user, arrays = network.graph.ids[row].item(), evidence.arrays
+    if row in record.chosen:
+        return _with_offers(_chosen(network, record, evidence, row, user), record, evidence, row)
+    if row >= evidence.settings["users"]:
         return Explanation(user, "not_there_yet", f"{user!r} joined the campaign after this round was opened.")
-    left = evidence.place("left_keys", key)
+    left = evidence.place("left", row)
     if left is not None and arrays["left_codes"][left] == OPT_OUT:
         return Explanation(user, "opt_out", f"{user!r} was not considered: excluded by the caller.")
     if left is not None:
         return Explanation(user, "cooldown", f"{user!r} was not considered: contacted within the cooldown.")
-    if "candidate_keys" in arrays and evidence.place("candidate_keys", key) is None:
+    if "candidates" in arrays and evidence.place("candidates", row) is None:
         return Explanation(user, "outside_candidates", f"{user!r} was not considered: not among the candidates.")
-    return _with_offers(_passed_over(evidence, key, user), record, evidence, key)
+    return _with_offers(_passed_over(evidence, row, user), record, evidence, row)
 
 
-def _chosen(network: Network, record: Round, evidence: Evidence, key: int, user: int | str) -> Explanation:
-    place = int(np.flatnonzero(record.chosen == key)[0])
+def _chosen(network: Network, record: Round, evidence: Evidence, row: int, user: int | str) -> Explanation:
+    place = int(np.flatnonzero(record.chosen == row)[0])
     gain, threshold = float(record.gains[place]), float(evidence.settings["threshold"])
-    arrays, at = evidence.arrays, evidence.place("seeds", key)
+    arrays, at = evidence.arrays, evidence.place("seeds", row)
     score = float(arrays["seed_scores"][at])
-    pairs = zip(arrays["follower_keys"][at].tolist(), arrays["follower_probabilities"][at].tolist(), strict=True)
-    # Of those who were forgotten, or are not there, no id is left.
-    followers = tuple(Follower(name, p) for follower, p in pairs if follower >= 0 for name in network.ids([follower]))
+    pairs = zip(arrays["follower_rows"][at].tolist(), arrays["follower_probabilities"][at].tolist(), strict=True)
+    ids = network.graph.ids
+    followers = tuple(Follower(ids[follower].item(), p) for follower, p in pairs if follower >= 0)
     best = strongest(followers)
-    held = key in record.held_out
+    held = row in record.held_out
     how = "was put on the list by a person" if record.listed else "was chosen"
     text, before = f"{user!r} {how} as number {place + 1}", " to those chosen before" if place else ""
     if held:
@@ -246,11 +249,11 @@ def strongest(followers: Sequence[Follower]) -> str:
     return ", ".join(f"{follower.user!r} {follower.probability:.2f}" for follower in followers)
 
 
-def _passed_over(evidence: Evidence, key: int, user: int | str) -> Explanation:
-    arrays, settings, at = evidence.arrays, evidence.settings, evidence.place("ranked_keys", key)
+def _passed_over(evidence: Evidence, row: int, user: int | str) -> Explanation:
+    arrays, settings, at = evidence.arrays, evidence.settings, evidence.place("ranked", row)
     threshold = float(settings["threshold"])
     if at is None:
-        why = f"{arrays['ranked_keys'].size} others who were not chosen either count as much or more"
+        why = f"{arrays['ranked'].size} others who were not chosen either count as much or more"
         if settings["rule"] in _OTHERS:
             why = _OTHERS[settings["rule"]].format(settings["policy"])
         last = f"the last one chosen adds {threshold:.2f} expected responses to the others chosen"
@@ -260,7 +263,7 @@ def _passed_over(evidence: Evidence, key: int, user: int | str) -> Explanation:
         score = float(evidence.ranked("offers", at)[arrays["ranked_strategies"][at]])
     else:
         score = float(evidence.ranked("scores", at))
-    close = evidence.place("close_keys", key)
+    close = evidence.place("close", row)
     value = None if close is None else float(arrays["close_values"][close])
     numbers = (
         f"would add {gain:.2f} expected direct responses in place of the last one chosen, who adds {threshold:.2f} to "
@@ -276,14 +279,14 @@ def _passed_over(evidence: Evidence, key: int, user: int | str) -> Explanation:
     return Explanation(user, status, f"{user!r} was not chosen: {reason}.", None, gain, score, threshold)
 
 
-def _with_offers(found: Explanation, record: Round, evidence: Evidence, key: int) -> Explanation:
+def _with_offers(found: Explanation, record: Round, evidence: Evidence, row: int) -> Explanation:
     """The explanation, with what this user gets or would get, and what is expected of each strategy."""
     strategies, arrays = record.strategies, evidence.arrays
     if strategies is None:
         return replace(found, strategy=record.context.strategy)
     offered = strategies.offered
     one = None if strategies.per_user or not strategies.chosen.size else int(strategies.chosen[0])
-    at = evidence.place("ranked_keys" if found.rank is None else "seeds", key)
+    at = evidence.place("ranked" if found.rank is None else "seeds", row)
     known = at is not None and "seed_offers" in arrays
     place, values = one, None
     if found.rank is not None:
@@ -350,12 +353,12 @@ def explain(view: View, round_id: str | int, user: int | str | None) -> Explanat
         raise StateError(f"round {round_id} is imported history: it has no choice of ours to explain.")
     evidence = Evidence.from_blob(data)
     if user is not None:
-        row = network.graph.rows([check_id("user", user)])[0]
-        return _explain_user(network, record, evidence, int(network.keys[row]))
+        row = int(network.graph.rows([check_id("user", user)])[0])
+        return _explain_user(network, record, evidence, row)
     return explain_seeds(network, record, evidence)
 
 
 def explain_seeds(network: Network, record: Round, evidence: Evidence) -> RoundExplanation:
     """The explanation of all seeds of a round, also of one that was not opened."""
-    seeds = tuple(_explain_user(network, record, evidence, key) for key in record.chosen.tolist())
+    seeds = tuple(_explain_user(network, record, evidence, row) for row in record.chosen.tolist())
     return RoundExplanation(seeds, dict(record.left_out), evidence.settings["certificate"])

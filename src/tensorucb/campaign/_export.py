@@ -131,9 +131,9 @@ def _seeds(records: list[Round], network: Network, ids: _Kinds) -> pl.DataFrame:
             "held_out": (record.held_out, chosen),
             "contacted": (record.contacted, record.strategy_of("contacted") or {}),
         }
-        for role, (keys, strategies) in roles.items():
-            for key, user in zip(keys.tolist(), network.ids(keys), strict=True):
-                rows.append((record.id, user, role, _as(ids["strategy"], strategies.get(key))))
+        for role, (users, strategies) in roles.items():
+            for row, user in zip(users.tolist(), network.ids(users), strict=True):
+                rows.append((record.id, user, role, _as(ids["strategy"], strategies.get(row))))
     schema = {"round": pl.String, "user": ids["user"], "role": pl.String, "strategy": ids["strategy"]}
     return pl.DataFrame(rows, schema=schema, orient="row")
 
@@ -172,7 +172,7 @@ def _credited(handle: Handle, view: View, ids: _Kinds) -> pl.DataFrame:
             "source": network.graph.ids[sources].tolist(),
             "target": network.graph.ids[targets].tolist(),
             "product": [_as(ids["product"], record.product)] * edges.size,
-            "strategy": [_as(ids["strategy"], strategies.get(key)) for key in network.keys[sources].tolist()],
+            "strategy": [_as(ids["strategy"], strategies.get(row)) for row in sources.tolist()],
             "credit": credit,
             "time": _times(view, record, told, edges),
         }
@@ -182,14 +182,14 @@ def _credited(handle: Handle, view: View, ids: _Kinds) -> pl.DataFrame:
 
 def _times(view: View, record: Round, told: Told, edges: I64) -> F64:
     """When each edge's response happened: the time told with the edge, else the target's first action in the window."""
-    network, graph = view.network, view.network.graph
+    graph = view.network.graph
     first = np.full(graph.n_nodes, np.inf)
     inside = record.in_window(told.times)
     np.minimum.at(first, told.users[inside], told.times[inside])
     times = first[graph.targets[edges]]
     rows = view.session.edge_responses(view.number, record.number)
-    known = np.isin(rows.sources, network.keys) & np.isin(rows.targets, network.keys) & np.isfinite(rows.times)
-    numbers = graph.edge_between(network.rows(rows.sources[known]), network.rows(rows.targets[known]))
+    known = np.isfinite(rows.times)
+    numbers = graph.edge_between(rows.sources[known], rows.targets[known])
     held = np.isin(numbers, edges)
     times[np.searchsorted(edges, numbers[held])] = rows.times[known][held]
     return np.where(np.isfinite(times), times, np.nan)

@@ -1,4 +1,8 @@
-"""Forgetting a person: out of the table of users, the network, every response, round, explanation and event."""
+"""Forgetting a person: out of the table of users, the network, every response, round, explanation and event.
+
+A user is their graph row in all of these, so those behind the one who goes move up by one, everywhere in the same
+transaction. The network then has another revision, and whoever holds rows of an older one reads them again.
+"""
 
 from __future__ import annotations
 
@@ -113,27 +117,26 @@ def _erase(handle: Handle, user: int | str) -> tuple[int, int] | None:
 
 
 def _remove(view: View, row: int, now: float) -> tuple[int, int]:
-    session, number, key = view.session, view.number, int(view.network.keys[row])
+    session, number = view.session, view.number
     smaller = drop_user(view.network, row)
-    responses = session.erase_user(number, key)
+    responses = session.erase_user(number, row)
     view.put_network(smaller)
     used = used_log(session, number)
     if used is not None:
-        put_used_log(session, number, used.without(key))
+        put_used_log(session, number, used.without(row))
     touched = 0
     for record in view.ledger.rounds.values():
-        changed = record.without(key)
-        touched += changed is not record
-        if changed is not record or record.quarantined is not None:
-            # On another network a round that could not be learned is tried again.
-            view.put_round(replace(changed, quarantined=None))
+        touched += record.names(row)
+        # On another network a round that could not be learned is tried again.
+        view.put_round(replace(record.without(row), quarantined=None))
     for name in session.blobs(number, "explain-"):
         evidence = Evidence.from_blob(session.blob(number, name) or b"")
-        session.put_blob(number, name, evidence.without(key).to_blob())
+        session.put_blob(number, name, evidence.without(row).to_blob())
     for event in session.events(number):
-        kept = [item for item in event.payload.get("items", []) if key not in item["users"]]
-        if len(kept) < len(event.payload.get("items", [])):
-            session.replace_event_payload(number, event.seq, {**event.payload, "items": kept})
+        if event.kind == "contradiction":
+            items = [item for item in event.payload["items"] if row not in item["users"]]
+            moved = [{**item, "users": [user - (user > row) for user in item["users"]]} for item in items]
+            session.replace_event_payload(number, event.seq, {**event.payload, "items": moved})
         elif event.kind == "quarantined":
             # The reason is a policy's error message, which may name anybody.
             session.replace_event_payload(number, event.seq, {**event.payload, "reason": ""})

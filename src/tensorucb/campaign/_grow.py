@@ -144,7 +144,8 @@ def add_users(
             features = user_matrix(known, network.users, features, fresh)
         grown = grown_network(network, fresh, features, edges, costs, groups, view.ledger.next_number())
         if fresh.size:
-            view.session.add_users(view.number, grown.keys[network.keys.size :], fresh.tolist())
+            rows = np.arange(network.graph.n_nodes, grown.graph.n_nodes)
+            view.session.add_users(view.number, rows, fresh.tolist())
         view.put_network(grown)
         counts = {"users": int(fresh.size), "edges": grown.graph.n_edges - network.graph.n_edges}
         view.append("users_added", None, {**counts, "world": grown.revision}, now)

@@ -105,12 +105,10 @@ class View:
 
     def round(self, round_id: str | int) -> Round:
         """The round of that id or number."""
-        if type(round_id) is int or (isinstance(round_id, str) and re.fullmatch("[0-9]{1,18}", round_id)):
-            record = self.ledger.rounds.get(int(round_id))
-        else:
-            row = self.session.round(self.number, check_text("round_id", round_id))
-            record = None if row is None else Round.from_row(row)
-        if record is None:
+        text = str(round_id) if type(round_id) is int else check_text("round_id", round_id)
+        digits = text.partition("-")[0]  # an id begins with the round's number
+        record = self.ledger.rounds.get(int(digits)) if re.fullmatch("[0-9]{1,18}", digits) else None
+        if record is None or text not in (digits, record.id):
             raise UnknownIdError(
                 f"campaign {shown(self._handle.record.name)} has no round {shown(round_id)}.",
                 advice=("Use the id that ", call("ask"), " gave, or its number; ", call("rounds"), " lists them."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,14 @@ from tensorucb.arrays import F64, I64
 from tensorucb.campaign._catalogue import Catalogue, Context, by_text, check_sizes, read_context, with_strategy
 from tensorucb.campaign._documents import to_json
 from tensorucb.campaign._handle import Handle, View
-from tensorucb.campaign._network import Network, seal, unseal
-from tensorucb.campaign._resolve import Resolved, resolve
+from tensorucb.campaign._network import seal, unseal, without_row
 from tensorucb.campaign._responses import (
     UNKNOWN,
     Batch,
+    Resolved,
     as_list,
     read_responses,
+    resolve,
     text_places,
     whole,
     written,
@@ -77,22 +78,8 @@ class HistoryReport:
     used: int = 0
 
 
-@dataclass(frozen=True)
-class _PastRound:
-    """One past round: its context, responses, a hash of the caller's label and context, and one of it all.
-
-    ``span`` is from when to when the purchases of a log were made.
-    """
-
-    context: Context
-    rows: EdgeResponses
-    label: str
-    fingerprint: str
-    span: tuple[float, float] | None = None
-
-
-_Past = tuple[list[_PastRound], int, int, int]
-"""Past rounds, and how many rows name strangers or other products."""
+_Past = tuple[list[tuple[Round, EdgeResponses]], int, int, int]
+"""Past rounds, not numbered yet, with their responses; and how many rows name strangers or other products."""
 
 
 def import_history(
@@ -131,13 +118,28 @@ def import_history(
         return _write(view, handle.record, past, now)
 
 
-def _past_round(context: Context, label: str | None, rows: EdgeResponses, span: Any = None) -> _PastRound:
+def _past_round(
+    context: Context, label: str | None, rows: EdgeResponses, span: tuple[float, float] | None = None
+) -> tuple[Round, EdgeResponses]:
+    """A past round, whose mark is a hash of the caller's label and the context."""
     # By id as well as by features: two products that are described alike are two products.
-    about = [label, to_json(context)]
-    told = [rows.sources.tolist(), rows.targets.tolist(), rows.outcomes.tolist()]
-    digest = hashlib.sha256(repr([*about, *told]).encode()).hexdigest()
-    mark = hashlib.sha256(repr(about).encode()).hexdigest()
-    return _PastRound(context, rows, mark, f"history:{digest}", span)
+    mark = hashlib.sha256(repr([label, to_json(context)]).encode()).hexdigest()
+    record = Round(
+        number=0,
+        id="",
+        status="closed",
+        opened=0.0,
+        deadline=None,
+        closed=0.0,
+        revision=0,
+        request_id=None,
+        kind="history",
+        context=context,
+        contacted=np.unique(rows.sources),
+        label=mark,
+        span=span,
+    )
+    return record, rows
 
 
 def _from_edges(view: View, batch: Batch, found: Resolved, product: Any) -> _Past:
@@ -162,7 +164,7 @@ def _from_edges(view: View, batch: Batch, found: Resolved, product: Any) -> _Pas
         if strategy is not None:
             context = with_strategy(context, strategy, catalogues[1])
         check_sizes(view.ledger, catalogues, [vector.size for vector in context.vectors])
-        rows = _distinct(view.network, found.take(np.array(members, dtype=np.int64), _NOBODY))
+        rows = _distinct(found.take(np.array(members, dtype=np.int64), _NOBODY))
         past.append(_past_round(context, label, rows))
     return past, found.unknown, 0, 0
 
@@ -201,7 +203,7 @@ def _from_log(view: View, batch: Batch, found: Resolved, product: Any, window: f
     kept = np.flatnonzero(codes >= 0)
     other, used, marked = found.users.size - kept.size, used_log(view.session, view.number), 0
     if used is not None and kept.size:
-        known = used.holds(network.keys[found.users[kept]], codes[kept], found.nodes.times[kept], ids)
+        known = used.holds(found.users[kept], codes[kept], found.nodes.times[kept], ids)
         marked, kept = int(known.sum()), kept[~known]
         if not kept.size:
             raise InputError(
@@ -223,7 +225,7 @@ def _from_log(view: View, batch: Batch, found: Resolved, product: Any, window: f
         check_sizes(view.ledger, catalogues, [vector.size for vector in context.vectors])
         start, stop = np.searchsorted(trials.items, (place, place + 1), sorter=order).tolist()
         edges, nothing = trials.edges[order[start:stop]], np.full(stop - start, np.nan)
-        ends = network.keys[network.graph.sources[edges]], network.keys[network.graph.targets[edges]]
+        ends = network.graph.sources[edges].astype(np.int64), network.graph.targets[edges].astype(np.int64)
         outcomes = trials.successes[order[start:stop]].astype(np.float64)
         rows = EdgeResponses(*ends, outcomes, nothing, [None] * edges.size)
         if edges.size:
@@ -240,7 +242,7 @@ def _label(row: int, value: Any) -> str | None:
     return str(check_id(f"round in row {row + 1}", whole(value)))
 
 
-def _distinct(network: Network, found: Resolved) -> EdgeResponses:
+def _distinct(found: Resolved) -> EdgeResponses:
     """The responses of one past round, by edge; a repeated one must tell the same."""
     _, index, inverse = np.unique(found.numbers, return_index=True, return_inverse=True)
     outcomes, rows = found.edges.outcomes, found.edges.rows
@@ -252,61 +254,44 @@ def _distinct(network: Network, found: Resolved) -> EdgeResponses:
             "edge. If they belong to different past rounds, add a field 'round'."
         )
     # Event ids stay behind: old logs number their events in their own way.
-    ends = network.keys[found.sources[index]], network.keys[found.targets[index]]
-    return EdgeResponses(*ends, outcomes[index], found.edges.times[index], [None] * index.size)
+    return EdgeResponses(
+        found.sources[index], found.targets[index], outcomes[index], found.edges.times[index], [None] * index.size
+    )
 
 
-def _write(view: View, campaign: CampaignRecord, past: _Past, now: float) -> HistoryReport:
-    rounds, *left_out = past
+def _write(view: View, campaign: CampaignRecord, history: _Past, now: float) -> HistoryReport:
+    rounds, *left_out = history
     labelled: dict[str | None, list[Round]] = {}
     for record in view.ledger.rounds.values():
         labelled.setdefault(record.label, []).append(record)
-    new = [p for p in rounds if not _known(view, p, labelled.get(p.label, []))]
-    responses = sum(int(p.rows.sources.size) for p in new)
+    new = [(past, rows) for past, rows in rounds if not _known(view, past, rows, labelled.get(past.label, []))]
+    responses = sum(int(rows.sources.size) for _, rows in new)
     if new:
         payload = {"rounds": len(new), "responses": responses}
         seq = view.append("history_imported", None, payload, now)
-        first = view.ledger.next_number()
-        for at, p in enumerate(new, first):
-            view.put_round(
-                Round(
-                    number=at,
-                    id=round_id(campaign, at),
-                    status="closed",
-                    opened=now,
-                    deadline=None,
-                    closed=now,
-                    revision=seq,
-                    request_id=p.fingerprint,
-                    kind="history",
-                    context=p.context,
-                    contacted=np.unique(p.rows.sources),
-                    label=p.label,
-                    span=p.span,
-                )
-            )
-            view.session.add_edge_responses(view.number, at, p.rows, seq)
+        for at, (past, rows) in enumerate(new, view.ledger.next_number()):
+            named = replace(past, number=at, id=round_id(campaign, at), opened=now, closed=now, revision=seq)
+            view.put_round(named)
+            view.session.add_edge_responses(view.number, at, rows, seq)
     return HistoryReport(len(new), responses, len(rounds) - len(new), *left_out)
 
 
-def _known(view: View, past: _PastRound, labelled: Sequence[Round]) -> bool:
+def _known(view: View, past: Round, rows: EdgeResponses, labelled: Sequence[Round]) -> bool:
     """Whether this round was imported before; since then somebody may have been forgotten, and be gone from both."""
-    if view.ledger.opened_by(past.fingerprint) is not None:
-        return True
     for record in labelled:
         held = view.session.edge_responses(view.number, record.number)
         columns = ("sources", "targets", "outcomes")
-        if all(np.array_equal(getattr(held, name), getattr(past.rows, name)) for name in columns):
+        if all(np.array_equal(getattr(held, name), getattr(rows, name)) for name in columns):
             return True
-        _refuse_overlap(past, record.span)
+        _refuse_overlap(past, record)
     return False
 
 
-def _refuse_overlap(past: _PastRound, before: Sequence[float] | None) -> None:
+def _refuse_overlap(past: Round, before: Round) -> None:
     """A log that has grown holds the old purchases once more, and they would count twice."""
-    if before is None or past.span is None or past.span[0] > before[1] or past.span[1] < before[0]:
+    if before.span is None or past.span is None or past.span[0] > before.span[1] or past.span[1] < before.span[0]:
         return
-    start, stop = (datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M:%S") for moment in before)
+    start, stop = (datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M:%S") for moment in before.span)
     raise InputError(
         f"purchases of product {shown(past.context.product)} from {start} to {stop} UTC were imported before, and this "
         "log has others of that time. Nothing was imported, since they would count twice. Import only rows after that."
@@ -317,42 +302,44 @@ def _refuse_overlap(past: _PastRound, before: Sequence[float] | None) -> None:
 class UsedLog:
     """Marks of the rows of the log that a campaign was created from, to know them again in what is imported.
 
-    A mark is a hash of user, product and time. ``keys`` are the users', so that the marks of a forgotten one can go.
+    A mark is a hash of product and time; ``users`` are the users whose they are, by graph row.
     """
 
-    keys: I64
+    users: I64
     marks: NDArray[np.uint64]
 
     @classmethod
     def of(cls, log: ActionLog) -> UsedLog:
-        """The marks of a log, at the creation: a user's key is their graph row."""
-        marks = _marks(log.users, log.items, log.times, log.item_ids.tolist())
-        order = np.argsort(marks)[:_MOST_MARKS]
-        return cls(log.users[order].astype(np.int64), marks[order])
+        """The marks of a log, at the creation."""
+        marks = _marks(log.items, log.times, log.item_ids.tolist())
+        users = log.users.astype(np.int64)
+        order = np.argsort(_mixed(marks, users))[:_MOST_MARKS]
+        return cls(users[order], marks[order])
 
-    def holds(self, keys: I64, items: I64, times: F64, names: Sequence[Any]) -> NDArray[np.bool_]:
+    def holds(self, users: I64, items: I64, times: F64, names: Sequence[Any]) -> NDArray[np.bool_]:
         """Which rows are known; ``items`` are places of their products among ``names``."""
-        return np.isin(_marks(keys, items, times, names), self.marks)
+        return np.isin(_mixed(_marks(items, times, names), users), _mixed(self.marks, self.users))
 
-    def without(self, key: int) -> UsedLog:
-        """The same without a user."""
-        kept = self.keys != key
-        return UsedLog(self.keys[kept], self.marks[kept])
+    def without(self, row: int) -> UsedLog:
+        """The same once a user is forgotten."""
+        return UsedLog(without_row(self.users, row), self.marks[self.users != row])
 
 
-def _marks(keys: NDArray[Any], items: NDArray[Any], times: NDArray[Any], names: Sequence[Any]) -> NDArray[np.uint64]:
+def _marks(items: NDArray[Any], times: NDArray[Any], names: Sequence[Any]) -> NDArray[np.uint64]:
     texts = (hashlib.sha256(str(name).encode()).digest()[:8] for name in names)
-    mixed: NDArray[np.uint64] = np.frombuffer(b"".join(texts), dtype="<u8").astype(np.uint64)[items]
+    products = np.frombuffer(b"".join(texts), dtype="<u8").astype(np.uint64)[items]
     # Whole seconds, as whole numbers: files of other formats round the rest in other ways.
-    for part in (keys, np.rint(times)):
-        mixed = (mixed ^ part.astype(np.int64).astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
-        mixed ^= mixed >> np.uint64(32)
-    return mixed
+    return _mixed(products, np.rint(times))
+
+
+def _mixed(hashes: NDArray[np.uint64], numbers: NDArray[Any]) -> NDArray[np.uint64]:
+    mixed = (hashes ^ numbers.astype(np.int64).astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+    return mixed ^ (mixed >> np.uint64(32))
 
 
 def put_used_log(session: Session, number: int, used: UsedLog) -> None:
     """Store the marks of the log with a campaign."""
-    session.put_blob(number, _USED, seal(_USED, {}, {"keys": used.keys, "marks": used.marks}))
+    session.put_blob(number, _USED, seal(_USED, {}, vars(used)))
 
 
 def used_log(session: Session, number: int) -> UsedLog | None:

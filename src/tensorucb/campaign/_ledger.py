@@ -77,7 +77,7 @@ class Ledger:
             new._learn(event)
             changes = event.kind not in _WITHOUT_ROUND and not (event.kind == "told" and not event.payload["late"])
             if changes and event.round is not None:
-                row = session.round(self.campaign, str(event.payload["id"]))
+                row = session.round(self.campaign, event.round)
                 if row is not None:
                     new._put(Round.from_row(row))
         new.seq = events[-1].seq

@@ -241,5 +241,5 @@ def _draw(view: View, record: Round) -> tuple[int, Draw]:
     acted = np.zeros(network.graph.n_nodes, dtype=np.bool_)
     acted[told.users[record.in_window(told.times)]] = True
     drawn = record.chosen[~np.isin(record.chosen, record.must_include)]
-    chosen, free, held = (network.rows(keys) for keys in (record.chosen, drawn, record.held_out))
-    return told.users.size, draw_of(network.graph, chosen, free, held, acted, edges=network.born <= record.number)
+    there = network.born <= record.number
+    return told.users.size, draw_of(network.graph, record.chosen, drawn, record.held_out, acted, edges=there)

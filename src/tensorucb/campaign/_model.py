@@ -148,7 +148,7 @@ def _short(view: View, pairs: Sequence[Pair]) -> bool:
     """Whether so much may be learned again within one call."""
     work, degrees = 0, view.network.graph.out_degree
     for number, _ in pairs:
-        work += _ROUND + int(degrees[view.network.rows(view.ledger.rounds[number].contacted)].sum())
+        work += _ROUND + int(degrees[view.ledger.rounds[number].contacted].sum())
         if work > _SHORT:
             return False
     return True
@@ -302,7 +302,7 @@ class Model:
             products, places = record.contexts(), record.places(network)
             # Credit is a matter of the whole round; then each strategy teaches what was done with it, in a fixed order.
             edges, outcomes = self.lesson(network, record, view.told(*pair))
-            used = sorted(set(places[network.rows(record.contacted)].tolist())) or [0]
+            used = sorted(set(places[record.contacted].tolist())) or [0]
             for at in used:
                 own = slice(None) if len(products) == 1 else places[network.graph.sources[edges]] == at
                 history: dict[str, Any] = {}

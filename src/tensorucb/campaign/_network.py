@@ -1,8 +1,9 @@
-"""The campaign's network: its edges by user keys, features, costs, groups.
+"""The campaign's network: its edges, features, costs, groups.
 
-A user's *key* stays theirs for the life of the campaign; their graph row is the rank of the key among the users who
-are still there. Ids live in the store's table of users alone, so that these blobs name nobody. In stores, blobs and
-events call the network "world", the name that it had in the first release.
+A user is their graph row everywhere, in memory and in the store: new users come behind the others, and nothing is ever
+translated. Only forgetting somebody moves rows: everybody behind that user moves up by one, in one transaction, in all
+that the store holds (`tensorucb.campaign._forget`). Ids live in the store's table of users alone, so that these blobs
+name nobody. In stores, blobs and events call the network "world", the name that it had in the first release.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -32,6 +33,7 @@ _DIGEST = 32
 _COMPRESSED = b"Z"  # what is not compressed is an archive, and begins with P
 # A plain matrix is stored under this name alone, as it was before there were profiles; a part of one as "users_taste".
 _NAME, _PART = "users", "users_"
+_DEFAULT = "default_"
 
 
 def seal(
@@ -66,19 +68,19 @@ def unseal(data: bytes, kind: str, origin: str) -> tuple[dict[str, Any], dict[st
 class Network:
     """Everything about users that a campaign knows; arrays have one entry for each graph row.
 
-    ``revision`` grows with every change, ``next_key`` is the key of the next new user, and ``keys`` ascend. ``users``
-    are features, one row each, or a profile whose parts policies may use. ``born`` holds for each edge the number of
-    the first round that could see it: earlier rounds never learn from its silence.
+    ``revision`` grows with every change; rows of users are those of one revision. ``users`` are features, one row each,
+    or a profile whose parts policies may use. ``born`` holds for each edge the number of the first round that could see
+    it: earlier rounds never learn from its silence. ``defaults`` are the users whom the campaign's own defaults name,
+    by argument of `Campaign.ask`.
     """
 
     revision: int
-    next_key: int
-    keys: I64
     graph: Graph
     users: Users | None
     costs: F64 | None
     groups: NDArray[Any] | None
     born: I64
+    defaults: Mapping[str, I64] = field(default_factory=dict)
 
     @property
     def strings(self) -> bool:
@@ -108,21 +110,21 @@ class Network:
         found[numbers.to_numpy()] = self._index.rows(column.filter(numbers).cast(int).to_numpy())
         return found
 
-    def rows(self, keys: ArrayLike) -> I64:
-        """Graph rows of keys; those of users who are gone are left out."""
-        wanted = np.asarray(keys, dtype=np.int64)
-        rows = np.minimum(np.searchsorted(self.keys, wanted), max(self.keys.size - 1, 0))
-        return rows[self.keys[rows] == wanted] if self.keys.size else rows[:0]
-
     def edges_in_round(self, rows: I64, number: int, told: I64 | None = None) -> I64:
         """Out-edges of users that were there in a round, or of which it was ``told`` something; ascending."""
         edges = self.graph.out_edges(np.sort(rows))
         there = self.born[edges] <= number
         return edges[there if told is None else there | np.isin(edges, told)]
 
-    def ids(self, keys: ArrayLike) -> list[int | str]:
-        """The caller's ids of keys."""
-        return list(self.graph.ids[self.rows(keys)].tolist())
+    def ids(self, rows: I64) -> list[int | str]:
+        """The caller's ids of rows."""
+        return list(self.graph.ids[rows].tolist())
+
+
+def without_row(rows: I64, gone: int) -> I64:
+    """Rows of users once one of them is forgotten: theirs is left out, and those behind it move up by one."""
+    kept: I64 = rows[rows != gone]
+    return np.where(kept > gone, kept - 1, kept)
 
 
 def _groups(values: ArrayLike | None, n: int) -> NDArray[Any] | None:
@@ -138,11 +140,10 @@ def _costs(values: ArrayLike | None, n: int) -> F64 | None:
 
 
 def make_network(graph: Graph, users: ArrayLike | None, costs: ArrayLike | None, groups: ArrayLike | None) -> Network:
-    """The network at the start: keys are graph rows."""
+    """The network at the start."""
     n, born = graph.n_nodes, np.zeros(graph.n_edges, dtype=np.int64)
     plain = Graph(n, graph.sources, graph.targets, graph.ids)
-    keys = np.arange(n, dtype=np.int64)
-    return Network(1, n, keys, plain, _as_users(users, n), _costs(costs, n), _groups(groups, n), born)
+    return Network(1, plain, _as_users(users, n), _costs(costs, n), _groups(groups, n), born)
 
 
 def network_to_blob(network: Network) -> bytes:
@@ -152,31 +153,35 @@ def network_to_blob(network: Network) -> bytes:
     if isinstance(users, UserProfile):
         features = {_PART + part: array for part, array in users.parts().items()}
     arrays: dict[str, NDArray[Any] | None] = {
-        "keys": network.keys,
         "sources": graph.sources,
         "targets": graph.targets,
         "born": network.born,
         **features,
         "costs": network.costs,
         "groups": network.groups,
+        **{_DEFAULT + name: rows for name, rows in network.defaults.items()},
     }
     held = {name: array for name, array in arrays.items() if array is not None}
-    return seal("world", {"revision": network.revision, "next_key": network.next_key}, held)
+    return seal("world", {"revision": network.revision, "users": graph.n_nodes}, held)
 
 
-def network_from_blob(data: bytes, keys: I64, ids: Sequence[int | str]) -> Network:
+def network_from_blob(data: bytes, rows: I64, ids: Sequence[int | str]) -> Network:
     """The network of :func:`network_to_blob`'s bytes and the table of users."""
-    check_memory("loading the campaign's network", 4.0 * len(data) + 250.0 * keys.size)
+    n = rows.size
+    check_memory("loading the campaign's network", 4.0 * len(data) + 250.0 * n)
     settings, arrays = unseal(data, "world", "the campaign's network")
-    if not np.array_equal(arrays["keys"], keys):
+    if settings["users"] != n or not np.array_equal(rows, np.arange(n)):
         raise FileFormatError("the campaign's network and its table of users do not fit each other. Use a backup.")
     # An explicit dtype: a list of ids could be empty, and strings must never become numbers.
     named = np.array(ids, dtype=np.str_ if ids and isinstance(ids[0], str) else np.int64)
-    graph = Graph(int(keys.size), arrays["sources"], arrays["targets"], named)
-    parts = {name.removeprefix(_PART): array for name, array in arrays.items() if name.startswith(_PART)}
+    graph = Graph(n, arrays["sources"], arrays["targets"], named)
+    parts, defaults = (
+        {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        for prefix in (_PART, _DEFAULT)
+    )
     users = UserProfile(**parts) if parts else arrays.get(_NAME)
-    revision, next_key = int(settings["revision"]), int(settings["next_key"])
-    return Network(revision, next_key, keys, graph, users, arrays.get("costs"), arrays.get("groups"), arrays["born"])
+    revision = int(settings["revision"])
+    return Network(revision, graph, users, arrays.get("costs"), arrays.get("groups"), arrays["born"], defaults)
 
 
 def grown_network(
@@ -190,7 +195,7 @@ def grown_network(
 ) -> Network:
     """The network with new users (possibly none) of the ids ``fresh``, and new edges between any users."""
     _check_fresh(network, fresh)
-    n, m = network.keys.size + fresh.size, fresh.size
+    n, m = network.graph.n_nodes + fresh.size, fresh.size
     everyone = np.concatenate([network.graph.ids, fresh]) if m else network.graph.ids
     held = Graph(n, network.graph.sources, network.graph.targets, everyone)
     s, t = (held.rows(ids) for ids in edges)
@@ -207,13 +212,12 @@ def grown_network(
     codes = codes[order]
     return Network(
         network.revision + 1,
-        network.next_key + m,
-        np.concatenate([network.keys, np.arange(network.next_key, network.next_key + m, dtype=np.int64)]),
         Graph(n, (codes // n).astype(np.int32), (codes % n).astype(np.int32), everyone),
         _grown_users(network.users, _as_users(features, m), m),
         _joined("costs", network.costs, _costs(costs, m), m),
         _joined("groups", network.groups, _groups(groups, m), m),
         np.concatenate([network.born, np.full(new.size, born, dtype=np.int64)])[order],
+        network.defaults,
     )
 
 
@@ -286,8 +290,8 @@ def _joined(name: str, old: NDArray[Any] | None, new: NDArray[Any] | None, m: in
 
 
 def drop_user(network: Network, row: int) -> Network:
-    """The network without this user and all edges that touch them."""
-    keep = np.ones(network.keys.size, dtype=np.bool_)
+    """The network without this user and all edges that touch them; the rows behind theirs move up by one."""
+    keep = np.ones(network.graph.n_nodes, dtype=np.bool_)
     keep[row] = False
     if not keep.any():
         advice = "Delete the campaign instead, with ", call("delete_campaign"), "."
@@ -297,10 +301,10 @@ def drop_user(network: Network, row: int) -> Network:
     return replace(
         network,
         revision=network.revision + 1,
-        keys=network.keys[keep],
         graph=Graph(int(keep.sum()), shift[graph.sources[edges]], shift[graph.targets[edges]], graph.ids[keep]),
         users=users.select(keep) if isinstance(users, UserProfile) else None if users is None else users[keep],
         costs=None if costs is None else costs[keep],
         groups=None if groups is None else groups[keep],
         born=network.born[edges],
+        defaults={name: without_row(rows, row) for name, rows in network.defaults.items()},
     )

@@ -516,7 +516,7 @@ class _Tally:
     def add(self, record: Round, told: Told) -> RoundProgress:
         """Count a round in; returns what it looks like by itself."""
         counts = record.status != "cancelled"
-        acted, rows = responded(self._network, record, told), self._network.rows(record.contacted)
+        acted, rows = responded(self._network, record, told), record.contacted
         expected, responders = record.promised if counts else None, int(np.count_nonzero(acted))
         closed, new = record.status == "closed", 0
         if counts and record.kind != "history":
@@ -578,7 +578,7 @@ class _Tally:
         add(self.products[record.product], ones > 0)
         strategies = record.strategy_of("contacted") or {}
         for strategy in dict.fromkeys(strategies.values()):
-            mine = network.rows([key for key, own in strategies.items() if own == strategy])
+            mine = [row for row, own in strategies.items() if own == strategy]
             add(self.strategies[strategy], np.isin(rows, mine))
 
 
@@ -604,6 +604,6 @@ def _ranked(groups: _Sums) -> tuple[GroupProgress, ...]:
 def _gains(network: Network, record: Round) -> F64:
     """For each user what they were expected to add to the round."""
     gains = np.zeros(network.graph.n_nodes)
-    kept = np.isin(record.chosen, network.keys) & ~np.isin(record.chosen, record.held_out)
-    gains[network.rows(record.chosen[kept])] = record.gains[kept]
+    kept = ~np.isin(record.chosen, record.held_out)
+    gains[record.chosen[kept]] = record.gains[kept]
     return gains

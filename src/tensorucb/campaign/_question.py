@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from tensorucb.arrays import I64
 from tensorucb.campaign._catalogue import Catalogue, Contacts, read_contacts, read_context, read_strategies
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._round import Round
+from tensorucb.campaign._round import UNKNOWN_LIST, Round
 from tensorucb.checks import (
     check_choice,
     check_count,
@@ -30,7 +31,7 @@ from tensorucb.errors import InputError, argument
 from tensorucb.graph._arguments import check_values
 from tensorucb.graph._ids import id_array
 from tensorucb.moments import duration, duration_text, is_moment, unix_seconds
-from tensorucb.question import ARGUMENTS, STORED, Argument, Question
+from tensorucb.question import ARGUMENTS, STORED, USER_LISTS, Argument, Question
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,14 @@ class Reader:
             return question
         return replace(question, fingerprint=self._digests(question, given))
 
-    def stored(self, question: Question, named: Mapping[str, Any]) -> dict[str, Any]:
-        """Defaults as the store keeps them: JSON, users by key, which says nothing once its user is forgotten."""
-        kept = {name: self._plain(name, getattr(question, name), named[name]) for name in named}
+    def stored(self, question: Question, named: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, I64]]:
+        """Defaults as the store keeps them: JSON in the settings, and lists of users, which the network keeps."""
+        values = {name: getattr(question, name) for name in named if getattr(question, name) is not None}
+        users = {name: value for name, value in values.items() if name in USER_LISTS}
+        kept = {name: self._plain(name, value, named[name]) for name, value in values.items() if name not in users}
         if isinstance(named.get("strategies"), str):
             kept["strategies"] = "all"  # those that are added later as well
-        return {name: value for name, value in kept.items() if value is not None}
+        return kept, users
 
     def _with_defaults(self, arguments: Mapping[str, Any], *, has_strategy: bool) -> dict[str, Any]:
         """The arguments, with the stored defaults for those left out.
@@ -102,7 +105,7 @@ class Reader:
         return read_plain(name, value)
 
     def _plain(self, name: str, value: Any, given: Any) -> Any:
-        """What an argument means as JSON, so that it can be stored and compared; users by key."""
+        """What an argument means as JSON, so that it can be stored and compared."""
         match ARGUMENTS[name].kind, value:
             case _, None:
                 return None
@@ -111,10 +114,10 @@ class Reader:
             case "strategies", _:
                 return list(value.ids)
             case "users", _:
-                return self.network.keys[value].tolist()
+                return self.network.ids(value)
             case "contacts", _:
-                keys = self.network.keys[value.rows].tolist()
-                return sorted(keys if value.places is None else map(list, zip(keys, value.places, strict=True)))
+                ids = self.network.ids(value.rows)
+                return sorted(ids if value.places is None else map(list, zip(ids, value.places, strict=True)))
             case "costs" | "groups", _:
                 own = getattr(self.network, name)
                 return None if own is not None and np.array_equal(value, own) else value.tolist()
@@ -174,12 +177,10 @@ def check_defaults(ask: Any) -> dict[str, Any]:
 
 
 def shown_defaults(kept: Mapping[str, Any], network: Network) -> dict[str, Any]:
-    """Stored defaults as a caller gives them; users who are gone are left out."""
-    return {
-        name: network.ids(kept[name]) if ARGUMENTS[name].kind == "users" else kept[name]
-        for name in STORED
-        if name in kept
-    }
+    """Stored defaults as a caller gives them."""
+    users = {name: network.ids(rows) for name, rows in network.defaults.items()}
+    defaults = {**kept, **users}
+    return {name: defaults[name] for name in STORED if name in defaults}
 
 
 def _from_now(deadline: Any) -> float | None:
@@ -258,7 +259,7 @@ def check_same(record: Round, question: Question) -> None:
     """An error that names the arguments in which this request differs from the one that opened the round."""
     held = record.request
     now = question.fingerprint
-    differs = [name for name in ARGUMENTS if held.get(name) != now.get(name)]
+    differs = [name for name in ARGUMENTS if held.get(name) not in (now.get(name), UNKNOWN_LIST)]
     if differs:
         raise InputError(
             f"{question.request_id!r} has opened round {record.id} with other values of {', '.join(differs)}.",

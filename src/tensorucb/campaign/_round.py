@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from tensorucb.arrays import F64, I64
 from tensorucb.campaign._catalogue import Catalogue, Context, contexts
 from tensorucb.campaign._documents import from_json, to_json
-from tensorucb.campaign._network import Network
+from tensorucb.campaign._network import Network, without_row
 from tensorucb.policies import Product
+from tensorucb.question import USER_LISTS
 from tensorucb.store._protocol import CampaignRecord, RoundRecord, Status
 
 Id = int | str
@@ -23,6 +24,8 @@ Kind = Literal["ask", "shadow", "history"]
 
 LEVEL = 0.9
 """The share of numbers that an interval promises to hold."""
+UNKNOWN_LIST = ""
+"""In place of the digest of a list of users in a request, once somebody was forgotten whom it may have named."""
 
 _HALF = 0.5
 _ROUNDING = 1e-9
@@ -119,7 +122,7 @@ class RoundStrategies:
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """A round as the log keeps it: all that learning, reports and forgetting need. Users are there by key.
+    """A round as the log keeps it: all that learning, reports and forgetting need. Users are there by graph row.
 
     The first eight fields are columns of the store; see `RoundRecord`.
     """
@@ -198,35 +201,37 @@ class Round:
         """For each user of the network the place of the strategy they were contacted with; 0 for all others."""
         places = np.zeros(network.graph.n_nodes, dtype=np.int64)
         if self.strategies is not None:
-            there = np.isin(self.contacted, network.keys)
-            places[network.rows(self.contacted)] = self.strategies.contacted[there]
+            places[self.contacted] = self.strategies.contacted
         return places
 
     def strategy_of(self, users: Literal["chosen", "contacted"]) -> dict[int, Id] | None:
-        """The id of the strategy of each of these users, by their key; None if there was none by id."""
-        keys = getattr(self, users).tolist()
+        """The id of the strategy of each of these users, by their row; None if there was none by id."""
+        rows = getattr(self, users).tolist()
         if self.strategies is not None:
             ids = self.strategies.offered.ids
-            return {key: ids[place] for key, place in zip(keys, getattr(self.strategies, users).tolist(), strict=True)}
-        return None if self.context.strategy is None else dict.fromkeys(keys, self.context.strategy)
+            return {row: ids[place] for row, place in zip(rows, getattr(self.strategies, users).tolist(), strict=True)}
+        return None if self.context.strategy is None else dict.fromkeys(rows, self.context.strategy)
 
-    def without(self, key: int) -> Round:
-        """The round without a user; the same object if it never held them."""
-        chosen, contacted = self.chosen != key, self.contacted != key
-        if chosen.all() and contacted.all() and key not in self.held_out and key not in self.must_include:
-            return self
+    def names(self, row: int) -> bool:
+        """Whether a user was chosen, contacted or asked for."""
+        return any(row in users for users in (self.chosen, self.contacted, self.held_out, self.must_include))
+
+    def without(self, row: int) -> Round:
+        """The round once a user is forgotten; of the lists of users in its request no digest stays."""
+        chosen, contacted = self.chosen != row, self.contacted != row
         strategies = self.strategies
         if strategies is not None:
             places = {"chosen": strategies.chosen[chosen], "contacted": strategies.contacted[contacted]}
             strategies = replace(strategies, **places)
         return replace(
             self,
-            chosen=self.chosen[chosen],
+            chosen=without_row(self.chosen, row),
             gains=self.gains[chosen],
-            contacted=self.contacted[contacted],
-            held_out=self.held_out[self.held_out != key],
-            must_include=self.must_include[self.must_include != key],
+            contacted=without_row(self.contacted, row),
+            held_out=without_row(self.held_out, row),
+            must_include=without_row(self.must_include, row),
             strategies=strategies,
+            request={name: UNKNOWN_LIST if name in USER_LISTS else digest for name, digest in self.request.items()},
         )
 
     def seen(self, network: Network) -> Ask:
@@ -239,7 +244,7 @@ class Round:
             status=self.status,
             kind=self.kind,
             seeds=tuple(network.ids(seeds)),
-            strategies=None if strategies is None else tuple(strategies[key] for key in seeds.tolist()),
+            strategies=None if strategies is None else tuple(strategies[row] for row in seeds.tolist()),
             gains=tuple(self.gains[kept].tolist()),
             held_out=tuple(network.ids(self.held_out)),
             contacted=tuple(network.ids(self.contacted)),

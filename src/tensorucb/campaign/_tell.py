@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from tensorucb.arrays import I64
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._resolve import Resolved, resolve
-from tensorucb.campaign._responses import UNKNOWN, Batch, Part, read_responses, text_places, written
+from tensorucb.campaign._responses import UNKNOWN, Batch, Part, Resolved, read_responses, resolve, text_places, written
 from tensorucb.campaign._round import Round
 from tensorucb.campaign._told import Told
 from tensorucb.checks import check_choice, shown
@@ -117,16 +116,16 @@ class _Sorting:
     contradictions: list[Contradiction] = field(default_factory=list)
     items: list[dict[str, Any]] = field(default_factory=list)
 
-    def clash(self, row: int, ids: tuple[Any, Any], kept: Any, told: Any, keys: list[int], event: str | None) -> None:
+    def clash(self, row: int, ids: tuple[Any, Any], kept: Any, told: Any, users: list[int], event: str | None) -> None:
         self.clashes += 1
         if len(self.contradictions) < _LISTED:
             self.contradictions.append(Contradiction(row + 1, *ids, kept, told, event))
         if len(self.items) == _LOGGED:
             return
-        # The log names no ids, so that forgetting a user needs to look at keys alone.
+        # The log names no ids, so that forgetting a user needs to look at rows alone.
         if event is not None:
             kept, told = "another event of this id", "this one"
-        self.items.append({"users": keys, "kept": kept, "told": told})
+        self.items.append({"users": users, "kept": kept, "told": told})
 
 
 def tell(handle: Handle, round_id: str | int, responses: Any, unknown: str, columns: Any) -> TellReport:
@@ -178,7 +177,7 @@ def _check_product(record: Round, batch: Batch) -> None:
 def check_contacted(network: Network, record: Round, found: Resolved) -> None:
     """Refuse responses to somebody who was not contacted in this round."""
     contacted = np.zeros(network.graph.n_nodes, dtype=np.bool_)
-    contacted[network.rows(record.contacted)] = True
+    contacted[record.contacted] = True
     others = np.flatnonzero(~contacted[found.sources])
     if others.size:
         source = network.graph.ids[found.sources[others[0]]].item()
@@ -193,7 +192,7 @@ def store(view: View, record: Round, found: Resolved, told: Told, now: float) ->
 
     Returns the report, the number of the event (0 if nothing is new), and the rows that are new.
     """
-    session, keys = view.session, view.network.keys
+    session = view.session
     wanted = {e for e in (*found.edges.event_ids, *found.nodes.event_ids) if e is not None}
     known = session.known_event_ids(view.number, sorted(wanted)) if wanted else {}
     sorting = _Sorting(view.network, record, known)
@@ -204,11 +203,10 @@ def store(view: View, record: Round, found: Resolved, told: Told, now: float) ->
         counts = {"id": record.id, "edges": new.numbers.size, "nodes": new.users.size, "late": late}
         seq = view.append("told", record.number, counts, now)
     if new.numbers.size:
-        ends = keys[new.sources], keys[new.targets]
-        edges = EdgeResponses(*ends, new.edges.outcomes, new.edges.times, new.edges.event_ids)
+        edges = EdgeResponses(new.sources, new.targets, new.edges.outcomes, new.edges.times, new.edges.event_ids)
         session.add_edge_responses(view.number, record.number, edges, seq)
     if new.users.size:
-        nodes = NodeEvents(keys[new.users], new.nodes.times, new.nodes.event_ids)
+        nodes = NodeEvents(new.users, new.nodes.times, new.nodes.event_ids)
         session.add_node_events(view.number, record.number, nodes, seq)
     if late:
         # With more to learn from, a round that could not be learned is tried again.
@@ -226,8 +224,8 @@ def _by_event_id(sorting: _Sorting, batch: Part, kind: str, *columns: Iterable[A
     for i, (event_id, time, *values) in enumerate(zip(batch.event_ids, batch.times.tolist(), *columns, strict=True)):
         if event_id is None:
             continue
-        key, target, outcome = values
-        content = (sorting.record.number, kind, key, target, outcome, None if math.isnan(time) else time)
+        user, target, outcome = values
+        content = (sorting.record.number, kind, user, target, outcome, None if math.isnan(time) else time)
         before = sorting.known.setdefault(event_id, content)
         if before is content:
             continue
@@ -235,31 +233,31 @@ def _by_event_id(sorting: _Sorting, batch: Part, kind: str, *columns: Iterable[A
         if before == content:
             sorting.duplicates += 1
             continue
-        keys = sorted({int(value) for ends in (before[2:4], content[2:4]) for value in ends if value is not None})
+        users = sorted({int(value) for ends in (before[2:4], content[2:4]) for value in ends if value is not None})
         kept, told = (_described(network, found) for found in (before, content))
-        sorting.clash(int(batch.rows[i]), (_name(network, key), _name(network, target)), kept, told, keys, event_id)
+        sorting.clash(int(batch.rows[i]), (_name(network, user), _name(network, target)), kept, told, users, event_id)
     return fresh
 
 
-def _name(network: Network, key: int | None) -> Any:
-    return None if key is None else next(iter(network.ids([key])), None)
+def _name(network: Network, row: int | None) -> Any:
+    return None if row is None else network.graph.ids[row].item()
 
 
 def _described(network: Network, content: _Content) -> Mapping[str, Any]:
-    number, kind, key, target, outcome, time = content
+    number, kind, user, target, outcome, time = content
     if kind == "node":
-        return {"round": number, "user": _name(network, key), "time": time}
-    ends = {"source": _name(network, key), "target": _name(network, target)}
+        return {"round": number, "user": _name(network, user), "time": time}
+    ends = {"source": _name(network, user), "target": _name(network, target)}
     return {"round": number, **ends, "outcome": outcome, "time": time}
 
 
 def _new_edges(sorting: _Sorting, found: Resolved, told: Told) -> I64:
     """Places of the edge responses that are neither duplicates nor contradictions."""
-    keys, ids, batch = sorting.network.keys, sorting.network.graph.ids, found.edges
+    ids, batch = sorting.network.graph.ids, found.edges
     s, t = found.sources, found.targets
     at = np.arange(s.size)
     if any(event_id is not None for event_id in batch.event_ids):
-        columns = (keys[s].tolist(), keys[t].tolist(), batch.outcomes.tolist())
+        columns = (s.tolist(), t.tolist(), batch.outcomes.tolist())
         at = np.flatnonzero(_by_event_id(sorting, batch, "edge", *columns))
     if at.size == 0:
         return at
@@ -275,7 +273,7 @@ def _new_edges(sorting: _Sorting, found: Resolved, told: Told) -> I64:
     sorting.duplicates += int(np.count_nonzero(~first & ~differs))
     for i in np.flatnonzero(~first & differs).tolist():
         row = int(at[i])
-        ends, pair = (ids[s[row]].item(), ids[t[row]].item()), [int(keys[s[row]]), int(keys[t[row]])]
+        ends, pair = (ids[s[row]].item(), ids[t[row]].item()), [int(s[row]), int(t[row])]
         sorting.clash(int(batch.rows[row]), ends, float(standing[i]), float(outcomes[i]), pair, None)
     return at[first]
 
@@ -286,8 +284,7 @@ def _new_nodes(sorting: _Sorting, found: Resolved, told: Told) -> I64:
     at = np.arange(users.size)
     if any(event_id is not None for event_id in batch.event_ids):
         nothing = [None] * at.size
-        keys = sorting.network.keys[users].tolist()
-        at = np.flatnonzero(_by_event_id(sorting, batch, "node", keys, nothing, nothing))
+        at = np.flatnonzero(_by_event_id(sorting, batch, "node", users.tolist(), nothing, nothing))
     new, here = [], set[tuple[int, float]]()
     moments = zip(users[at].tolist(), batch.times[at].tolist(), strict=True)
     for i, moment in zip(at.tolist(), moments, strict=True):

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from tensorucb.arrays import I64
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._network import Network
-from tensorucb.campaign._resolve import Resolved, resolve
-from tensorucb.campaign._responses import UNKNOWN, Batch, read_responses, text_places, written
+from tensorucb.campaign._responses import UNKNOWN, Batch, Resolved, read_responses, resolve, text_places, written
 from tensorucb.campaign._round import Round
 from tensorucb.campaign._tell import TellReport, check_contacted, store
 from tensorucb.checks import check_choice
@@ -176,7 +175,7 @@ def _bought(batch: Batch, rounds: Sequence[Round], free: I64) -> Iterator[tuple[
 def _counting(network: Network, record: Round) -> NDArray[np.bool_]:
     """Whose actions count for a round: those chosen, contacted or held out, and their followers at that time."""
     graph = network.graph
-    chosen = np.unique(network.rows(np.concatenate([record.contacted, record.held_out])))
+    chosen = np.unique(np.concatenate([record.contacted, record.held_out]))
     counts = np.zeros(graph.n_nodes, dtype=np.bool_)
     counts[graph.targets[network.edges_in_round(chosen, record.number)]] = True
     counts[chosen] = True

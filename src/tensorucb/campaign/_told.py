@@ -38,15 +38,9 @@ class Told:
 
     @classmethod
     def of(cls, told: EdgeResponses, acted: NodeEvents, network: Network) -> Told:
-        """The same of stored rows; responses of users who are gone are left out."""
-        edges, outcomes, times = np.empty(0, dtype=np.int64), told.outcomes, acted.times
-        if told.sources.size:
-            known = np.isin(told.sources, network.keys) & np.isin(told.targets, network.keys)
-            edges = network.graph.edge_between(network.rows(told.sources[known]), network.rows(told.targets[known]))
-            edges, outcomes = edges[edges >= 0], outcomes[known][edges >= 0]
-        if acted.users.size:
-            times = times[np.isin(acted.users, network.keys)]
-        return cls(edges, outcomes, network.rows(acted.users), times, network.graph.n_edges)
+        """The same of stored rows."""
+        edges = network.graph.edge_between(told.sources, told.targets)
+        return cls(edges, told.outcomes, acted.users, acted.times, network.graph.n_edges)
 
     @cached_property
     def standing(self) -> NDArray[np.int8]:
@@ -86,7 +80,7 @@ def learned(network: Network, record: Round, told: Told, probabilities: Callable
     if record.kind == "history":
         return told_edges, told_outcomes
     # An edge that joined later was not silent in this round, but may have been told.
-    edges = network.edges_in_round(network.rows(record.contacted), record.number, told_edges)
+    edges = network.edges_in_round(record.contacted, record.number, told_edges)
     outcomes = np.zeros(edges.size)
     if told.users.size:
         inside = record.in_window(told.times)
@@ -104,7 +98,7 @@ def responded(network: Network, record: Round, told: Told) -> NDArray[np.bool_]:
     Followers of the contacted users, not contacted themselves, who acted within the window or have an edge with an
     outcome of 1.
     """
-    graph, contacted = network.graph, network.rows(record.contacted)
+    graph, contacted = network.graph, record.contacted
     found = np.zeros(graph.n_nodes, dtype=np.bool_)
     found[graph.targets[told.edges[told.outcomes > 0.0]]] = True
     if told.users.size:

@@ -47,8 +47,8 @@ def picture(
         record = view.round(round_id) if round_id is not None else rounds[-1] if rounds else None
         marks = {name: np.empty(0, dtype=np.int64) for name in ("seeds", "held_out", "reached")}
         if record is not None:
-            marks["seeds"] = view.network.rows(record.contacted)
-            marks["held_out"] = view.network.rows(record.held_out)
+            marks["seeds"] = record.contacted
+            marks["held_out"] = record.held_out
             marks["reached"] = np.flatnonzero(responded(view.network, record, view.told(record.number)))
         shown = _shown(graph.out_degree + graph.in_degree, list(marks.values()), limit)
         place = np.full(graph.n_nodes, -1, dtype=np.int64)

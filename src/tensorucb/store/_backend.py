@@ -18,15 +18,13 @@ class Backend(Protocol):
     """One kind of database at one address.
 
     ``url`` opens the store again, with the password where there is one: not to be shown; ``shown`` is the same for
-    messages. ``unindexed`` comes after a table's name in a query: read the table itself, not its indexes. Connections
-    of a ``read_only`` one cannot write.
+    messages. Connections of a ``read_only`` one cannot write.
     """
 
     url: str
     shown: str
     timeout: float
     read_only: bool
-    unindexed: str = ""
 
     def __init__(self, url: str, timeout: float, read_only: bool) -> None:
         self.url, self.shown, self.timeout, self.read_only = url, masked(url), timeout, read_only

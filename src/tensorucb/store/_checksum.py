@@ -25,8 +25,6 @@ from tensorucb.store._tables import checksum as table
 from tensorucb.store._values import damage
 
 Hashes = NDArray[np.uint64] | list[int]
-Group = tuple[int, str, int]
-"""A campaign, a part of it, and a number within the part."""
 
 _RANGE = 2**62  # databases have no unsigned 64-bit integers
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
@@ -40,12 +38,12 @@ _PUT = sa.text(f"{_INSERT} rows = excluded.rows, sum = excluded.sum")
 _ADD = sa.text(
     f"{_INSERT} rows = {table.name}.rows + excluded.rows, sum = ({table.name}.sum + excluded.sum) % {_RANGE}"
 )
-_OF_PART = sa.select(table.c.number, table.c.rows, table.c.sum).where(
-    table.c.campaign == sa.bindparam("campaign"), table.c.part == sa.bindparam("part")
+_RANGED = sa.select(table.c.number, table.c.rows, table.c.sum).where(
+    table.c.campaign == sa.bindparam("campaign"),
+    table.c.part == sa.bindparam("part"),
+    table.c.number.between(sa.bindparam("first"), sa.bindparam("last")),
 )
-_ONE = _OF_PART.where(table.c.number == sa.bindparam("number"))
-_RANGED = _OF_PART.where(table.c.number.between(sa.bindparam("first"), sa.bindparam("last")))
-_LATER = _OF_PART.where(table.c.number > sa.bindparam("after"))
+_LAST = 2**63 - 1
 
 _WORDS = {
     "campaign": "its list of campaigns",
@@ -66,14 +64,6 @@ class Checksum(NamedTuple):
 
     rows: int = 0
     sum: int = 0
-
-    def plus(self, other: Checksum) -> Checksum:
-        """The checksum once the rows of the other one are added."""
-        return Checksum(self.rows + other.rows, (self.sum + other.sum) % _RANGE)
-
-    def minus(self, other: Checksum) -> Checksum:
-        """The checksum once the rows of the other one are removed."""
-        return Checksum(self.rows - other.rows, (self.sum - other.sum) % _RANGE)
 
 
 def total(hashes: Hashes) -> Checksum:
@@ -97,22 +87,22 @@ def _field(value: Any) -> str:
     return f"int {value}" if isinstance(value, int | np.integer) else f"{type(value).__name__} {value}"
 
 
-def edge_hashes(rows: EdgeResponses) -> NDArray[np.uint64]:
-    """A hash for each response."""
+def edge_hashes(rows: EdgeResponses, seqs: I64) -> NDArray[np.uint64]:
+    """A hash for each response; ``seqs`` are the events that brought them."""
     numbers = _integers(rows.sources), _integers(rows.targets), _floats(rows.outcomes), _floats(rows.times)
-    return _hashes(*numbers, _texts(rows.event_ids))
+    return _hashes(*numbers, _texts(rows.event_ids), _integers(seqs))
 
 
-def node_hashes(rows: NodeEvents) -> NDArray[np.uint64]:
-    """A hash for each node event."""
-    return _hashes(_integers(rows.users), _floats(rows.times), _texts(rows.event_ids))
+def node_hashes(rows: NodeEvents, seqs: I64) -> NDArray[np.uint64]:
+    """The same for each node event."""
+    return _hashes(_integers(rows.users), _floats(rows.times), _texts(rows.event_ids), _integers(seqs))
 
 
-def user_hashes(keys: I64, ids: Sequence[int | str]) -> NDArray[np.uint64]:
+def user_hashes(rows: I64, ids: Sequence[int | str]) -> NDArray[np.uint64]:
     """A hash for each user."""
     numbers = np.array([value if isinstance(value, int) else 0 for value in ids], dtype=np.int64)
     texts = [None if isinstance(value, int) else value for value in ids]
-    return _hashes(_integers(keys), _integers(numbers), _texts(texts))
+    return _hashes(_integers(rows), _integers(numbers), _texts(texts))
 
 
 def _hashes(*columns: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -143,84 +133,54 @@ def _texts(texts: Iterable[str | None]) -> NDArray[np.uint64]:
 
 
 class Groups:
-    """The table of checksums as one transaction sees it: compared with what is read, brought up to date at its end."""
+    """The table of checksums, compared with what a transaction reads, and changed with what it writes.
 
-    def __init__(self, shown: str, rows: Callable[[sa.Executable, Mapping[str, Any]], list[tuple[Any, ...]]]) -> None:
+    ``rows`` and ``run`` carry out its statements; ``shown`` is the store's address for messages.
+    """
+
+    def __init__(self, shown: str, rows: Callable[..., list[tuple[Any, ...]]], run: Callable[..., object]) -> None:
         self._shown = shown
         self._rows = rows
-        # What replaces the stored checksum of a group, and what is added to it: no reading before writing.
-        self._put: dict[Group, Checksum] = {}
-        self._more: dict[Group, Checksum] = {}
+        self._run = run
 
     def check(self, campaign: int, part: str, number: int, hashes: Hashes) -> None:
         """Refuse rows that do not give the group's checksum."""
-        group = (campaign, part, number)
-        expected = self._put.get(group)
-        if expected is None:
-            found = self._rows(_ONE, {"campaign": campaign, "part": part, "number": number})
-            expected = Checksum(*found[0][1:]) if found else Checksum()
-        if not all(isinstance(value, int) for value in expected) or total(hashes) != expected.plus(
-            self._more.get(group, Checksum())
-        ):
-            self._refuse(campaign, part, number)
+        self.check_each(campaign, part, {number: hashes}, number, number)
 
     def check_each(
-        self, campaign: int, part: str, hashes: Mapping[int, int], after: int = -(2**63), *, some: bool = False
+        self,
+        campaign: int,
+        part: str,
+        hashes: Mapping[int, Hashes],
+        first: int = -_LAST,
+        last: int = _LAST,
+        *,
+        some: bool = False,
     ) -> None:
-        """The same for groups of one row each: all of this part with a number above ``after``, or some of them."""
-        values = {"campaign": campaign, "part": part, "after": after}
-        expected = {number: Checksum(*rest) for number, *rest in self._rows(_LATER, values)}
-        for changed in (self._put, self._more):
-            for (other, its_part, number), made in changed.items():
-                if (other, its_part) == (campaign, part) and number > after:
-                    expected[number] = made
-        for number in hashes.keys() if some else expected.keys() | hashes.keys():
-            if number not in hashes or expected.get(number) != Checksum(1, hashes[number]):
-                self._refuse(campaign, part, number)
-
-    def check_range(self, campaign: int, part: str, hashes: Mapping[int, Hashes], first: int, last: int) -> None:
-        """The same for groups of any size: all of this part with a number from ``first`` to ``last``."""
+        """The same for all groups of this part with a number from ``first`` to ``last``, or only for those read."""
         values = {"campaign": campaign, "part": part, "first": first, "last": last}
-        stored = {number: Checksum(*rest) for number, *rest in self._rows(_RANGED, values)}
-        for number in range(first, last + 1):
-            group = (campaign, part, number)
-            expected = self._put.get(group, stored.get(number, Checksum())).plus(self._more.get(group, Checksum()))
-            if total(hashes.get(number, [])) != expected:
-                self._refuse(campaign, part, number)
+        expected = {number: Checksum(*rest) for number, *rest in self._rows(_RANGED, values)}
+        for number in hashes.keys() if some else expected.keys() | hashes.keys():
+            if total(hashes.get(number, [])) != expected.get(number, Checksum()):
+                what = _WORDS[part].format(campaign=campaign, number=number)
+                raise FileFormatError(
+                    f"{self._shown} is damaged: {what} cannot be read as written (the checksum is another). "
+                    "Use a backup."
+                )
 
     def put(self, campaign: int, part: str, number: int, hashes: Hashes) -> None:
         """The group now holds these rows, and no others."""
-        self._put[campaign, part, number] = total(hashes)
-        self._more.pop((campaign, part, number), None)
+        self._run(_PUT, _line(campaign, part, number, total(hashes)))
 
     def add(self, campaign: int, part: str, number: int, hashes: Hashes) -> None:
         """The group now holds these rows as well."""
-        group = (campaign, part, number)
-        self._more[group] = self._more.get(group, Checksum()).plus(total(hashes))
+        self._run(_ADD, _line(campaign, part, number, total(hashes)))
 
     def remove(self, campaign: int, part: str, number: int, hashes: Hashes) -> None:
         """The group has lost these rows."""
-        group = (campaign, part, number)
-        self._more[group] = self._more.get(group, Checksum()).minus(total(hashes))
+        lost = total(hashes)
+        self._run(_ADD, _line(campaign, part, number, Checksum(-lost.rows, -lost.sum % _RANGE)))
 
-    def drop(self, campaign: int) -> None:
-        """The campaign is gone, and its lines of the table with it."""
-        for changed in (self._put, self._more):
-            for group in [group for group in changed if group[0] == campaign]:
-                del changed[group]
 
-    def save(self, connection: sa.Connection) -> None:
-        """Write what has changed."""
-        for statement, changed in ((_PUT, self._put), (_ADD, self._more)):
-            lines = [
-                {"campaign": campaign, "part": part, "number": number, "rows": made.rows, "sum": made.sum}
-                for (campaign, part, number), made in changed.items()
-            ]
-            if lines:
-                connection.execute(statement, lines)
-
-    def _refuse(self, campaign: int, part: str, number: int) -> None:
-        what = _WORDS[part].format(campaign=campaign, number=number)
-        raise FileFormatError(
-            f"{self._shown} is damaged: {what} cannot be read as written (the checksum is another). Use a backup."
-        )
+def _line(campaign: int, part: str, number: int, checksum: Checksum) -> dict[str, Any]:
+    return {"campaign": campaign, "part": part, "number": number, **checksum._asdict()}

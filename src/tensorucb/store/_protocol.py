@@ -1,7 +1,7 @@
 """The plain records that cross between a campaign and its store.
 
-A store keeps rows and bytes; it knows nothing of graphs, policies or learning. Users appear by their *key*, an integer
-that stays theirs for the life of the campaign.
+A store keeps rows and bytes; it knows nothing of graphs, policies or learning. Users appear by their row, a number
+that changes only when somebody before them is erased.
 """
 
 from __future__ import annotations

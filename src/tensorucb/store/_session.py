@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from tensorucb.arrays import F64, I64
 from tensorucb.errors import FileFormatError, InputError, ShapeError, UnknownIdError
 from tensorucb.store import _tables as tables
-from tensorucb.store._checksum import edge_hashes, node_hashes, row_hash, user_hashes
+from tensorucb.store._checksum import Hashes, edge_hashes, node_hashes, row_hash, user_hashes
 from tensorucb.store._protocol import CampaignRecord, EdgeResponses, EventRecord, NodeEvents, RoundRecord
 from tensorucb.store._service import ServiceRows
 from tensorucb.store._transaction import Rows
@@ -24,15 +24,16 @@ from tensorucb.store._values import (
     check_texts,
     dump_json,
     edge_columns,
+    in_order,
     load_json,
     node_columns,
+    seqs_of,
 )
 
 Known = dict[str, tuple[int, str, int, int | None, float | None, float | None]]
 
 # The statements of every small call, made once: making one takes as long as running it.
 _C: sa.BindParameter[int] = sa.bindparam("c")
-_NAME: sa.BindParameter[str] = sa.bindparam("name")
 _user, _event, _at = tables.user.c, tables.event.c, tables.round_.c
 _edge, _node = tables.edge_response.c, tables.node_event.c
 _LAST_EVENT = sa.select(sa.func.max(_event.seq)).where(_event.campaign == _C)
@@ -41,7 +42,7 @@ _EVENTS = (
     sa.select(*list(_event)[1:]).where(_event.campaign == _C, _event.seq > sa.bindparam("since")).order_by(_event.seq)
 )
 _ROUNDS = sa.select(*list(_at)[1:]).where(_at.campaign == _C).order_by(_at.number)
-_ROUND = _ROUNDS.where(_at.id == _NAME)
+_ROUND = _ROUNDS.where(_at.number == sa.bindparam("number"))
 _COUNTS = sa.select(_at.campaign, _at.status, sa.func.count()).group_by(_at.status, _at.campaign)
 _DUE = (
     sa.select(tables.campaign.c.name)
@@ -52,9 +53,9 @@ _DUE = (
     )
     .order_by(tables.campaign.c.campaign)
 )
-_USER = (_user.user_key, _user.id_integer, _user.id_text)
-_EDGE = (_edge.source, _edge.target, _edge.outcome, _edge.time, _edge.event_id)
-_NODE = (_node.user_key, _node.time, _node.event_id)
+_USER = (_user.user_row, _user.id_integer, _user.id_text)
+_EDGE = (_edge.source, _edge.target, _edge.outcome, _edge.time, _edge.event_id, _edge.seq)
+_NODE = (_node.user_row, _node.time, _node.event_id, _node.seq)
 _EDGES_RANGED, _NODES_RANGED = (
     sa.select(*columns, at.round).where(
         at.campaign == _C, at.round.between(sa.bindparam("first"), sa.bindparam("last"))
@@ -95,7 +96,6 @@ class Session(ServiceRows):
         self._begin_change(campaign)
         rows = self._rows(sa.select(tables.campaign).where(tables.campaign.c.campaign == campaign))
         self._groups.remove(0, "campaign", 0, [row_hash(*row) for row in rows])
-        self._groups.drop(campaign)
         for table in (*tables.OWNED, tables.campaign):
             self._run(sa.delete(table).where(table.c.campaign == campaign))
         self._present.discard(campaign)
@@ -148,24 +148,24 @@ class Session(ServiceRows):
         self._groups.remove(campaign, "blob", 0, [row_hash(name) for (name,) in gone])
 
     def users(self, campaign: int) -> tuple[I64, list[int | str]]:
-        """Keys (ascending) and ids of all users."""
-        query = sa.select(*_USER).where(_user.campaign == campaign).order_by(_user.user_key)
-        keys, ids = as_ids(self._rows(query))
-        self._groups.check(campaign, "user", 0, user_hashes(keys, ids))
-        return keys, ids
+        """Rows (ascending) and ids of all users."""
+        query = sa.select(*_USER).where(_user.campaign == campaign).order_by(_user.user_row)
+        rows, ids = as_ids(self._rows(query))
+        self._groups.check(campaign, "user", 0, user_hashes(rows, ids))
+        return rows, ids
 
-    def add_users(self, campaign: int, keys: I64, ids: Sequence[int | str]) -> None:
+    def add_users(self, campaign: int, rows: I64, ids: Sequence[int | str]) -> None:
         """New users."""
         self._begin_change(campaign)
-        if len(keys) != len(ids):
-            raise ShapeError(f"each user needs a key and an id; got {len(keys)} keys and {len(ids)} ids.")
+        if len(rows) != len(ids):
+            raise ShapeError(f"each user needs a row and an id; got {len(rows)} rows and {len(ids)} ids.")
         plain = [check_id(value) for value in ids]
         check_texts((value for value in plain if isinstance(value, str)), "a user's id")
         numbers = [value if isinstance(value, int) else None for value in plain]
         texts = [value if isinstance(value, str) else None for value in plain]
-        rows = zip([campaign] * len(plain), np.asarray(keys).tolist(), numbers, texts, strict=True)
-        self._backend.insert(self._connection, tables.user, rows)
-        self._groups.add(campaign, "user", 0, user_hashes(keys, plain))
+        lines = zip([campaign] * len(plain), np.asarray(rows).tolist(), numbers, texts, strict=True)
+        self._backend.insert(self._connection, tables.user, lines)
+        self._groups.add(campaign, "user", 0, user_hashes(rows, plain))
 
     def append_event(
         self, campaign: int, kind: str, round_number: int | None, payload: Mapping[str, Any], created: float
@@ -185,8 +185,8 @@ class Session(ServiceRows):
         """Events with ``seq > since`` in order; of these kinds alone, if there are any."""
         query = _EVENTS if kinds is None else _EVENTS.where(_event.kind.in_(kinds))
         rows = self._rows(query, {"c": campaign, "since": since})
-        hashes = {row[0]: row_hash(*row) for row in rows}
-        self._groups.check_each(campaign, "event", hashes, since, some=kinds is not None)
+        hashes = {row[0]: [row_hash(*row)] for row in rows}
+        self._groups.check_each(campaign, "event", hashes, since + 1, some=kinds is not None)
         return [EventRecord(seq, kind, at, load_json(text), made) for seq, kind, at, text, made in rows]
 
     def last_event(self, campaign: int) -> int:
@@ -197,20 +197,13 @@ class Session(ServiceRows):
     def rounds(self, campaign: int) -> list[RoundRecord]:
         """All rounds by number."""
         rows = self._rows(_ROUNDS, {"c": campaign})
-        self._groups.check_each(campaign, "round", {row[0]: row_hash(*row) for row in rows})
+        self._groups.check_each(campaign, "round", {row[0]: [row_hash(*row)] for row in rows})
         return [_round(row) for row in rows]
 
-    def round(self, campaign: int, round_id: str) -> RoundRecord | None:
-        """The round of that id, if there is one."""
-        values = {"c": campaign, "name": round_id}
-        rows = self._rows(_ROUND, values)
-        if not rows:
-            # It may also mean a damaged index: look without it.
-            table = f"{tables.round_.name} {self._backend.unindexed}"
-            if self._rows(sa.text(f"SELECT number FROM {table} WHERE campaign = :c AND id = :name"), values):
-                raise FileFormatError(f"{self._backend.shown} is damaged: an index has lost a round. Use a backup.")
-        for row in rows:
-            self._groups.check(campaign, "round", row[0], [row_hash(*row)])
+    def round(self, campaign: int, number: int) -> RoundRecord | None:
+        """The round of that number, if there is one."""
+        rows = self._rows(_ROUND, {"c": campaign, "number": number})
+        self._groups.check(campaign, "round", number, [row_hash(*row) for row in rows])
         return _round(rows[0]) if rows else None
 
     def round_counts(self) -> dict[int, dict[str, int]]:
@@ -251,12 +244,11 @@ class Session(ServiceRows):
         return new
 
     def edge_responses(self, campaign: int, round_number: int, upto: int | None = None) -> EdgeResponses:
-        """Edge responses of a round, told up to an event or until now, by source key, then target key."""
-        query = sa.select(*_EDGE, _edge.seq).where(_edge.campaign == campaign, _edge.round == round_number)
+        """Edge responses of a round, told up to an event or until now, by source, then target."""
+        query = sa.select(*_EDGE).where(_edge.campaign == campaign, _edge.round == round_number)
         rows = self._rows(query.order_by(_edge.source, _edge.target))
-        found = edge_columns(rows)
-        self._groups.check(campaign, "edge", round_number, edge_hashes(found))
-        return found if upto is None else edge_columns([row for row in rows if row[-1] <= upto])
+        self._groups.check(campaign, "edge", round_number, _HASHES["edge"](rows))
+        return edge_columns([row for row in rows if upto is None or row[-1] <= upto])
 
     def told(self, campaign: int, first: int, last: int) -> dict[int, tuple[EdgeResponses, NodeEvents]]:
         """The edge responses and node events of rounds ``first`` to ``last``, as above; four statements for all."""
@@ -265,12 +257,10 @@ class Session(ServiceRows):
             _by_round(self._rows(query, {"c": campaign, "first": first, "last": last}))
             for query in (_EDGES_RANGED, _NODES_RANGED)
         )
-        told = {at: (edge_columns(edges.get(at, [])), node_columns(nodes.get(at, []))) for at in numbers}
-        hashes = {at: edge_hashes(found) for at, (found, _) in told.items() if found.sources.size}
-        self._groups.check_range(campaign, "edge", hashes, first, last)
-        hashes = {at: node_hashes(found) for at, (_, found) in told.items() if found.users.size}
-        self._groups.check_range(campaign, "node", hashes, first, last)
-        return told
+        for part, rounds in (("edge", edges), ("node", nodes)):
+            hashes = {at: _HASHES[part](rows) for at, rows in rounds.items()}
+            self._groups.check_each(campaign, part, hashes, first, last)
+        return {at: (edge_columns(edges.get(at, [])), node_columns(in_order(nodes.get(at, [])))) for at in numbers}
 
     def add_edge_responses(self, campaign: int, round_number: int, rows: EdgeResponses, seq: int) -> None:
         """Insert rows; a (round, source, target) or an event id that is there already is refused."""
@@ -281,15 +271,13 @@ class Session(ServiceRows):
         lines = zip(*columns, _or_none(rows.times[order]), event_ids, strict=True)
         whole = ((campaign, round_number, *line, seq) for line in lines)
         self._backend.insert(self._connection, tables.edge_response, whole)
-        self._groups.add(campaign, "edge", round_number, edge_hashes(rows))
+        self._groups.add(campaign, "edge", round_number, edge_hashes(rows, np.full(len(rows.event_ids), seq)))
 
     def node_events(self, campaign: int, round_number: int, upto: int | None = None) -> NodeEvents:
-        """Node events of a round, told up to an event or until now, by user key, then time, then event id."""
-        query = sa.select(*_NODE, _node.seq).where(_node.campaign == campaign, _node.round == round_number)
-        rows = self._rows(query)
-        found = node_columns(rows)
-        self._groups.check(campaign, "node", round_number, node_hashes(found))
-        return found if upto is None else node_columns([row for row in rows if row[-1] <= upto])
+        """Node events of a round, told up to an event or until now, by user, then time, then event id."""
+        rows = self._rows(sa.select(*_NODE).where(_node.campaign == campaign, _node.round == round_number))
+        self._groups.check(campaign, "node", round_number, _HASHES["node"](rows))
+        return node_columns(in_order(row for row in rows if upto is None or row[-1] <= upto))
 
     def add_node_events(self, campaign: int, round_number: int, rows: NodeEvents, seq: int) -> None:
         """Insert rows; an event id that is there already is refused."""
@@ -297,7 +285,7 @@ class Session(ServiceRows):
         lines = zip(rows.users.tolist(), _or_none(rows.times), rows.event_ids, strict=True)
         whole = ((campaign, round_number, *line, seq) for line in lines)
         self._backend.insert(self._connection, tables.node_event, whole)
-        self._groups.add(campaign, "node", round_number, node_hashes(rows))
+        self._groups.add(campaign, "node", round_number, node_hashes(rows, np.full(len(rows.event_ids), seq)))
 
     def _begin_responses(self, campaign: int, rows: EdgeResponses | NodeEvents, other: sa.Table) -> None:
         """Check a batch. An index keeps an event id unique within one table; this does so across the two."""
@@ -325,8 +313,8 @@ class Session(ServiceRows):
             )
             for table, columns in ((_node, _NODE), (_edge, _EDGE))
         )
-        known: Known = {name: (at, "node", key, None, None, time) for at, key, time, name in nodes}
-        known |= {name: (at, "edge", s, t, y, time) for at, s, t, y, time, name in edges}
+        known: Known = {name: (at, "node", user, None, None, time) for at, user, time, name, _ in nodes}
+        known |= {name: (at, "edge", s, t, y, time) for at, s, t, y, time, name, _ in edges}
         return known
 
     def replace_event_payload(self, campaign: int, seq: int, payload: Mapping[str, Any]) -> None:
@@ -341,26 +329,51 @@ class Session(ServiceRows):
         self._run(sa.update(tables.event).where(one).values(payload=text))
         self._groups.put(campaign, "event", seq, [row_hash(seq, kind, at, text, created)])
 
-    def erase_user(self, campaign: int, key: int) -> int:
-        """Remove the user's row and every response that names them; returns how many responses went."""
+    def erase_user(self, campaign: int, row: int) -> int:
+        """Remove a user and every response that names them; users behind them move up by one row, here and there.
+
+        Returns how many responses went.
+        """
         self._begin_change(campaign)
-        rows = self._taken(tables.user, _USER, sa.and_(_user.campaign == campaign, _user.user_key == key))
-        self._groups.remove(campaign, "user", 0, user_hashes(*as_ids(rows)))
-        named = sa.and_(_edge.campaign == campaign, sa.or_(_edge.source == key, _edge.target == key))
-        edges = self._taken(tables.edge_response, (*_EDGE, _edge.round), named)
-        for number, rows in _by_round(edges).items():
-            self._groups.remove(campaign, "edge", number, edge_hashes(edge_columns(rows)))
-        acted = sa.and_(_node.campaign == campaign, _node.user_key == key)
-        nodes = self._taken(tables.node_event, (*_NODE, _node.round), acted)
-        for number, rows in _by_round(nodes).items():
-            self._groups.remove(campaign, "node", number, node_hashes(node_columns(rows)))
-        return len(edges) + len(nodes)
+        users, ids = self.users(campaign)
+        self._run(sa.delete(tables.user).where(_user.campaign == campaign))
+        self._groups.put(campaign, "user", 0, [])
+        left = users != row
+        self.add_users(campaign, users[left] - (users[left] > row), [ids[at] for at in np.flatnonzero(left).tolist()])
+        return self._renumber(tables.edge_response, "edge", campaign, row) + self._renumber(
+            tables.node_event, "node", campaign, row
+        )
+
+    def _renumber(self, table: sa.Table, part: str, campaign: int, gone: int) -> int:
+        """Remove the responses that name a user, and move up the users behind them; how many were removed."""
+        columns, users = (_EDGE, 2) if part == "edge" else (_NODE, 1)
+        removed = 0
+        for (number,) in self._rows(sa.select(table.c.round).where(table.c.campaign == campaign).distinct()):
+            here = sa.and_(table.c.campaign == campaign, table.c.round == number)
+            told = self._taken(table, columns, here)
+            self._groups.check(campaign, part, number, _HASHES[part](told))
+            kept = [
+                (*(user - (user > gone) for user in row[:users]), *row[users:])
+                for row in told
+                if gone not in row[:users]
+            ]
+            self._backend.insert(self._connection, table, ((campaign, number, *row) for row in kept))
+            self._groups.put(campaign, part, number, _HASHES[part](kept))
+            removed += len(told) - len(kept)
+        return removed
 
     def _taken(self, table: sa.Table, columns: Iterable[sa.Column[Any]], chosen: sa.ColumnElement[bool]) -> Rows:
         """Rows that are deleted, as they were."""
         rows = self._rows(sa.select(*columns).where(chosen))
         self._run(sa.delete(table).where(chosen))
         return rows
+
+
+_HASHES: dict[str, Callable[[Rows], Hashes]] = {
+    "edge": lambda rows: edge_hashes(edge_columns(rows), seqs_of(rows, 5)),
+    "node": lambda rows: node_hashes(node_columns(rows), seqs_of(rows, 3)),
+}
+"""Hashes of stored responses and node events."""
 
 
 def _by_round(rows: Rows) -> dict[int, Rows]:

@@ -87,7 +87,6 @@ class SQLStore:
             session = Session(self._backend, connection, writable=True)
             try:
                 yield session
-                session.save()
             finally:
                 session.end()
             connection.commit()

@@ -26,7 +26,6 @@ FileId = tuple[int, int] | None
 class SQLiteBackend(Backend):
     """A SQLite file at an absolute path."""
 
-    unindexed = "NOT INDEXED"
     synchronous = "FULL"
 
     def __init__(self, path: Path, timeout: float, read_only: bool = False) -> None:

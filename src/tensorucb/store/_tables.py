@@ -64,10 +64,10 @@ blob = _table(
 user = _table(
     "user",
     _integer("campaign"),
-    _integer("user_key"),
+    _integer("user_row"),
     _integer("id_integer", optional=True),
     _text("id_text", optional=True),
-    sa.PrimaryKeyConstraint("campaign", "user_key"),
+    sa.PrimaryKeyConstraint("campaign", "user_row"),
     _once("user_id_integer", "id_integer"),
     _once("user_id_text", "id_text"),
     sqlite_with_rowid=False,
@@ -118,11 +118,11 @@ node_event = _table(
     "node_event",
     _integer("campaign"),
     _integer("round"),
-    _integer("user_key"),
+    _integer("user_row"),
     _real("time", optional=True),
     _text("event_id", optional=True),
     _integer("seq"),
-    sa.Index("tensorucb_node_event_round", "campaign", "round", "user_key", "time"),
+    sa.Index("tensorucb_node_event_round", "campaign", "round", "user_row", "time"),
     _once("node_event_event", "event_id"),
 )
 # How many rows there are in a group that is read together, and the sum of their hashes; `_checksum` says why.

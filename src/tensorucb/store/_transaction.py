@@ -29,11 +29,7 @@ class Transaction:
         self._pid: int | None = os.getpid()
         self._present: set[int] = set()
         self._blob_names: dict[int, list[str]] = {}
-        self._groups = Groups(backend.shown, self._rows)
-
-    def save(self) -> None:
-        """Write what was kept until the end of the transaction: the checksums."""
-        self._groups.save(self._connection)
+        self._groups = Groups(backend.shown, self._rows, self._run)
 
     def end(self) -> None:
         """No statement after this one."""

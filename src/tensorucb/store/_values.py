@@ -78,15 +78,15 @@ def damage_named(url: str) -> Iterator[None]:
 
 
 def as_ids(rows: Sequence[Sequence[Any]]) -> tuple[I64, list[int | str]]:
-    """Keys and ids of users from rows of (key, id as an integer, id as a text)."""
-    keys, ids = _column([row[0] for row in rows], np.int64), [row[2] if row[1] is None else row[1] for row in rows]
+    """Rows and ids of users from lines of (row, id as an integer, id as a text)."""
+    numbers, ids = _column([row[0] for row in rows], np.int64), [row[2] if row[1] is None else row[1] for row in rows]
     if not all(isinstance(value, int | str) for value in ids):
         raise damage("a user has no id")
-    return keys, ids
+    return numbers, ids
 
 
 def edge_columns(rows: Sequence[Sequence[Any]]) -> EdgeResponses:
-    """Rows of (source, target, outcome, time, event id) as columns."""
+    """Rows of (source, target, outcome, time, event id, …) as columns."""
     # A comprehension per column: zip(*rows) would make an iterator for each of the rows.
     return EdgeResponses(
         _column([row[0] for row in rows], np.int64),
@@ -97,14 +97,23 @@ def edge_columns(rows: Sequence[Sequence[Any]]) -> EdgeResponses:
     )
 
 
-def node_columns(rows: Iterable[Sequence[Any]]) -> NodeEvents:
-    """Rows of (user, time, event id) as columns, by user, then time, then event id, each with None first."""
+def in_order(rows: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
+    """Rows of (user, time, event id, …) by user, then time, then event id, each with None first."""
     try:
-        rows = sorted(rows, key=lambda row: (row[0], _none_first(row[1]), _none_first(row[2])))
+        return sorted(rows, key=lambda row: (row[0], _none_first(row[1]), _none_first(row[2])))
     except TypeError as error:
         raise damage(error) from error
+
+
+def node_columns(rows: Sequence[Sequence[Any]]) -> NodeEvents:
+    """Rows of (user, time, event id, …) as columns."""
     users, times = _column([row[0] for row in rows], np.int64), _column([row[1] for row in rows], np.float64)
     return NodeEvents(users, times, [row[2] for row in rows])
+
+
+def seqs_of(rows: Sequence[Sequence[Any]], place: int) -> I64:
+    """The numbers of events in a place of each row."""
+    return _column([row[place] for row in rows], np.int64)
 
 
 def _column(values: Sequence[Any], kind: type[_Number]) -> NDArray[_Number]:
