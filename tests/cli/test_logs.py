@@ -72,7 +72,7 @@ def test_a_log_on_stdin(shop):
         (("1", "log.csv", *NAMES), 1, "Tell them without naming a round"),
         (("1", "log.csv"), 1, "got ['bought_at', 'buyer', 'sku']. Say which is which with --column user=NAME."),
         (("1", "log.csv", *NAMES[:2]), 1, "Say which column it is with --column time=NAME."),
-        (("1", "log.csv", "--column", "user=who"), 1, "no column 'who', which --column names as the user"),
+        (("1", "log.csv", "--column", "user=who"), 1, "--column names the column 'who' as the user"),
         (
             ("log.csv", *NAMES[:2], *NAMES[4:]),
             1,

@@ -298,6 +298,7 @@ for _name, _more in (("users", _USERS), ("money", _MONEY), ("groups", _GROUPS), 
     CASES[f"oracle.Constraints of {_name}"] = lambda w, more=_more: Case(
         lambda **given: oracle.select_seeds(w.graph, w.p, 2, constraints=oracle.Constraints(**given), rng=0),
         dict(more),
+        signature=False,
         infinite=True,
     )
 
@@ -828,6 +829,7 @@ def _(w: World) -> Case:
         **{"strategies": {"call": [1.0, 0.0], "visit": [0.0, 1.0]}, "strategy_costs": {"visit": 2.0}},
         **{"clock": lambda: 1e9, "data": None},
         "ask": {"k": 2, "exclude": [0], "cooldown": "7d", "quotas": {"x": 2}, "deadline": "3d"},
+        "request_id": "first",
     }
     return Case(call, valid, create_campaign, writes=True)
 
@@ -889,6 +891,7 @@ def _(w: World) -> Case:
     valid = {
         **{"product": "tea", "k": 2, "exclude": [0], "candidates": list(range(12)), "must_include": [1]},
         **{"cooldown": None, "costs": None, "budget": None, "groups": ["x"] * 12, "quotas": {"x": 2}, "holdout": 0.0},
+        "minima": {"x": 1},
         **{"shadow": None, "window": "60s", "deadline": 2e9, "credit": "any", "objective": "direct", "epsilon": 0.3},
         **{"request_id": None, "strategies": None, "per_user": False, "users": None},
     }
@@ -1066,4 +1069,8 @@ def _(w: World) -> Case:
     return Case(lambda **given: own.call(responses=given), _history(w), False)
 
 
+_SECRET = "whsec_" + "QUJD" * 8
+CASES["campaign.Campaign.set_webhook"] = lambda w: _own(
+    w, "set_webhook", {"url": "https://shop.example/rounds", "secret": _SECRET}
+)
 CASES["campaign.Campaign.forget"] = lambda w: _own(w, "forget", {"user": 3})
