@@ -48,9 +48,10 @@ def tune(
         from tensorucb import experiments
         from tensorucb.data import read_dataset
         from tensorucb.experiments._contestants import contestants, paper_policies
-        from tensorucb.experiments._files import write_settings
+        from tensorucb.experiments._files import read_settings, write_settings
         from tensorucb.experiments._tuning import choose_features
 
+        earlier = read_settings(out) if out.exists() else {}
         # In the form in which `reproduce --settings` uses them.
         known = {**contestants(), **paper_policies("ours")[0]}
         policies = chosen_policies(known, policy or ["TensorUCB"])
@@ -65,7 +66,7 @@ def tune(
         chosen = {name: policy for found in tuned for name, policy in found.policies.items()}
         trials = {name: tried for found in tuned for name, tried in found.trials.items()}
         tuning = experiments.Tuning(chosen, trials)
-        write_settings(out, tuning)
+        write_settings(out, tuning, earlier)
         rows = _rows(choices, tuning)
         printed = _columns(rows)
         write_tables(rows, printed, csv, latex)
