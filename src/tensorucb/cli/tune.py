@@ -35,9 +35,10 @@ def tune(
     latex: opt.LatexTable = None,
     json: opt.Json = False,
 ) -> None:
-    """Choose features, c and R for a data set of your own on simulated rounds, and keep them in a file.
+    """Choose c and R for a data set of your own on simulated rounds, and keep them in a file.
 
-    Features first (the users' past, their place in the network, or both), then c and R with these. The rounds are
+    First it is seen which features serve best (the users' past, their place in the network, or both), then c and R are
+    chosen with these. The file holds c and R alone, and `reproduce` plays with all features. The rounds are
     played against a truth fitted to the log (topic-aware cascades); user features come from every fifth item, rounds
     from the others. Without --policy TensorUCB is tuned. What was tried is kept beside the file of --out, so that a
     stopped command goes on where it was, if it is run again.
@@ -80,6 +81,9 @@ def tune(
     )
     print_table(*printed, words=("Policy", "Features", "Setting", "Chosen"), title=title)
     say(f"Settings: {shown(out)}")
+    fewer = [f"{shown(name)} with {choice.chosen}" for name, choice in choices.items() if choice.chosen != "everything"]
+    if fewer:
+        say(f"They were chosen for {', '.join(fewer)}; the next command plays with all features.")
     following = ["tensorucb", "reproduce", "fig-regret", "--data", str(data), "--features", "ours"]
     following += ["--settings", str(out)]
     say(f"Next: {shlex.join(following)}")
