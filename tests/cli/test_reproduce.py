@@ -193,6 +193,16 @@ def test_the_papers_features_are_the_eigenmap_alone_and_its_oracle_is_tim(tmp_pa
     assert "prior_variance" in tried["IMLinUCB, tuned"]
 
 
+def test_columns_are_explained_if_they_are_there(tmp_path, capsys):
+    line = ("reproduce", "fig-regret", *ARGS, "--policy", "COIN")
+    for more, explained in (((), False), (("--policy", "TensorUCB"), True)):
+        command(*line, *more, "--out", str(tmp_path))
+        printed = capsys.readouterr().out
+        assert ("minus ours" in printed) is explained
+        for text in (printed, (tmp_path / "report.html").read_text("utf-8")):
+            assert ("Minus ours" in text) is explained
+
+
 def test_settings_that_were_given_stay_in_the_file(tmp_path, capsys):
     file = tmp_path / "settings.toml"
     given = '["IMLinUCB"]\nexploration = 0.25\n\n["DILinUCB"]\nexploration = [0.01, 0.1]\n'
