@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -190,6 +191,33 @@ def test_the_papers_features_are_the_eigenmap_alone_and_its_oracle_is_tim(tmp_pa
     assert set(tried) == {"IMLinUCB", "IMLinUCB, tuned"}  # COIN plays as published
     assert "prior_variance" not in tried["IMLinUCB"]
     assert "prior_variance" in tried["IMLinUCB, tuned"]
+
+
+def test_columns_are_explained_if_they_are_there(tmp_path, capsys):
+    line = ("reproduce", "fig-regret", *ARGS, "--policy", "COIN")
+    for more, explained in (((), False), (("--policy", "TensorUCB"), True)):
+        command(*line, *more, "--out", str(tmp_path))
+        printed = capsys.readouterr().out
+        assert ("minus ours" in printed) is explained
+        for text in (printed, (tmp_path / "report.html").read_text("utf-8")):
+            assert ("Minus ours" in text) is explained
+
+
+def test_settings_that_were_given_stay_in_the_file(tmp_path, capsys):
+    file = tmp_path / "settings.toml"
+    given = '["IMLinUCB"]\nexploration = 0.25\n\n["DILinUCB"]\nexploration = [0.01, 0.1]\n'
+    file.write_text(given)
+    same = ("--settings", str(file), "--out", str(tmp_path))
+    written(capsys, "fig-regret", *ARGS, "--policy", "IMLinUCB", *same)  # nothing is chosen
+    assert tomllib.loads(file.read_text()) == tomllib.loads(given)
+    # Another place for the results: what was given is there, and what was chosen joins it.
+    written(capsys, "fig-regret", *ARGS, "--policy", "DILinUCB", "--settings", str(file), "--out", str(tmp_path / "b"))
+    tables = tomllib.loads((tmp_path / "b" / "settings.toml").read_text())
+    assert tables["IMLinUCB"] == {"exploration": 0.25}
+    assert tables["DILinUCB"]["exploration"] in (0.01, 0.1)
+    # Without --settings, what an earlier command chose stays.
+    written(capsys, "fig-regret", *ARGS, "--policy", "COIN", "--out", str(tmp_path / "b"))
+    assert tomllib.loads((tmp_path / "b" / "settings.toml").read_text()) == tables
 
 
 def test_unknown_policies_in_settings_are_named(tmp_path, capsys):

@@ -41,6 +41,8 @@ def test_tune_prints_and_keeps_its_choice(data, tmp_path, capsys):
     assert [row["features"] for row in features if row["chosen"]] == [best["features"]]
     assert {row["features"] for row in trials if row["setting"] != "defaults"} == {best["features"]}
     assert sum(row["chosen"] for row in trials) == 2
+    fewer = best["features"] != "everything"
+    assert ("plays with all features" in printed) is fewer  # the file does not hold them
 
 
 def test_tune_names_an_unknown_policy(data, capsys):

@@ -156,6 +156,9 @@ def test_settings_survive_the_file(world, tmp_path):
     write_settings(tmp_path / "s.toml", found)
     chosen = found.policies["LinUCB"].exploration
     assert read_settings(tmp_path / "s.toml") == {"LinUCB": {"exploration": [chosen]}}
+    kept = {'a "b"': {"odd name": ["x", True, 1, 1e-05]}, "LinUCB": {"exploration": [0.5]}}
+    write_settings(tmp_path / "s.toml", found, kept)
+    assert read_settings(tmp_path / "s.toml") == {**kept, "LinUCB": {"exploration": [chosen]}}
 
 
 class Mine(HighDegree):

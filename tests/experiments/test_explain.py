@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tensorucb.experiments import explain_seeds, run_policy
-from tensorucb.policies import LinUCB, Random
+from tensorucb.policies import LinUCB, Random, TensorUCB
 
 
 def test_reasons_add_up(world):
@@ -32,6 +32,16 @@ def test_gains_are_the_believed_direct_spread(world):
     believed = policy.prediction(world.products[0]).expected()
     reasons = explain_seeds(world.graph, policy, world.products[0], [4, 9, 30])
     assert 3 + sum(r.gain for r in reasons) == pytest.approx(direct_spread(world.graph, believed, [4, 9, 30]))
+
+
+def test_the_bonus_of_a_round_level_is_no_exploration(world):
+    policy = TensorUCB(exploration=0.01)
+    run_policy(world, policy, rounds=5)
+    prediction = policy.prediction(world.products[0])
+    assert prediction.expected().sum() > policy.score(world.products[0]).sum()  # what would make them negative
+    reasons = explain_seeds(world.graph, policy, world.products[0], range(world.graph.n_nodes))
+    assert all(reason.explored >= 0.0 for reason in reasons)
+    assert sum(reason.explored for reason in reasons) > 0.0
 
 
 def test_policies_without_exploration_have_none(world):

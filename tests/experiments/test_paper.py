@@ -72,7 +72,7 @@ def test_grids_of_unknown_policies_are_refused(sandbox, tmp_path):
 
 def test_tables_written_are_named(results, tmp_path):
     assert network_statistics(results.graph)[0][:2] == ("users", 60)
-    written = write_results(results, tmp_path)
+    written = write_results(results, tmp_path, {})
     assert {path.name for path in written} == {path.name for path in tmp_path.iterdir()}
     tables = {"network", "degrees", "validation", "regret", "regret-timings", "rank", "runtime-timings", "bound"}
     assert {path.stem for path in written} == {*tables, "settings"}

@@ -263,7 +263,7 @@ def test_grids_from_toml(tmp_path):
     path = tmp_path / "grid.toml"
     path.write_text("[TensorUCB]\nexploration = [0.1, 1.0]\nrank = 5\n")
     assert read_settings(path) == {"TensorUCB": {"exploration": [0.1, 1.0], "rank": [5]}}
-    for wrong in ("rank = 5", "[TensorUCB", "[TensorUCB]\nrank = []"):
+    for wrong in ("rank = 5", "[TensorUCB", "[TensorUCB]\nrank = []", "[TensorUCB]\nrank = [[1], 2]"):
         path.write_text(wrong)
         with pytest.raises(FileFormatError, match=r"grid\.toml"):
             read_settings(path)

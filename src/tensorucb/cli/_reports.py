@@ -83,7 +83,7 @@ def _results(
         Text(_REPLAY if replayed else _REGRET),
         *map(Figure, charts),
         Table(*printed_table(rows), best=ours[0] if ours else None),
-        Text(explained(replay=replayed, networks=networks)),
+        Text(explained(rows, replay=replayed, networks=networks)),
     ]
     if not replayed:
         blocks.append(Text(_SAME_COINS))

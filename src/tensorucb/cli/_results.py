@@ -17,14 +17,13 @@ Printed = tuple[Sequence[str], Sequence[Sequence[str]]]  # columns and cells
 _REGRET = (
     "Average regret per round up to round T: what the best seeds, chosen by someone who knows every probability, would "
     "have reached beyond the policy's, divided by 0.53 as in the paper; {sign} half of the 90 % interval over {over}. "
-    "Minus ours: the same, less TensorUCB's in the same {over}. % of best: users reached, as a share of what the best "
-    "seeds reach."
+    "{ours}% of best: users reached, as a share of what the best seeds reach."
 )
 _RESPONDERS = (
     "Average up to round T of the distinct responders per round: followers of the seeds who acted on the item in the "
-    "log; {sign} half of the 90 % interval over {over}. Minus ours: the same, less TensorUCB's in the same {over}. "
-    "% of best: as a share of greedy coverage by someone who knows who acted. People who would have acted anyway "
-    "count, so this is no effect of contact."
+    "log; {sign} half of the 90 % interval over {over}. {ours}% of best: as a share of greedy "
+    "coverage by someone who knows who acted. People who would have acted anyway count, so this is no effect of "
+    "contact."
 )
 
 
@@ -47,10 +46,12 @@ def plus_minus() -> str:
     return "±"
 
 
-def explained(*, replay: bool, networks: int, sign: str = "±") -> str:
+def explained(rows: Rows, *, replay: bool, networks: int, sign: str = "±") -> str:
     """What the columns of the table of results mean."""
     over = "networks" if networks > 1 else "runs"
-    return (_RESPONDERS if replay else _REGRET).format(sign=sign, over=over)
+    compared = any(name.endswith("_minus_ours") for name in rows[0])
+    ours = f"Minus ours: the same, less TensorUCB's in the same {over}. " if compared else ""
+    return (_RESPONDERS if replay else _REGRET).format(sign=sign, over=over, ours=ours)
 
 
 def print_decisions(rows: Rows, *, title: str, networks: int = 1, replay: bool = False) -> None:
@@ -63,7 +64,7 @@ def print_decisions(rows: Rows, *, title: str, networks: int = 1, replay: bool =
         [[shown(policy), *numbers] for policy, *numbers in cells],
         words=("Policy",),
         title=title,
-        caption="\n" + explained(replay=replay, networks=networks, sign=plus_minus()),
+        caption="\n" + explained(rows, replay=replay, networks=networks, sign=plus_minus()),
     )
 
 

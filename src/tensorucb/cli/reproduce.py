@@ -90,6 +90,7 @@ def reproduce(
         known, published = paper_policies(features)
         policies = chosen_policies(known, policy)
         from_file = {} if settings is None else read_settings(settings)
+        earlier = read_settings(out / "settings.toml") if (out / "settings.toml").exists() else {}
         check_labels(from_file, {**known, **policies})
         grids = {label: grid for label, grid in {**published, **from_file}.items() if label in policies}
         preparation: Any = {"min_actions": min_actions, "products": products, "window": window}
@@ -137,7 +138,7 @@ def reproduce(
             if needs_tuning(wanted):
                 tuning = comparison.tune(effort.grids(policies, grids))
             results = run_targets(comparison, tuning, wanted, effort)
-        tables = write_results(results, out)
+        tables = write_results(results, out, {**earlier, **from_file})
         charts = draw(results)
         figures = [path for name, chart in charts.items() for path in save_figure(chart, out, name)]
         page = save_reproduction(out / "report.html", results, charts, environment, effort, quick=quick)

@@ -35,9 +35,10 @@ def tune(
     latex: opt.LatexTable = None,
     json: opt.Json = False,
 ) -> None:
-    """Choose features, c and R for a data set of your own on simulated rounds, and keep them in a file.
+    """Choose c and R for a data set of your own on simulated rounds, and keep them in a file.
 
-    Features first (the users' past, their place in the network, or both), then c and R with these. The rounds are
+    First it is seen which features serve best (the users' past, their place in the network, or both), then c and R are
+    chosen with these. The file holds c and R alone, and `reproduce` plays with all features. The rounds are
     played against a truth fitted to the log (topic-aware cascades); user features come from every fifth item, rounds
     from the others. Without --policy TensorUCB is tuned. What was tried is kept beside the file of --out, so that a
     stopped command goes on where it was, if it is run again.
@@ -48,9 +49,10 @@ def tune(
         from tensorucb import experiments
         from tensorucb.data import read_dataset
         from tensorucb.experiments._contestants import contestants, paper_policies
-        from tensorucb.experiments._files import write_settings
+        from tensorucb.experiments._files import read_settings, write_settings
         from tensorucb.experiments._tuning import choose_features
 
+        earlier = read_settings(out) if out.exists() else {}
         # In the form in which `reproduce --settings` uses them.
         known = {**contestants(), **paper_policies("ours")[0]}
         policies = chosen_policies(known, policy or ["TensorUCB"])
@@ -65,7 +67,7 @@ def tune(
         chosen = {name: policy for found in tuned for name, policy in found.policies.items()}
         trials = {name: tried for found in tuned for name, tried in found.trials.items()}
         tuning = experiments.Tuning(chosen, trials)
-        write_settings(out, tuning)
+        write_settings(out, tuning, earlier)
         rows = _rows(choices, tuning)
         printed = _columns(rows)
         write_tables(rows, printed, csv, latex)
@@ -79,6 +81,9 @@ def tune(
     )
     print_table(*printed, words=("Policy", "Features", "Setting", "Chosen"), title=title)
     say(f"Settings: {shown(out)}")
+    fewer = [f"{shown(name)} with {choice.chosen}" for name, choice in choices.items() if choice.chosen != "everything"]
+    if fewer:
+        say(f"They were chosen for {', '.join(fewer)}; the next command plays with all features.")
     following = ["tensorucb", "reproduce", "fig-regret", "--data", str(data), "--features", "ours"]
     following += ["--settings", str(out)]
     say(f"Next: {shlex.join(following)}")

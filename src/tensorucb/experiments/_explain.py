@@ -43,7 +43,10 @@ class SeedReason:
     gain: float
     """Those of them that earlier seeds would not have brought anyway."""
     explored: float
-    """Responses added to ``expected`` by the exploration bonus: what the policy hopes to find out."""
+    """Responses that the exploration bonus adds in a round like any other: what the policy hopes to find out.
+
+    Below 0 only where Thompson sampling drew less than is believed.
+    """
     strongest: tuple[Follower, ...]
     """The followers most likely to respond."""
 
@@ -68,9 +71,12 @@ def explain_seeds(graph: Graph, policy: Policy, product: ArrayLike, rows: ArrayL
     check_graph(graph)
     check_policy_object("policy", policy)
     seeds = check_seeds(graph, "rows", rows)
-    believed, bold = policy.prediction(product).expected(), np.asarray(policy.score(product))
+    prediction = policy.prediction(product)
+    believed = prediction.expected()
     if believed.size != graph.n_edges:
         raise ShapeError(f"the policy is bound to a graph of {believed.size} edges; this one has {graph.n_edges}.")
+    # Both in a round like any other; `believed` is an average over rounds, and may be larger than either.
+    bonus = np.asarray(policy.score(product)) - prediction.probabilities()
     untouched = np.ones(graph.n_nodes)
     untouched[seeds] = 0.0  # seeds need no convincing
     reasons = []
@@ -84,7 +90,7 @@ def explain_seeds(graph: Graph, policy: Policy, product: ArrayLike, rows: ArrayL
                 followers=int(targets.size),
                 expected=float(p.sum()),
                 gain=float((p * untouched[targets]).sum()),
-                explored=float((bold[edges] - p).sum()),
+                explored=float(bonus[edges].sum()),
                 strongest=tuple(Follower(plain(graph.ids[targets[i]]), float(p[i])) for i in order),
             )
         )

@@ -34,8 +34,10 @@ from tensorucb.errors import FileFormatError, InputError
 from tensorucb.experiments._key import code_digest, package_version
 from tensorucb.experiments._tuning import Tuning, best
 from tensorucb.files import FORMULA, atomic_write
+from tensorucb.policies import Grid
 
 _BY_NAME = "a mapping of names to values"
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _NUMBER = re.compile(r"[+-]?[0-9.,]+(e[+-]?[0-9]+)?")
 
 
@@ -132,15 +134,30 @@ def _check_tuning(tuning: Any) -> Tuning:
     return check_instance("tuning", tuning, Tuning, "a Tuning", "tune makes one.")
 
 
-def write_settings(path: str | Path, tuning: Tuning) -> Path:
-    """The chosen settings as a TOML file that :func:`read_settings` reads: a table per policy, a value per argument."""
-    lines = []
+def write_settings(path: str | Path, tuning: Tuning, kept: Mapping[str, Grid] | None = None) -> Path:
+    """The chosen settings as a TOML file that :func:`read_settings` reads: a table per policy, a value per argument.
+
+    ``kept`` holds the settings that are to stay in the file where nothing was chosen.
+    """
+    tables: dict[str, Grid] = dict(kept or {})
     for label, trials in _check_tuning(tuning).trials.items():
-        lines += [f"[{json.dumps(label)}]", *(f"{name} = {value!r}" for name, value in best(trials).arguments.items())]
+        tables[label] = {name: [value] for name, value in best(trials).arguments.items()}
+    lines = []
+    for label, grid in tables.items():
+        lines.append(f"[{_toml(label)}]")
+        for name, values in grid.items():
+            texts = [_toml(value) for value in values]
+            key = name if _BARE_KEY.fullmatch(name) else _toml(name)
+            lines.append(f"{key} = {texts[0] if len(texts) == 1 else '[' + ', '.join(texts) + ']'}")
         lines.append("")
     with atomic_write(path) as file:
         file.write("\n".join(lines).encode())
     return Path(path)
+
+
+def _toml(value: Any) -> str:
+    """A text, a number or a truth value as TOML writes it."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else repr(value)
 
 
 def read_settings(path: str | Path) -> dict[str, dict[str, Sequence[Any]]]:
@@ -174,6 +191,8 @@ def read_settings(path: str | Path) -> dict[str, dict[str, Sequence[Any]]]:
         grids[label] = {name: value if isinstance(value, list) else [value] for name, value in table.items()}
         if not all(grids[label].values()):
             raise FileFormatError(f"{shown_path(file)}: an empty list under [{label}] leaves nothing to try.")
+        if not all(isinstance(value, str | int | float) for values in grids[label].values() for value in values):
+            raise FileFormatError(f"{shown_path(file)}: [{label}] may hold texts, numbers, true and false only.")
     return grids
 
 

@@ -186,8 +186,11 @@ def _bound(environment: Environment, policy: Any, experiment: Experiment) -> Bou
     return Bound(rounds, float(policy.exploration), needed, at_used, np.array(at_needed), measured)
 
 
-def write_results(results: PaperResults, directory: Path) -> list[Path]:
-    """Write the tables of the targets as CSV files, and the settings that were chosen; returns their paths."""
+def write_results(results: PaperResults, directory: Path, settings: Mapping[str, Grid]) -> list[Path]:
+    """Write the tables of the targets as CSV files, and the settings; returns their paths.
+
+    ``settings`` are those that stay in ``settings.toml`` where nothing was chosen.
+    """
     tables: dict[str, Any] = {}
     if "table-network" in results.targets:
         columns = ("quantity", "here", "paper_digg", "paper_flixster")
@@ -221,7 +224,7 @@ def write_results(results: PaperResults, directory: Path) -> list[Path]:
     written = [write_csv(directory / f"{name}.csv", table) for name, table in tables.items()]
     if results.tuning is not None:
         written.append(write_validation(directory / "validation.csv", results.tuning))
-        written.append(write_settings(directory / "settings.toml", results.tuning))
+        written.append(write_settings(directory / "settings.toml", results.tuning, settings))
     return written
 
 
