@@ -99,7 +99,7 @@ def cells(data: Path, cache: Path | None) -> Iterator[Cell]:
                 yield Cell("sizes", label, lambda run, a=(kind, name, k): log(*a), runs=3)  # type: ignore[misc]
     for name in logs[:2]:
         yield Cell("sizes", f"{name}, replay, T = 200", lambda run, name=name: log("replay", name), 200, 3)  # type: ignore[misc]
-    for name in logs[1:2]:
+    for name in logs[1:2]:  # with imported items digg_core takes hours
         told = partial(warm, dataset_of(name, data))
         for kind in ("replay", "em"):
             label = f"{name}, {'replay' if kind == 'replay' else 'simulated'}, half of the log told"
