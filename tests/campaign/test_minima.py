@@ -11,6 +11,7 @@ import pytest
 from campaign.worlds import small_campaign, small_graph
 from tensorucb import Constraints, select_seeds
 from tensorucb.errors import InputError, StateError
+from tensorucb.graph import Graph
 from tensorucb.policies import HighDegree, TensorUCB
 
 GROUPS = np.array(["a"] * 24 + ["b"] * 4 + ["c"] * 2)
@@ -191,3 +192,16 @@ def test_minima_may_be_a_default():
     assert campaign.settings["ask"] == {"k": 4, "minima": {"c": 2}}
     assert counted(campaign.ask("tea").seeds)["c"] == 2
     assert counted(campaign.ask("tea", minima={"b": 3}).seeds)["b"] >= 3
+
+
+@pytest.mark.parametrize("objective", ["direct", "cascade"])
+@pytest.mark.parametrize("forced", [None, ["a"]])
+def test_money_that_is_just_enough_keeps_a_minimum(objective, forced):
+    graph = Graph.from_edges(["a", "a", "c", "c"], ["x", "y", "z", "b"])
+    ids = graph.ids.tolist()
+    costs = [{"a": 0.5, "b": 0.1}.get(user, 9.0) for user in ids]
+    groups = ["m" if user in "ab" else "o" for user in ids]
+    campaign = small_campaign(graph=graph, objective=objective, costs=costs, groups=groups)
+    # 0.6 - 0.5 < 0.1 in floats.
+    ask = campaign.ask("tea", k=2, budget=0.6, minima={"m": 2}, must_include=forced)
+    assert sorted(ask.seeds) == ["a", "b"]

@@ -70,6 +70,7 @@ QUOTAS_AND_BUDGET = (0.2, "1/5")
 MINIMA_AND_BUDGET = (0.0, "no share")
 _DENSITY_STEP = 1.25
 _PRICES = 8  # of money tried for a bound
+_ROUNDING = 1e-12  # of sums of money: 0.5 + 0.1 is within a budget of 0.6, and three times 0.1 within 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +118,17 @@ class Constraints:
             ids = getattr(self, name)
             rows[name] = None if ids is None else graph.rows(ids)
         return replace(self, **rows)
+
+
+def spendable(budget: float) -> float:
+    """The most that costs may add up to under a budget: somewhat more, so that the rounding of sums decides nothing.
+
+    Examples
+    --------
+    >>> 0.1 + 0.1 + 0.1 <= 0.3, 0.1 + 0.1 + 0.1 <= spendable(0.3)
+    (False, True)
+    """
+    return budget * (1.0 + _ROUNDING)
 
 
 def check_constraints(constraints: object) -> Constraints:
@@ -400,7 +412,7 @@ def _priced(graph: Graph, problem: SeedProblem, number: int | None, costs: F64, 
     if free.size:
         raise InputError(f"costs of candidates must be positive; node {graph.ids[free[0]]} has {costs[free[0]]}.")
     spent = float(costs[forced].sum())
-    left = budget - spent
+    left = spendable(budget) - spent
     if left < 0.0:
         raise InputError(
             f"costs {spent:g}, more than the budget of {budget:g}; raise it or name fewer.", argument="must_include"
