@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -281,3 +283,30 @@ def test_tenths_add_up_to_the_budget(objective):
     money = {"costs": np.full(6, 0.1), "budget": 0.3}
     pick = select_seeds(graph, np.full(3, 0.5), None, objective=objective, rng=0, **money)
     assert sorted(pick.seeds.tolist()) == [0, 2, 4]
+
+
+def chain_and_hub():
+    """A hub with three followers, a chain of 42 and a pair of users."""
+    chain = ["s", *(f"c{i}" for i in range(41))]
+    edges = [("hub", f"l{i}") for i in range(1, 4)] + [*pairwise(chain), ("w1", "w2")]
+    return Graph.from_edges([source for source, _ in edges], [target for _, target in edges])
+
+
+def test_values_of_users_who_may_not_be_chosen_do_not_end_the_search_early():
+    graph = chain_and_hub()
+    values = np.where(np.isin(graph.ids, ["w1", "w2"]), 1e3, 1.0)
+    pick = select_seeds(graph, np.ones(graph.n_edges), 1, values=values, exclude=["w1", "w2"], rng=0)
+    assert pick.seeds.tolist() == ["s"]
+    # The same where candidates have no value of their own.
+    values[np.isin(graph.ids, ["s", "hub"])] = 0.0
+    pick = select_seeds(graph, np.ones(graph.n_edges), 1, values=values, candidates=["s", "hub"], rng=0)
+    assert pick.seeds.tolist() == ["s"]
+
+
+def test_a_choice_that_is_worth_nothing_ends():
+    graph = Graph.from_edges(["a", "c"], ["b", "d"])
+    pick = select_seeds(
+        graph, [1.0, 1.0], 1, values=np.isin(graph.ids, ["c", "d"]).astype(float), candidates=["a"], rng=0
+    )
+    assert pick.seeds.tolist() == ["a"]
+    assert pick.spread == 0.0

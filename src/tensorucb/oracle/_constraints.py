@@ -306,6 +306,15 @@ class SeedProblem:
         picks = self.forced.size + self.picks - rows.size
         return replace(self, allowed=allowed, forced=rows, picks=picks, room=room, need=need, budget=budget)
 
+    def least_value(self) -> float:
+        """What the best admissible set is worth in any case: what its own best node is."""
+        if self.values is None:
+            return float(max(1, self.forced.size))
+        nodes = np.concatenate([self.forced, np.flatnonzero(self.allowed)])
+        # A pair has the worth of its own user at least; the node that stands for it has no value itself.
+        own = self.values if self.own is None else self.own
+        return float(own[nodes].max(initial=0.0))
+
     @property
     def log_count(self) -> float:
         """Logarithm of (a bound on) the number of admissible sets."""
