@@ -162,12 +162,16 @@ def test_the_bound_without_minima_is_never_below_the_best(seed):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"minima": {"z": 1}}, "minima name group 'z'"),
+        ({"minima": {"z": 1}}, "minima must be for groups .*; got group 'z'"),
         ({"minima": {"a": -1}}, "the minimum of group 'a' must be a whole number"),
         ({"minima": "a"}, "minima must be a whole number"),
-        ({"minima": {"c": 3}}, "the minimum of a group asks for 3 more seeds, but only 2"),
-        ({"minima": {"b": 2, "c": 2}, "k": 3}, "the minima ask for 4 seeds"),
-        ({"minima": {"b": 2}, "quotas": {"b": 1}}, "above its quota of 1"),
+        ({"minima": {"c": 3}}, "minima must be at most 2 for group 'c', which has no more candidates; got 3"),
+        (
+            {"minima": {"b": 2, "c": 2}, "k": 3},
+            "minima must be at most 3 together, since no more are to be chosen; got 4",
+        ),
+        ({"minima": {"b": 2}, "quotas": {"b": 1}}, "minima must be at most the quota of 1 for group 'b'; got 2"),
+        ({"minima": {"b": 3}, "k": 2}, "minima must be at most 2 together"),
         ({"minima": {"b": 2}, "users": ["person-001", "person-025"]}, "below its minimum of 2"),
     ],
 )
