@@ -11,6 +11,7 @@ import pytest
 from campaign.worlds import small_campaign, small_graph
 from tensorucb import Constraints, select_seeds
 from tensorucb.errors import InputError, StateError
+from tensorucb.graph import Graph
 from tensorucb.policies import HighDegree, TensorUCB
 
 GROUPS = np.array(["a"] * 24 + ["b"] * 4 + ["c"] * 2)
@@ -161,12 +162,16 @@ def test_the_bound_without_minima_is_never_below_the_best(seed):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"minima": {"z": 1}}, "minima name group 'z'"),
+        ({"minima": {"z": 1}}, "minima must be for groups .*; got group 'z'"),
         ({"minima": {"a": -1}}, "the minimum of group 'a' must be a whole number"),
         ({"minima": "a"}, "minima must be a whole number"),
-        ({"minima": {"c": 3}}, "the minimum of a group asks for 3 more seeds, but only 2"),
-        ({"minima": {"b": 2, "c": 2}, "k": 3}, "the minima ask for 4 seeds"),
-        ({"minima": {"b": 2}, "quotas": {"b": 1}}, "above its quota of 1"),
+        ({"minima": {"c": 3}}, "minima must be at most 2 for group 'c', which has no more candidates; got 3"),
+        (
+            {"minima": {"b": 2, "c": 2}, "k": 3},
+            "minima must be at most 3 together, since no more are to be chosen; got 4",
+        ),
+        ({"minima": {"b": 2}, "quotas": {"b": 1}}, "minima must be at most the quota of 1 for group 'b'; got 2"),
+        ({"minima": {"b": 3}, "k": 2}, "minima must be at most 2 together"),
         ({"minima": {"b": 2}, "users": ["person-001", "person-025"]}, "below its minimum of 2"),
     ],
 )
@@ -191,3 +196,16 @@ def test_minima_may_be_a_default():
     assert campaign.settings["ask"] == {"k": 4, "minima": {"c": 2}}
     assert counted(campaign.ask("tea").seeds)["c"] == 2
     assert counted(campaign.ask("tea", minima={"b": 3}).seeds)["b"] >= 3
+
+
+@pytest.mark.parametrize("objective", ["direct", "cascade"])
+@pytest.mark.parametrize("forced", [None, ["a"]])
+def test_money_that_is_just_enough_keeps_a_minimum(objective, forced):
+    graph = Graph.from_edges(["a", "a", "c", "c"], ["x", "y", "z", "b"])
+    ids = graph.ids.tolist()
+    costs = [{"a": 0.5, "b": 0.1}.get(user, 9.0) for user in ids]
+    groups = ["m" if user in "ab" else "o" for user in ids]
+    campaign = small_campaign(graph=graph, objective=objective, costs=costs, groups=groups)
+    # 0.6 - 0.5 < 0.1 in floats.
+    ask = campaign.ask("tea", k=2, budget=0.6, minima={"m": 2}, must_include=forced)
+    assert sorted(ask.seeds) == ["a", "b"]

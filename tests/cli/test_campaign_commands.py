@@ -142,7 +142,10 @@ def test_groups_that_are_numbers_take_quotas(folder):
     ask = run_json("ask", "spring", "--product", "tea", "-k", 2, "--quota", "1=0", "--quota", "2=0")
     members = dict(zip(users["user"], users["group"], strict=True))
     assert {members[user] for user in ask["seeds"]} == {3}
-    assert "no node has" in run("ask", "spring", "--product", "tea", "-k", 2, "--quota", "9=1", code=1).stderr
+    wrong = run("ask", "spring", "--product", "tea", "-k", 2, "--quota", "9=1", code=1).stderr
+    assert "--quota must be for groups that somebody is in" in wrong
+    wrong = run("ask", "spring", "--product", "tea", "-k", 2, "--minimum", "1=3", code=1).stderr
+    assert "--minimum must be at most" in wrong
 
 
 def test_creating_again_with_the_same_request_finds_the_same_campaign(folder):

@@ -184,7 +184,8 @@ def test_the_papers_features_are_the_eigenmap_alone_and_its_oracle_is_tim(tmp_pa
         environments[features] = json.loads((tmp_path / features / "manifest.json").read_text())["environment"]
     assert [environments[name]["user_features"] for name in ("paper", "ours")] == [10, 14]
     assert [environments[name]["algorithm"] for name in ("paper", "ours")] == ["tim", "opim"]
-    written(capsys, *args[:-6], "--oracle", "opim", "--policy", "COIN", "--out", str(tmp_path / "other"))
+    cascades = ("--objective", "cascade", "--oracle", "opim", "--policy", "COIN")
+    written(capsys, *args[:-6], *cascades, "--out", str(tmp_path / "other"))
     assert json.loads((tmp_path / "other" / "manifest.json").read_text())["environment"]["algorithm"] == "opim"
     with (tmp_path / "paper" / "validation.csv").open() as file:
         tried = {row["policy"]: row["setting"] for row in csv.DictReader(file)}
@@ -242,3 +243,11 @@ def test_one_source_of_data_is_demanded(args, capsys):
         main(["reproduce", "all", *args])
     assert stop.value.code == 2
     assert "--data" in capsys.readouterr().err
+
+
+def test_an_oracle_of_cascades_is_refused_for_direct_responses(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["reproduce", "fig-regret", *ARGS, "--oracle", "tim", "--out", str(tmp_path / "out")])
+    assert stop.value.code == 2
+    assert "--oracle tim is for --objective cascade" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference.oracle import ExactSpread, direct_value, greedy_rows, select_seeds, simulate
+from reference.oracle import ExactSpread, direct_value, greedy_rows, select_pairs, select_seeds, simulate
 from tensorucb.graph import Graph
 from tensorucb.oracle import SeedOracle
 from tensorucb.oracle.rr import Sampler
@@ -246,3 +248,65 @@ def test_oracle_object_forgets_the_last_round():
     oracle(p, 5)
     after = oracle.select(np.zeros(graph.n_edges), 5)
     assert after.spread < 15.0
+
+
+def priced(graph, dear, groups=False):
+    """Costs of 0.5 and 0.1 for a and b within 0.6, where 0.6 - 0.5 < 0.1 in floats; with groups, both are wanted."""
+    ids = graph.ids.tolist()
+    rules = {"costs": np.array([{"a": 0.5, "b": 0.1}.get(node, dear) for node in ids]), "budget": 0.6}
+    if groups:
+        rules |= {"groups": ["m" if node in "ab" else "o" for node in ids], "minima": {"m": 2}}
+    return rules
+
+
+def test_money_that_is_just_enough_pays_for_a_minimum():
+    graph = Graph.from_edges(list("abc"), ["x"] * 3, nodes=list("abcx"))
+    pick = select_seeds(graph, [0.5, 0.0, 0.2], 2, values=[1.0, 0.0, 1.0, 1.0], rng=0, **priced(graph, 9.0, True))
+    assert sorted(pick.seeds.tolist()) == ["a", "b"]
+
+
+def test_money_that_is_just_enough_is_spent_after_forced_seeds():
+    graph = Graph.from_edges(list("abc"), list("xyz"))
+    p = np.full(3, 0.9)
+    rules = {**priced(graph, 1.0), "must_include": ["a"]}
+    for objective in ("direct", "cascade"):
+        assert select_seeds(graph, p, 2, objective=objective, rng=0, **rules).seeds.tolist() == ["a", "b"]
+        rows = {**rules, "costs": rules["costs"][None, :]}
+        pick = select_pairs(graph, p[None, :], 2, objective=objective, rng=0, **rows)
+        assert pick.seeds.tolist() == ["a", "b"]
+        assert pick.cost == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("objective", ["direct", "cascade"])
+def test_tenths_add_up_to_the_budget(objective):
+    graph = Graph.from_edges([0, 2, 4], [1, 3, 5])
+    money = {"costs": np.full(6, 0.1), "budget": 0.3}
+    pick = select_seeds(graph, np.full(3, 0.5), None, objective=objective, rng=0, **money)
+    assert sorted(pick.seeds.tolist()) == [0, 2, 4]
+
+
+def chain_and_hub():
+    """A hub with three followers, a chain of 42 and a pair of users."""
+    chain = ["s", *(f"c{i}" for i in range(41))]
+    edges = [("hub", f"l{i}") for i in range(1, 4)] + [*pairwise(chain), ("w1", "w2")]
+    return Graph.from_edges([source for source, _ in edges], [target for _, target in edges])
+
+
+def test_values_of_users_who_may_not_be_chosen_do_not_end_the_search_early():
+    graph = chain_and_hub()
+    values = np.where(np.isin(graph.ids, ["w1", "w2"]), 1e3, 1.0)
+    pick = select_seeds(graph, np.ones(graph.n_edges), 1, values=values, exclude=["w1", "w2"], rng=0)
+    assert pick.seeds.tolist() == ["s"]
+    # The same where candidates have no value of their own.
+    values[np.isin(graph.ids, ["s", "hub"])] = 0.0
+    pick = select_seeds(graph, np.ones(graph.n_edges), 1, values=values, candidates=["s", "hub"], rng=0)
+    assert pick.seeds.tolist() == ["s"]
+
+
+def test_a_choice_that_is_worth_nothing_ends():
+    graph = Graph.from_edges(["a", "c"], ["b", "d"])
+    pick = select_seeds(
+        graph, [1.0, 1.0], 1, values=np.isin(graph.ids, ["c", "d"]).astype(float), candidates=["a"], rng=0
+    )
+    assert pick.seeds.tolist() == ["a"]
+    assert pick.spread == 0.0

@@ -116,3 +116,6 @@ def test_what_linear_thresholds_do_not_take_is_named(options, message):
     if not options:
         with pytest.raises(InputError, match=message):
             simulate_cascades(graph, [0.7, 0.7], [0], model="lt")
+    else:
+        with pytest.raises(InputError, match=message):
+            SeedOracle(graph, **{"model": "lt", **options})

@@ -19,7 +19,7 @@ from tensorucb.errors import InputError, StateError, argument
 from tensorucb.graph import Graph
 from tensorucb.oracle import Constraints as SeedConstraints
 from tensorucb.oracle import PairSelection, Sampling, Selection, select_pairs
-from tensorucb.oracle._constraints import make_problem
+from tensorucb.oracle._constraints import make_problem, spendable
 from tensorucb.oracle._direct import direct
 from tensorucb.oracle._select import cascade, new_sampler
 from tensorucb.oracle.rr._sampler import check_probabilities
@@ -265,7 +265,7 @@ def _as_listed(scores: Scores, network: Network, rules: Constraints, request: Qu
 def _best_for_list(graph: Graph, means: F64, redundancy: float, rules: Constraints, rows: I64) -> int:
     """The strategy with which most users respond to a list, among those that it can pay for; ties: the cheaper one."""
     costs = [rules.spent(rows, np.full(rows.size, place)) or 0.0 for place in range(len(means))]
-    fits = [place for place, cost in enumerate(costs) if rules.budget is None or cost <= rules.budget]
+    fits = [place for place, cost in enumerate(costs) if rules.budget is None or cost <= spendable(rules.budget)]
     expected = [float(direct_gains(graph, mean, rows, redundancy).sum()) for mean in means]
     return max(fits or range(len(means)), key=lambda place: (expected[place], -costs[place]))
 

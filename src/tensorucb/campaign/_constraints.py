@@ -15,6 +15,7 @@ from tensorucb.campaign._ledger import Ledger
 from tensorucb.campaign._network import Network
 from tensorucb.checks import refusal, shown
 from tensorucb.errors import InputError, StateError, argument, call
+from tensorucb.oracle._constraints import spendable
 from tensorucb.question import Question
 
 OPT_OUT, COOLDOWN, CANDIDATES = 1, 2, 3
@@ -139,7 +140,7 @@ def check_choice(
         raise StateError(f"{name} left out {user!r}, but ", argument("must_include"), " names them.", advice=advice)
     if rules.budget is not None:
         spent = rules.spent(rows, strategies) or 0.0
-        if spent > rules.budget * (1 + 1e-12):
+        if spent > spendable(rules.budget):
             raise StateError(f"{name} names users who cost {spent:g}, over the budget of {rules.budget:g}. {advice}")
     for label, (used, quota) in group_use(rules, rows, rules.quotas).items():
         if used > quota:
@@ -160,12 +161,11 @@ def group_use(rules: Constraints, rows: I64, numbers: Mapping[Any, int] | int | 
 
 
 def fewest(rules: Constraints, rows: I64) -> int:
-    """How many of ``rows``, from the first on, are needed to keep the minima."""
+    """How many of ``rows``, from the first on, are needed to keep the minima, or to come as near to them as they do."""
     if rules.groups is None:
         return 0
     places = [
-        np.flatnonzero(rules.groups[rows] == label)[least - 1] + 1
+        np.flatnonzero(rules.groups[rows] == label)[:least]
         for label, (_, least) in group_use(rules, rows, rules.minima).items()
-        if least
     ]
-    return int(max(places, default=0))
+    return 1 + max((int(place) for group in places for place in group), default=-1)

@@ -17,6 +17,7 @@ from tensorucb.campaign._round import Explanation, Follower, Offer, Round, Round
 from tensorucb.checks import check_id
 from tensorucb.errors import StateError
 from tensorucb.graph import Graph
+from tensorucb.oracle._constraints import spendable
 from tensorucb.policies.prediction import ROUNDS, Prediction
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ def _blocked(rules: Constraints, choice: Choice, top: I64) -> NDArray[np.int8]:
         codes[np.isin(rules.groups[top], full)] = _QUOTA
     costs = rules.costs()
     if rules.budget is not None and costs is not None:
-        left = rules.budget - (rules.spent(choice.rows, choice.strategies) or 0.0)
+        left = spendable(rules.budget) - (rules.spent(choice.rows, choice.strategies) or 0.0)
         cheapest = costs.min(axis=0) if choice.per_user or not choice.rows.size else costs[choice.strategies[0]]
         codes[cheapest[top] > left] = _BUDGET
     return codes

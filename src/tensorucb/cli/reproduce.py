@@ -76,6 +76,10 @@ def reproduce(
     """
     if (csv or latex) and target not in ("fig-regret", "all"):
         raise BadParameter("--csv and --latex write the table of regret, which fig-regret and all compute.")
+    if objective == "direct" and oracle is not None:
+        raise BadParameter(
+            f"--oracle {oracle} is for --objective cascade; direct is solved by exact greedy. Leave it out."
+        )
     with Progress("reproduce") as progress, opt.opened_engine(engine, address) as where:
         from tensorucb import experiments
         from tensorucb.cli._reports import draw, save_reproduction

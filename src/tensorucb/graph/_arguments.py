@@ -38,17 +38,23 @@ def check_values(graph: Graph, values: Any, name: str = "values") -> NDArray[np.
     return check_array(name, values, (graph.n_nodes,), low=0.0, hint="One entry per node, in the order of graph.ids.")
 
 
+def check_redundancy(redundancy: float, model: Model) -> float:
+    """The redundancy of a model; linear thresholds have none."""
+    check_choice("model", model, get_args(Model))
+    rho = check_share("redundancy", redundancy)
+    if rho > 0.0 and model == "lt":
+        raise InputError("redundancy is for model='ic'; with linear thresholds leave it out.")
+    return rho
+
+
 def check_model(graph: Graph, p: NDArray[np.float64], redundancy: float, model: Model) -> float:
     """The redundancy of a model whose probabilities may be those of its edges; an error where they may not.
 
     With linear thresholds the probabilities into a node are weights, which add up to 1 at most.
     """
-    check_choice("model", model, get_args(Model))
-    rho = check_share("redundancy", redundancy)
+    rho = check_redundancy(redundancy, model)
     if model == "ic":
         return rho
-    if rho > 0.0:
-        raise InputError("redundancy is for model='ic'; with linear thresholds leave it out.")
     sums = np.bincount(graph.targets, weights=p, minlength=graph.n_nodes)
     top = int(np.argmax(sums))
     if not sums[top] <= 1.0 + _ROUNDED_SUM:

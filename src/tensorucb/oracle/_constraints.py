@@ -59,7 +59,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_count, check_number, check_share, shown
 from tensorucb.choices import Model
-from tensorucb.errors import InputError, ShapeError
+from tensorucb.errors import InputError, ShapeError, argument
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_values
 from tensorucb.graph._ids import id_column, string_array
@@ -69,7 +69,9 @@ QUOTAS = (0.5, "1/2")
 QUOTAS_AND_BUDGET = (0.2, "1/5")
 MINIMA_AND_BUDGET = (0.0, "no share")
 _DENSITY_STEP = 1.25
+_NO_QUOTA = 2**62
 _PRICES = 8  # of money tried for a bound
+_ROUNDING = 1e-12  # of sums of money: 0.5 + 0.1 is within a budget of 0.6, and three times 0.1 within 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +119,17 @@ class Constraints:
             ids = getattr(self, name)
             rows[name] = None if ids is None else graph.rows(ids)
         return replace(self, **rows)
+
+
+def spendable(budget: float) -> float:
+    """The most that costs may add up to under a budget: somewhat more, so that the rounding of sums decides nothing.
+
+    Examples
+    --------
+    >>> 0.1 + 0.1 + 0.1 <= 0.3, 0.1 + 0.1 + 0.1 <= spendable(0.3)
+    (False, True)
+    """
+    return budget * (1.0 + _ROUNDING)
 
 
 def check_constraints(constraints: object) -> Constraints:
@@ -294,6 +307,15 @@ class SeedProblem:
         picks = self.forced.size + self.picks - rows.size
         return replace(self, allowed=allowed, forced=rows, picks=picks, room=room, need=need, budget=budget)
 
+    def least_value(self) -> float:
+        """What the best admissible set is worth in any case: what its own best node is."""
+        if self.values is None:
+            return float(max(1, self.forced.size))
+        nodes = np.concatenate([self.forced, np.flatnonzero(self.allowed)])
+        # A pair has the worth of its own user at least; the node that stands for it has no value itself.
+        own = self.values if self.own is None else self.own
+        return float(own[nodes].max(initial=0.0))
+
     @property
     def log_count(self) -> float:
         """Logarithm of (a bound on) the number of admissible sets."""
@@ -385,10 +407,14 @@ def make_problem(
         worth,
         redundancy=check_share("redundancy", redundancy),
     )
+    names: list[Any] = []
     if groups is not None:
-        problem = _grouped(graph, problem, constraints)
+        names, codes = _group_codes(graph, groups)
+        problem = _grouped(problem, constraints, names, codes)
+        _check_minima(problem, names)
     if costs is not None and budget is not None:
         problem = _priced(graph, problem, number, check_values(graph, costs, "costs"), budget)
+        _check_minima(problem, names)
     return problem
 
 
@@ -400,7 +426,7 @@ def _priced(graph: Graph, problem: SeedProblem, number: int | None, costs: F64, 
     if free.size:
         raise InputError(f"costs of candidates must be positive; node {graph.ids[free[0]]} has {costs[free[0]]}.")
     spent = float(costs[forced].sum())
-    left = budget - spent
+    left = spendable(budget) - spent
     if left < 0.0:
         raise InputError(
             f"costs {spent:g}, more than the budget of {budget:g}; raise it or name fewer.", argument="must_include"
@@ -417,17 +443,13 @@ def _priced(graph: Graph, problem: SeedProblem, number: int | None, costs: F64, 
         factor, rule = 0.5 - 0.5 / math.e, "(1 - 1/e)/2"
     else:
         factor, rule = 0.5 - 0.5 / math.sqrt(math.e), "(1 - 1/√e)/2"
-    priced = replace(
+    return replace(
         problem, allowed=allowed, picks=picks, factor=factor, rule=rule, costs=costs, weights=weights, budget=left
     )
-    _check_minima(graph, priced)
-    return priced
 
 
-def _grouped(graph: Graph, problem: SeedProblem, constraints: Constraints) -> SeedProblem:
-    """The problem with quotas and minima; fewer seeds than wanted are an error if there is no budget."""
-    allowed, forced, picks = problem.allowed, problem.forced, problem.picks
-    groups = constraints.groups
+def _group_codes(graph: Graph, groups: ArrayLike) -> tuple[list[Any], I64]:
+    """The groups' names, and for each node the number of its group."""
     column = id_column(groups, "groups")
     labels = column if isinstance(column, np.ndarray) else string_array(column)
     if labels.shape != (graph.n_nodes,):
@@ -437,36 +459,48 @@ def _grouped(graph: Graph, problem: SeedProblem, constraints: Constraints) -> Se
             argument="groups",
         )
     names, codes = np.unique(labels, return_inverse=True)
-    codes = codes.astype(np.int64)
-    most = _numbers_by_group("quota", names, constraints.quotas, forced.size + picks)
+    return names.tolist(), codes.astype(np.int64)
+
+
+def _grouped(problem: SeedProblem, constraints: Constraints, names: list[Any], codes: I64) -> SeedProblem:
+    """The problem with quotas and minima; fewer seeds than wanted are an error if there is no budget."""
+    allowed, forced, picks = problem.allowed, problem.forced, problem.picks
+    most = _numbers_by_group("quota", names, constraints.quotas, _NO_QUOTA)
     fewest = _numbers_by_group("minimum", names, constraints.minima, 0)
     above = np.flatnonzero(fewest > most)
     if above.size:
         g = int(above[0])
-        raise InputError(f"the minimum of group {names[g]!s} is {fewest[g]}, above its quota of {most[g]}; lower it.")
-    taken = np.bincount(codes[forced], minlength=names.size)
+        raise InputError(
+            argument="minima",
+            wanted=f"at most the quota of {most[g]} for group {shown(names[g])}",
+            got=str(fewest[g]),
+            advice=("Lower it, or raise ", argument("quotas"), "."),
+        )
+    taken = np.bincount(codes[forced], minlength=len(names))
     room = most - taken
     need = np.maximum(0, fewest - taken)
     over = np.flatnonzero(room < 0)
     if over.size:
         raise InputError(
-            f"names more nodes of group {names[over[0]]!s} than its quota allows; raise the quota.",
+            f"names more nodes of group {shown(names[over[0]])} than its quota allows.",
             argument="must_include",
+            advice=("Name fewer, or raise ", argument("quotas"), "."),
         )
-    admitted = int(np.minimum(room, np.bincount(codes[allowed > 0], minlength=names.size)).sum())
+    admitted = int(np.minimum(room, np.bincount(codes[allowed > 0], minlength=len(names))).sum())
     if constraints.costs is None and admitted < picks:
         raise InputError(
-            f"{picks + forced.size} seeds are wanted but quotas and candidates admit only {admitted + forced.size}; "
-            "lower k or raise quotas."
+            f"= {picks + forced.size} seeds are wanted but ",
+            argument("quotas"),
+            f" and candidates admit only {admitted + forced.size}.",
+            argument="k",
+            advice=("Lower it, or raise ", argument("quotas"), "."),
         )
     factor, rule = QUOTAS
     places = {"groups": codes[None, :], "room": room, "need": need}
-    grouped = replace(problem, picks=min(picks, admitted), factor=factor, rule=rule, **places)
-    _check_minima(graph, grouped)
-    return grouped
+    return replace(problem, picks=min(picks, admitted), factor=factor, rule=rule, **places)
 
 
-def _check_minima(graph: Graph, problem: SeedProblem) -> None:
+def _check_minima(problem: SeedProblem, names: list[Any]) -> None:
     """Whether the minima can be had at all: from the candidates, within k, and within the budget."""
     if problem.groups is None or not problem.need.any():
         return
@@ -474,23 +508,39 @@ def _check_minima(graph: Graph, problem: SeedProblem) -> None:
     missing = problem.need - np.bincount(codes[problem.allowed > 0], minlength=problem.need.size)
     if (missing > 0).any():
         g = int(np.argmax(missing))
+        asked = int(problem.need[g]) + int(np.count_nonzero(codes[problem.forced] == g))
+        paid = "" if problem.costs is None else " that the budget can pay"
         raise InputError(
-            f"the minimum of a group asks for {problem.need[g]} more seeds, but only {problem.need[g] - missing[g]} of "
-            f"its nodes are candidates (such as {graph.ids[np.argmax(codes == g)]}); lower it or allow more."
+            argument="minima",
+            wanted=f"at most {asked - missing[g]} for group {shown(names[g])}, which has no more candidates{paid}",
+            got=str(asked),
+            advice="Lower it or allow more."
+            if problem.costs is None
+            else ("Lower it, or raise ", argument("budget"), "."),
         )
     if problem.free < 0:
+        beside = " beside those who must be included" if problem.forced.size else ""
         raise InputError(
-            f"the minima ask for {int(problem.need.sum())} seeds, but only {problem.picks} are to be chosen; "
-            "lower them or raise k."
+            argument="minima",
+            wanted=f"at most {problem.picks} together{beside}, since no more are to be chosen",
+            got=str(problem.need.sum()),
+            advice=("Lower them, or raise ", argument("k"), "."),
         )
+    if problem.costs is None:
+        return
+    spent = float(problem.costs[problem.forced].sum())
     cost = float(problem.reserve(np.empty(0, dtype=np.int64))[2].sum())
     if cost > problem.budget:
-        raise InputError(f"the minima cost at least {cost:g}, more than the {problem.budget:g} left; raise the budget.")
+        raise InputError(
+            argument="budget",
+            wanted=(f"at least {spent + cost:g} to keep ", argument("minima")),
+            got=f"{spent + problem.budget:g}",
+            advice=("Raise it, or lower ", argument("minima"), "."),
+        )
 
 
-def _numbers_by_group(what: str, names: NDArray[Any], numbers: Mapping[Any, int] | int | None, default: int) -> I64:
+def _numbers_by_group(what: str, known: list[Any], numbers: Mapping[Any, int] | int | None, default: int) -> I64:
     """The quota or minimum of each group; groups that ``numbers`` does not name have the default."""
-    known = names.tolist()
     if numbers is None:
         numbers = {}
     if not isinstance(numbers, Mapping):
@@ -498,6 +548,12 @@ def _numbers_by_group(what: str, names: NDArray[Any], numbers: Mapping[Any, int]
     plural = {"quota": "quotas", "minimum": "minima"}[what]
     unknown = [name for name in numbers if name not in known]
     if unknown:
-        raise InputError(f"{plural} name group {shown(unknown[0])}, which no node has; the groups are {shown(known)}.")
-    counts = [check_count(f"the {what} of group {shown(name)}", numbers.get(name, default), 0, 2**62) for name in known]
+        raise InputError(
+            argument=plural,
+            wanted=f"for groups that somebody is in, which are {shown(known)}",
+            got=f"group {shown(unknown[0])}",
+        )
+    counts = [
+        check_count(f"the {what} of group {shown(name)}", numbers.get(name, default), 0, _NO_QUOTA) for name in known
+    ]
     return np.array(counts, dtype=np.int64)

@@ -104,14 +104,24 @@ class Outcome:
     stopped: bool
 
 
-def _grid(problem: SeedProblem, plan: Plan, total: float) -> list[int]:
+def _grid(sampler: Sampler, problem: SeedProblem, plan: Plan) -> list[int]:
     """Sizes at which the first collection may be looked at, up to one that suffices in the worst case."""
-    best = float(problem.values.max()) if problem.values is not None else 1.0
+    best = problem.least_value() or _best_direct(sampler, problem)
+    total = sampler.total
     a = math.log(6.0 / plan.delta)
     root = problem.factor * math.sqrt(a) + math.sqrt(problem.factor * (problem.log_count + a))
     worst = 2.0 * root * root * (total / max(best, total * 1e-9)) / plan.epsilon**2
     points = max(1, math.ceil(_STEPS * math.log2(max(2.0, worst / _FIRST))))
     return [math.ceil(_FIRST * 2.0 ** (i / _STEPS)) for i in range(points + 1)]
+
+
+def _best_direct(sampler: Sampler, problem: SeedProblem) -> float:
+    """The most that an admissible node without a value of its own brings directly; of any node, if that is nothing."""
+    graph = sampler.graph
+    worth = problem.direct_worth().sum(axis=0)
+    direct = np.bincount(graph.sources, weights=sampler.probabilities * worth[graph.targets], minlength=graph.n_nodes)
+    nodes = np.concatenate([problem.forced, np.flatnonzero(problem.allowed)])
+    return float(direct[nodes].max(initial=0.0)) or float(worth.max())
 
 
 def opim(sampler: Sampler, problem: SeedProblem, plan: Plan, keys: NDArray[np.uint64]) -> Outcome:
@@ -163,7 +173,7 @@ def _run(
     runs: int,
 ) -> Outcome:
     """One run of the ``runs`` that share delta."""
-    grid = _grid(problem, plan, sampler.total)
+    grid = _grid(sampler, problem, plan)
     a_upper = math.log(2.0 * runs * len(grid) / plan.delta)
     target = max(0.0, problem.factor - plan.epsilon)
     marked = np.concatenate([problem.forced, sentinels])

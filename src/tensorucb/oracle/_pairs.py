@@ -38,6 +38,7 @@ from tensorucb.oracle._constraints import (
     SeedProblem,
     check_constraints,
     make_problem,
+    spendable,
 )
 from tensorucb.oracle._direct import best_alternatives, direct
 from tensorucb.oracle._kernels import source_edges
@@ -221,7 +222,7 @@ def _pair_problem(
         costs, weights = np.zeros(n), np.ones(n)
         costs[pairs] = prices[:, virtual.users].T
         weights[pairs] = users.weights[virtual.users, None]
-        problem = replace(problem, costs=costs, weights=weights, budget=float(budget))
+        problem = replace(problem, costs=costs, weights=weights, budget=spendable(float(budget)))
     return _forced(_levels(problem, virtual, users, pairs), virtual, users.forced)
 
 

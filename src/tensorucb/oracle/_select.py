@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tensorucb.arrays import F64, I64
-from tensorucb.checks import check_choice, check_rows, check_share
+from tensorucb.checks import check_choice, check_rows
 from tensorucb.choices import Model, Objective
 from tensorucb.errors import InputError
 from tensorucb.graph import Graph
-from tensorucb.graph._arguments import check_graph, check_model
+from tensorucb.graph._arguments import check_graph, check_model, check_redundancy
 from tensorucb.oracle._constraints import Constraints, SeedProblem, check_constraints, make_problem
 from tensorucb.oracle._direct import direct
 from tensorucb.oracle._opim import Outcome, opim
@@ -212,7 +212,7 @@ class SeedOracle:
         self.graph = graph
         self.objective = check_choice("objective", objective, get_args(Objective))
         self.candidates = _checked_rows(graph, "candidates", candidates)
-        self.redundancy = check_share("redundancy", redundancy)
+        self.redundancy = check_redundancy(redundancy, model)
         self.model = model
         check_goal(objective, model)
         self.sampling = check_sampling(sampling)

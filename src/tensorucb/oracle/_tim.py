@@ -49,7 +49,7 @@ def tim(sampler: Sampler, problem: SeedProblem, plan: Plan, keys: NDArray[np.uin
 
 def _mean_share(collection: Collection, problem: SeedProblem, confidence: float) -> float:
     """KPT: half of the mean share that a random seed set covers, found by doubling the samples."""
-    least = _least_share(problem, collection.sampler.total)
+    least = max(problem.least_value() / collection.sampler.total, 1e-9)
     rounds = max(1, math.ceil(math.log2(1.0 / least)) - 1)
     odds = collection.sampler.graph.in_degree * problem.allowed.astype(np.float64)
     if odds.sum() == 0.0:
@@ -62,16 +62,6 @@ def _mean_share(collection: Collection, problem: SeedProblem, confidence: float)
         if covered / collection.sets > 0.5**i:
             return max(least, covered / (2.0 * collection.sets))
     return least
-
-
-def _least_share(problem: SeedProblem, total: float) -> float:
-    """The share of the total value that the best admissible set reaches in any case: that of its own best node."""
-    if problem.values is None:
-        return max(1, problem.forced.size) / total
-    nodes = np.concatenate([problem.forced, np.flatnonzero(problem.allowed)])
-    # A pair has the worth of its own user at least; the node that stands for it has no value itself.
-    own = problem.values if problem.own is None else problem.own
-    return max(float(own[nodes].max()) / total, 1e-9)
 
 
 def _forced_only(sampler: Sampler, problem: SeedProblem, plan: Plan, key: np.uint64) -> Collection:
