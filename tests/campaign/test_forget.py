@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 
 import numpy as np
 import psycopg
 import pytest
 
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
-from tensorucb.campaign import load_campaign
+from tensorucb.campaign import _forget, load_campaign
+from tensorucb.campaign._handle import Handle
 from tensorucb.errors import InputError, StoreError, UnknownIdError
 from tensorucb.graph import Graph
 from tensorucb.policies import LinUCB, TensorUCB, Thompson
@@ -286,3 +288,44 @@ def test_postgresql_claims_nothing_of_its_files_and_its_statistics_are_renewed(f
         report = campaign.forget(victim)
         assert (report.completed, report.proven, report.bytes_absent, report.files) == (True, True, None, ())
         assert not quoted()
+
+
+def test_a_round_that_closes_meanwhile_keeps_nobody_from_being_forgotten(tmp_path, monkeypatch):
+    """Whoever learns waits for the model without a session, which would keep the store's files from being rewritten."""
+    erase = _forget._erase
+    erasing, waiting = threading.Event(), threading.Event()
+
+    def slow(*arguments):
+        erasing.set()
+        assert waiting.wait(60.0)
+        return erase(*arguments)
+
+    monkeypatch.setattr(_forget, "_erase", slow)
+    with small_campaign(f"sqlite:///{tmp_path}/c.db") as campaign:
+        ask = campaign.ask("tea", 2)
+
+        def close():
+            assert erasing.wait(60.0)
+            threading.Timer(0.5, waiting.set).start()  # time enough to come to the lock
+            campaign.close(ask.id)
+
+        other = threading.Thread(target=close)
+        other.start()
+        report = campaign.forget("person-007")
+        other.join(60.0)
+        assert report.proven
+        assert campaign.round(ask.id).status == "closed"
+
+
+def test_the_proof_is_of_one_moment(tmp_path, monkeypatch):
+    url = f"sqlite:///{tmp_path}/c.db"
+    replay_hash = Handle.replay_hash
+    with small_campaign(url) as campaign, load_campaign("spring", storage=url, clock=Clock()) as other:
+        ask = campaign.ask("tea", 2)
+
+        def later(handle):
+            other.close(ask.id)
+            return replay_hash(handle)
+
+        monkeypatch.setattr(Handle, "replay_hash", later)
+        assert campaign.forget("person-007").proven

@@ -10,6 +10,7 @@ import pytest
 from campaign.worlds import Clock, answers, out_pairs, small_campaign, small_graph
 from tensorucb.campaign import UnlearnableRoundWarning, copy_campaign, create_campaign, load_campaign
 from tensorucb.campaign._catalogue import Context
+from tensorucb.campaign._handle import Handle
 from tensorucb.campaign._model import SNAPSHOTS
 from tensorucb.campaign._network import seal, unseal
 from tensorucb.errors import InputError, StateError
@@ -140,6 +141,27 @@ def test_a_policy_that_breaks_loses_that_round_alone(how, why):
     assert campaign.tell(asks[3].id, [row]).late == 1
     assert campaign.model_hash() == campaign.replay_hash() != without
     assert campaign.status().quarantined == {}
+
+
+def test_somebody_forgotten_before_it_is_written_down_stays_forgotten(monkeypatch):
+    """The round is marked as it is in the store by then, in which users have other rows."""
+    store, keep = open_store("memory://"), Handle.keep
+    campaign, _ = spoiled(store, 1e200, LinUCB())
+    other = load_campaign("spring", storage=store, clock=Clock())
+    contacted = [ask.contacted for ask in campaign.rounds()]
+    victim = campaign.rounds()[2].contacted[0]
+
+    def forget_first(handle, progress):
+        monkeypatch.setattr(Handle, "keep", keep)
+        with pytest.warns(UnlearnableRoundWarning):
+            other.forget(victim)
+        keep(handle, progress)
+
+    monkeypatch.setattr(Handle, "keep", forget_first)
+    with pytest.warns(UnlearnableRoundWarning):
+        campaign.sync()
+    left = [tuple(user for user in users if user != victim) for users in contacted]
+    assert [ask.contacted for ask in load_campaign("spring", storage=store, clock=Clock()).rounds()] == left
 
 
 def test_others_see_it_and_leave_it_out():

@@ -88,8 +88,8 @@ def forget(handle: Handle, user: int | str) -> ForgetReport:
                 f"{user!r} is gone from the log and the model, but the store's files may still hold the id ({error}) "
                 "Then open the campaign or forget the same id again: that finishes it."
             ) from error
-        after, replay = handle.model_hash(), handle.replay_hash()
-        with handle.read() as view:
+        with handle.read() as view:  # of one moment, whatever others close meanwhile
+            after, replay = handle.model_hash(), handle.replay_hash()
             ids = view.session.users(view.number)[1]
             # As text, since one file's 7 is another's "7".
             others = [other for other in view.session.campaigns() if other.campaign != view.number]

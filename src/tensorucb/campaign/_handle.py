@@ -328,25 +328,38 @@ class Handle:
         return Model(build_policy(spec, given), int(self.record.settings["seed"]))
 
     def learn(self, caller: Caller) -> int:
-        """Bring the model up to date with the log, and say so there; returns how many rounds it learned."""
+        """Bring the model up to date with the log, and say so there; returns how many rounds it learned.
+
+        The lock comes before the session in which it is held: a session that waits for it would keep `forget` from the
+        store's files.
+        """
         with self._relearning:
-            with self.read() as view:
-                pairs = wanted(view, caller)
-                if self.model.network is None or self.model.leads_to(view.network, pairs):
-                    with self.lock:
-                        model = self.model
-                        model.follow(view, pairs)
-                        progress = self.progress(view)
-                else:
-                    model = self.fresh_model(apart=True)
-                    model.follow(view, pairs)
-                    with self.lock:
-                        self.model = model
-                        progress = self.progress(view)
-            if model.replayed:
-                _log.info("campaign %r: %d rounds learned", self.record.name, model.replayed)
+            apart = self._learned_apart(caller)
+            with self.lock, self.read() as view:
+                if apart is not None and apart.bound(view.network):
+                    self.model = apart
+                model = self.model
+                newest = wanted(view, caller)
+                if model.network is not None and not model.leads_to(view.network, newest):
+                    return 0  # the log has changed meanwhile: the next call takes it in
+                learned = 0 if apart is None else apart.replayed
+                model.follow(view, newest)
+                learned += model.replayed
+                progress = self.progress(view)
+            if learned:
+                _log.info("campaign %r: %d rounds learned", self.record.name, learned)
             self.keep(progress)
-            return model.replayed
+            return learned
+
+    def _learned_apart(self, caller: Caller) -> Model | None:
+        """A model of its own that has learned the past again, if that has changed; nobody waits for it."""
+        with self.read() as view:
+            pairs = wanted(view, caller)
+            if self.model.network is None or self.model.leads_to(view.network, pairs):
+                return None
+            apart = self.fresh_model(apart=True)
+            apart.follow(view, pairs)
+            return apart
 
     def progress(self, view: View) -> Progress:
         """What the model has learned by now; the caller holds the lock."""
@@ -370,9 +383,9 @@ class Handle:
             session = view.session
             # Every other process has to leave out the rounds that could not be learned here.
             for at, reason in sorted(before.unlearned.items()):
-                record = before.rounds[at]
-                if not view.ledger.holds(record):
-                    continue  # it has changed since, and is tried again
+                if view.ledger.revision != before.revision or not view.ledger.holds(before.rounds[at]):
+                    continue  # it has changed since, or its users have other rows; it is tried again
+                record = view.ledger.rounds[at]
                 seq = view.append("quarantined", at, {"id": record.id, "reason": reason}, now)
                 view.put_round(replace(record, revision=seq, quarantined=reason))
             session.delete_blobs(number, damaged)

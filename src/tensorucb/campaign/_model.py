@@ -172,10 +172,13 @@ class Model:
         self.slow = False
         self._mark = _Mark(0, PolicyState({}, {}))
 
+    def bound(self, network: Network) -> bool:
+        """Whether the policy is bound to this revision of the network."""
+        return self.network is not None and self.network.revision == network.revision
+
     def leads_to(self, network: Network, pairs: Sequence[Pair]) -> bool:
         """Whether learning more rounds makes this model one that has learned exactly ``pairs``."""
-        bound = self.network is not None and self.network.revision == network.revision
-        return bound and self.pairs == list(pairs[: len(self.pairs)])
+        return self.bound(network) and self.pairs == list(pairs[: len(self.pairs)])
 
     def begin(self, network: Network) -> None:
         """Bind again, with nothing learned."""

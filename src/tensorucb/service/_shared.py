@@ -91,7 +91,8 @@ class At:
         """Run a call that only reads: all of it in one session."""
 
         def reading(campaign: Campaign) -> T:
-            with campaign._handle.read():
+            handle = campaign._handle
+            with handle.learned() if chooses else handle.read():
                 return call(campaign)
 
         return self.campaigns.aside(lambda: self.campaigns.call(self.name, reading), chooses=chooses)
