@@ -90,10 +90,10 @@ class Reader:
             case "moment":
                 return _moment(name, value, self.now)
             case "users":
-                rows = self.network.graph.rows(value)
+                rows = self.network.rows(name, value)
                 return rows if rows.size or not about.zero else None
             case "contacts":
-                return read_contacts(name, value, read["strategies"], self.network.graph)
+                return read_contacts(name, value, read["strategies"], self.network)
             case "strategies":
                 return read_strategies(value, self.catalogues[1])
             case "costs":

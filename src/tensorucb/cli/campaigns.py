@@ -19,7 +19,7 @@ from tensorucb.cli._output import ask_yes, count, emit_json, emit_record, left_o
 from tensorucb.errors import StateError, UnknownIdError
 
 if TYPE_CHECKING:
-    from tensorucb.campaign import ForgetReport
+    from tensorucb.campaign import Campaign, ForgetReport
 
 
 def add_products(
@@ -141,20 +141,30 @@ def forget(
     json: opt.Json = False,
 ) -> None:
     """Remove a person from the log and the model, and prove it by replay."""
+    with campaign_at(storage, name, "forget") as campaign:
+        person = _person(campaign, user)
     if not yes and not ask_yes(f"Remove {shown(user)} from {shown(name)} for ever?"):
         raise StateError("nothing was removed, since the question was not answered with yes.")
     with campaign_at(storage, name, "forget") as campaign:
-        try:
-            report = campaign.forget(opt.one_id(campaign.graph, user, "USER"))
-        except UnknownIdError as error:
-            gone = "Perhaps they are forgotten already."
-            raise UnknownIdError(f"there is no user {user!r} in campaign {name!r}. {gone}") from error
+        report = campaign.forget(person)
     if json:
         emit_record(report)
     else:
         _print_forgotten(user, report)
     if not report.proven:
         raise typer.Exit(1)
+
+
+def _person(campaign: Campaign, user: str) -> int | str:
+    """The id of a user; somebody who is gone is an error, unless files are still to be rewritten."""
+    person = opt.one_id(campaign.graph, user, "USER")
+    try:
+        campaign.graph.rows([person])
+    except UnknownIdError:
+        if not campaign.status().erasing:
+            gone = "Perhaps they are forgotten already."
+            raise UnknownIdError(f"there is no user {user!r} in campaign {campaign.name!r}. {gone}") from None
+    return person
 
 
 def _print_forgotten(user: str, report: ForgetReport) -> None:
