@@ -180,6 +180,9 @@ def test_each_door_says_where_users_are_listed(doors: Doors) -> None:
         with pytest.raises(errors.UnknownIdError) as caught:
             campaign.explain(1, "zed")
         assert str(caught.value) == f"user {said.format('campaign.graph.ids')}"
+    for name, values in (("costs", [1.0, 2.0]), ("groups", ["a", "b"])):
+        document = over_http(doors, Mistake({name: values}, (), "", "", ""))
+        assert document["detail"].endswith("One entry per user, in the order of GET …/users.")
     document = over_http(doors, Mistake({"exclude": ["zed"]}, (), "", "", ""))
     assert document["detail"] == f"exclude {said.format('GET …/users')}"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
 from tensorucb.cli import _options as opt
 from tensorucb.cli._interrupt import asking
@@ -87,7 +87,7 @@ def import_history(
         return
     say(
         f"{count(report.rounds, 'round')} with {count(report.responses, 'response')} imported, "
-        f"{report.known_rounds:,} known before."
+        f"{count(report.known_rounds, 'round')} known before."
     )
     if report.other:
         say(f"  {count(report.other, 'row')} left out: the product is not in the catalogue.")
@@ -111,6 +111,8 @@ def webhook(
 
     A running service sends by itself.
     """
+    if secret is not None and url is None:
+        raise BadParameter("--secret needs --url: both are set together.")
     with campaign_at(storage, name, "webhook") as campaign:
         if url is not None:
             secret = campaign.set_webhook(url, secret)
