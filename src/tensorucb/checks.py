@@ -296,7 +296,7 @@ def check_array(
     *,
     low: float = -LARGEST,
     high: float = LARGEST,
-    hint: str = "",
+    hint: Text = "",
     ranged: bool = True,
 ) -> NDArray[np.float64]:
     """A contiguous float64 array of finite numbers in ``[low, high]``; a copy only where it has to be.
@@ -362,7 +362,7 @@ def is_real(kind: type) -> bool:
     return issubclass(kind, _REALS) and not issubclass(kind, bool | np.timedelta64)  # NumPy counts it as an integer
 
 
-def _out_of_range(name: str, array: NDArray[np.float64], low: float, high: float, hint: str) -> InputError:
+def _out_of_range(name: str, array: NDArray[np.float64], low: float, high: float, hint: Text) -> InputError:
     bad = np.argwhere(~((array >= low) & (array <= high)))[0]
     value, place = float(array[tuple(bad)]), ", ".join(map(str, bad.tolist()))
     if not math.isfinite(value):

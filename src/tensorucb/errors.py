@@ -71,8 +71,8 @@ class Words:
         return name if value is None else f"{name}={value!r}"
 
     def call(self, name: str, value: Any) -> str:
-        """A function or method."""
-        return f"{name}()"
+        """A function or method, or what stands for it in a campaign."""
+        return "campaign.graph.ids" if name == "users" else f"{name}()"
 
     def constant(self, name: str, value: Any) -> str:
         """None, True or False."""

@@ -118,7 +118,7 @@ def test_ids_that_cannot_be_kept_are_refused(bad):
     campaign = _campaign()
     with pytest.raises(InputError, match="ids"):
         campaign.add_users([bad])
-    with pytest.raises(InputError, match="ids"):
+    with pytest.raises(InputError, match="exclude"):
         campaign.ask([1.0], 1, exclude=[bad])
     with pytest.raises(InputError, match="request_id"):
         campaign.ask([1.0], 1, request_id=bad)

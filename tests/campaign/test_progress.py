@@ -163,6 +163,9 @@ def test_the_lift_is_that_of_lift_or_says_what_it_lacks():
     with pytest.raises(StateError) as missing:
         campaign.lift()
     assert (progress.lift, progress.lift_missing) == (None, str(missing.value))
+    assert "(" not in progress.lift_missing, "every door shows it as it is"
+    campaign.ask("tea", 4, holdout=0.5)
+    assert "none were told in rounds with a hold-out" in campaign.progress().lift_missing
 
 
 def test_progress_reads_once_and_learns_nothing(tmp_path, monkeypatch):

@@ -262,7 +262,12 @@ def test_tables_for_people(folder):
         (("tell", "spring", "000001-x", "none.csv"), 1, "cannot read"),
         (("close", "spring", "000001-x"), 1, "no round"),
         (("forget", "spring", "99", "--yes"), 1, "there is no user '99' in campaign 'spring'."),
-        (("ask", "spring", "--product", "tea", "-k", 1, "--exclude", "nobody"), 1, "--exclude: ids not in the graph"),
+        (("forget", "spring", "99"), 1, "there is no user '99' in campaign 'spring'."),
+        (
+            ("ask", "spring", "--product", "tea", "-k", 1, "--exclude", "nobody"),
+            1,
+            "--exclude names 'nobody', and the campaign has no such user. `tensorucb export NAME` lists them.",
+        ),
         (("create", "spring", "--edges", "edges.csv"), 1, "already"),
         (("create", "x", "--edges", "edges.csv", "--policy", "Guess"), 1, "must be one of"),
         (("create", "x", "--edges", "edges.csv", "--policy", "LinUCB", "--settings", "{"), 1, "JSON"),

@@ -107,7 +107,7 @@ def test_a_log_is_imported_as_history(shop):
     report = run_json("import-history", "summer", "past.csv", *options, "--window", "1d")
     assert report == {"rounds": 1, "responses": 3, "known_rounds": 0, "unknown": 1, "other": 1, "used": 0}
     said = run("import-history", "summer", "past.csv", *options, "--window", "1d").stdout
-    assert "0 rounds with 0 responses imported, 1 known before." in said
+    assert "0 rounds with 0 responses imported, 1 round known before." in said
     assert "1 row left out: the product is not in the catalogue." in said
     grown = run("import-history", "summer", "past.csv", *options, "--window", "7d", code=1).stderr
     assert (

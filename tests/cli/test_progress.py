@@ -130,6 +130,7 @@ def test_a_webhook_is_set_shown_and_removed(folder):
     assert found["webhook"]["url"] == "http://127.0.0.1:9/"
     assert found["secret"] is None
     assert "Nobody is told" in run("webhook", "spring", "--remove").stdout
+    assert "--secret needs --url" in run("webhook", "spring", "--secret", "x", code=2).stderr
     assert "url must be" in run("webhook", "spring", "--url", "shop", code=1).stderr
 
 

@@ -112,7 +112,7 @@ def test_other_formats_and_column_names(tmp_path: Path) -> None:
     [
         (["--k", "99"], 1, "only 14 nodes"),
         (["--probability", "weight"], 1, "weight"),
-        (["--exclude", "nobody"], 1, "nobody"),
+        (["--exclude", "nobody"], 1, "--exclude: ids not in the graph: 'nobody'"),
         (["--algorithm", "celf"], 2, "--algorithm"),
         (["--objective", "foo"], 2, "--objective"),
         (["--objective", "direct", "--algorithm", "tim"], 2, "--algorithm tim"),

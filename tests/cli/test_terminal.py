@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from campaign.worlds import small_campaign
 from cli.terminal import Ended, in_pipe, in_terminal
 from tensorucb.data import ActionLog, Dataset, make_sandbox, write_dataset
 
@@ -103,7 +104,8 @@ def interrupted(ended: Ended, *words: str) -> None:
     assert "Exception" not in ended.text
     told = [line for line in ended.lines if line.startswith("tensorucb: stopped")]
     assert len(told) == 1, ended.text
-    assert all(word in told[0] for word in words), told
+    said = " ".join(ended.lines)
+    assert all(word in said for word in words), said
 
 
 def test_ctrl_c_in_the_middle(tmp_path):
@@ -114,9 +116,22 @@ def test_ctrl_c_in_the_middle(tmp_path):
 
 def test_ctrl_c_at_a_question_removes_nobody(tmp_path):
     # Once is enough, even if it comes between the question and the reading of the answer.
-    ended = in_terminal("forget", "spring", "ann", keys=[("[y/N]", "\x03")], cwd=tmp_path)
+    campaign = small_campaign(f"sqlite:///{tmp_path}/campaigns.db")
+    ended = in_terminal("forget", "spring", "person-001", keys=[("[y/N]", "\x03")], cwd=tmp_path)
     interrupted(ended, "Run the same command again")
-    assert not (tmp_path / "campaigns.db").exists()
+    assert "person-001" in campaign.graph.ids
+
+
+def test_an_error_is_wrapped_on_a_terminal_and_whole_in_a_pipe(tmp_path):
+    small_campaign(f"sqlite:///{tmp_path}/campaigns.db").disconnect()
+    line = ("ask", "spring", "--product", "tea", "-k", "3", "--exclude", "nobody")
+    said = in_pipe(*line, cwd=tmp_path).stderr.decode().splitlines()[-1]
+    assert len(said) > 60
+    ended = in_terminal(*line, columns=60, cwd=tmp_path)
+    assert ended.code == 1
+    lines = [text.strip() for text in ended.lines]
+    assert max(map(len, lines)) <= 60
+    assert said in " ".join(lines)
 
 
 def test_ctrl_c_twice_is_as_quiet_as_once(tmp_path):

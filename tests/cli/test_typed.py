@@ -99,7 +99,7 @@ def test_history_names_products_as_the_catalogue_does(folder):
     run("create", "n", *CREATE, "--products", "numbers.csv")
     (folder / "h.csv").write_text("source,target,outcome,product\nann,@ann,1,007\n007,7,0,8\n")
     assert "2 rounds with 2 responses imported" in run("import-history", "c", "h.csv").stdout
-    assert "2 known before" in run("import-history", "c", "h.csv").stdout
+    assert "2 rounds known before" in run("import-history", "c", "h.csv").stdout
     assert "'007'" in refused("import-history", "n", "h.csv")
     (folder / "h.csv").write_text("source,target,outcome,product\nann,@ann,1,7\n")
     assert "1 round with" in run("import-history", "n", "h.csv").stdout

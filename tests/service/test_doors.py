@@ -166,6 +166,27 @@ def test_each_door_says_it_in_its_own_words(doors: Doors, mistake: Mistake) -> N
         assert Words().said(as_parts(document)) == said
 
 
+def test_each_door_says_where_users_are_listed(doors: Doors) -> None:
+    said = "names 'zed', and the campaign has no such user. {} lists them."
+    both = "names 'zed' (row 2), and the campaign has no such user. {} lists them."
+    with load_campaign("spring", storage=doors.storage) as campaign:
+        for door, users in ((campaign, "campaign.graph.ids"), (doors.client.campaign("spring"), "users()")):
+            for name in ("exclude", "candidates", "must_include", "shadow", "users"):
+                mistake = Mistake({name: ["person-001", "zed"], "k": None}, (), "", "", "")
+                assert in_python(door, mistake) == f"{name} {both.format(users)}"
+            with pytest.raises(errors.UnknownIdError) as caught:
+                door.forget("zed")
+            assert str(caught.value) == f"user {said.format(users)}"
+        with pytest.raises(errors.UnknownIdError) as caught:
+            campaign.explain(1, "zed")
+        assert str(caught.value) == f"user {said.format('campaign.graph.ids')}"
+    for name, values in (("costs", [1.0, 2.0]), ("groups", ["a", "b"])):
+        document = over_http(doors, Mistake({name: values}, (), "", "", ""))
+        assert document["detail"].endswith("One entry per user, in the order of GET …/users.")
+    document = over_http(doors, Mistake({"exclude": ["zed"]}, (), "", "", ""))
+    assert document["detail"] == f"exclude {said.format('GET …/users')}"
+
+
 def as_parts(document: dict[str, Any]) -> list[str | errors.Mention]:
     return [part if isinstance(part, str) else errors.Mention(**part) for part in document["parts"]]
 

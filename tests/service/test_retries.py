@@ -27,7 +27,7 @@ def test_the_same_key_finds_the_same_round(client):
     changed = {name for name, value in first.json().items() if again.json()[name] != value}
     assert changed == {"status", "closed"}, "the answer says where the round stands now"
     assert len(client.get(ROUNDS).json()["items"]) == 1
-    assert "request_id" in problem(client.post(ROUNDS, json={**BODY, "k": 3}, headers=KEY), 422)
+    assert "Idempotency-Key 'order-7' has" in problem(client.post(ROUNDS, json={**BODY, "k": 3}, headers=KEY), 422)
     assert client.post("/campaigns/autumn/rounds", json={**BODY, "product": ["tea", "email"]}, headers=KEY).json()
 
 
@@ -71,9 +71,10 @@ def test_a_creation_whose_answer_was_lost_gives_it_again(client):
     assert answers[0].request.headers["content-type"] != answers[1].request.headers["content-type"]
     assert answers[0].json() == answers[1].json()
     assert any("users" in line for line in answers[1].json()["report"])
-    problem(create(client, {"name": "new"}, edges=EDGES), 409)
+    assert "Key" not in problem(create(client, {"name": "new"}, edges=EDGES), 409)
     problem(create(client, {"name": "new"}, headers={"Idempotency-Key": "other"}, edges=EDGES), 409)
-    problem(create(client, {"name": "new", "window": "7d"}, headers=KEY, edges=EDGES), 409)
+    said = problem(create(client, {"name": "new", "window": "7d"}, headers=KEY, edges=EDGES), 409)
+    assert "another Idempotency-Key, other settings or other files" in said
     problem(create(client, {"name": "new"}, headers=KEY, edges=EDGES + b"bob,ann\n"), 409)
     # The key makes no difference for other names.
     assert create(client, {"name": "newer"}, headers=KEY, edges=EDGES).status_code == 201
@@ -100,7 +101,8 @@ def test_two_at_the_same_time_are_one(client, serve, storage):
 
 @pytest.mark.parametrize("key", ["", "x" * 201, "two words"])
 def test_keys_that_are_none(shared, key):
-    problem(shared.post(ROUNDS, json=BODY, headers={"Idempotency-Key": key}), 422)
+    said = problem(shared.post(ROUNDS, json=BODY, headers={"Idempotency-Key": key}), 422)
+    assert said == "Idempotency-Key must be 1 to 200 visible ASCII characters without spaces."
 
 
 @pytest.mark.slow

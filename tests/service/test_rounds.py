@@ -106,7 +106,9 @@ def test_what_is_not_there(client):
         ({"k": 99}, "only 30 may be chosen"),
         ({"k": "3"}, "k"),
         ({"product": "coffee"}, "coffee"),
-        ({"colour": "red"}, "colour"),
+        ({"colour": "red"}, "there is no field 'colour'; there are product, k"),
+        ({"prodct": "tea"}, "there is no field 'prodct'; perhaps product is meant."),
+        ({"users": [{"usr": "person-001", "strategy": "x"}]}, "users"),
         ({"exclude": ["nobody"]}, "nobody"),
         ({"holdout": 2.0}, "holdout"),
         ({"deadline": 5.0}, "deadline"),
@@ -152,6 +154,12 @@ def test_bodies_that_are_no_json(client):
     for content in (b"{", b"[1]", b'"tea"', b""):
         answer = client.post(ROUNDS, content=content, headers={"Content-Type": "application/json"})
         problem(answer, 422)
+    cut = {"content": b'{"ids": [', "headers": {"Content-Type": "application/json"}}
+    assert problem(client.post(ROUNDS, **cut), 422) == "the body is not JSON (character 10)."
+    said = problem(client.post("/campaigns/spring/products", **cut), 422)
+    assert said == "the body is not JSON (line 1 column 9)."
+    said = problem(client.post(f"{ROUNDS}/1/responses?column=user", json=[]), 422)
+    assert said == "column must look like FIELD:COLUMN, such as user:buyer."
     problem(client.post(f"{ROUNDS}/1/responses", json=[]), 404, "UnknownIdError")
     ask(client)
     rows = client.post(f"{ROUNDS}/1/responses", content=b'"/etc/passwd"', headers={"Content-Type": "application/json"})

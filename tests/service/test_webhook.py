@@ -26,12 +26,14 @@ class Receiver:
     def __init__(self) -> None:
         self.came: list[tuple[dict[str, str], bytes]] = []
         self.answers: list[int] = []
+        self.meanwhile = lambda: None  # runs before a request is answered
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 receiver.came.append(({key.lower(): value for key, value in self.headers.items()}, body))
+                receiver.meanwhile()
                 status = receiver.answers.pop(0) if receiver.answers else 204
                 self.send_response(status)
                 if status == 302:
@@ -141,6 +143,71 @@ def test_attempts_have_a_bound_and_waits_between_them(receiver, tmp_path):
     assert receiver.rounds()[-1] == 2
     status = campaign.status().webhook
     assert (status.delivered, status.failed, status.pending, status.error) == (1, 1, 0, None)
+
+
+def _slow(receiver, meanwhile):
+    """Let the next request, and no other, take as long as ``meanwhile`` does."""
+
+    def once():
+        receiver.meanwhile = lambda: None
+        meanwhile()
+
+    receiver.meanwhile = once
+
+
+def test_a_slow_receiver_gets_each_round_once(receiver, tmp_path):
+    clock, storage = Clock(), f"sqlite:///{tmp_path}/c.db"
+    campaign = small_campaign(storage, clock=clock)
+    campaign.set_webhook(receiver.url, SECRET)
+    campaign.close(campaign.ask("tea", 1).id)
+    others = []
+
+    def meanwhile():
+        clock.now += 9.0
+        with load_campaign("spring", storage=storage, clock=clock) as other:
+            others.append(other.deliver())
+
+    _slow(receiver, meanwhile)
+    assert campaign.deliver() == 1
+    assert (others, receiver.rounds()) == ([0], [1])
+    assert campaign.status().webhook.delivered == 1
+
+
+@pytest.mark.parametrize("answers", [[], [503]])
+def test_a_round_that_another_process_has_told_counts_once(receiver, tmp_path, answers):
+    clock, storage = Clock(), f"sqlite:///{tmp_path}/c.db"
+    campaign = small_campaign(storage, clock=clock)
+    campaign.set_webhook(receiver.url, SECRET)
+    campaign.close(campaign.ask("tea", 1).id)
+
+    def meanwhile():
+        clock.now += 60.0
+        with load_campaign("spring", storage=storage, clock=clock) as other:
+            assert other.deliver() == 1
+        receiver.answers = answers
+
+    _slow(receiver, meanwhile)
+    campaign.deliver()
+    assert receiver.rounds() == [1, 1]
+    status = campaign.status().webhook
+    assert (status.delivered, status.pending, status.failed, status.error) == (1, 0, 0, None)
+
+
+def test_a_webhook_that_is_set_anew_is_not_charged_with_the_old_one(receiver, tmp_path):
+    storage = f"sqlite:///{tmp_path}/c.db"
+    campaign = small_campaign(storage, clock=Clock())
+    campaign.set_webhook(receiver.url, SECRET)
+    campaign.close(campaign.ask("tea", 1).id)
+
+    def meanwhile():
+        with load_campaign("spring", storage=storage) as other:
+            other.set_webhook(f"{receiver.url}/new", SECRET)
+        receiver.answers = [503]
+
+    _slow(receiver, meanwhile)
+    assert campaign.deliver() == 0
+    status = campaign.status().webhook
+    assert (status.url, status.delivered, status.error) == (f"{receiver.url}/new", 0, None)
 
 
 def test_a_receiver_that_is_not_there_is_an_error_in_the_status():

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tensorucb.arrays import F64, I64
-from tensorucb.campaign._network import seal, unseal
+from tensorucb.campaign._network import Network, seal, unseal
 from tensorucb.checks import check_array, check_id, check_mapping, check_sequence, plain, shown
 from tensorucb.errors import InputError, ShapeError, UnknownIdError, argument, call
-from tensorucb.graph import Graph
 from tensorucb.graph._ids import id_array
 from tensorucb.policies import Product
 from tensorucb.policies._inputs import as_modes
@@ -229,7 +228,7 @@ class Contacts:
     places: tuple[int, ...] | None
 
 
-def read_contacts(name: str, given: Any, offered: Catalogue | None, graph: Graph) -> Contacts:
+def read_contacts(name: str, given: Any, offered: Catalogue | None, network: Network) -> Contacts:
     """Read a list of users: ``shadow``, whom others contacted, or ``users``, who are to be contacted."""
     if not isinstance(given, Mapping):
         if name == "shadow" and offered is not None and len(offered.ids) > 1:
@@ -238,7 +237,7 @@ def read_contacts(name: str, given: Any, offered: Catalogue | None, graph: Graph
                 f"{len(offered.ids)} strategies. If all users got the same one, name that one alone.",
                 argument="shadow",
             )
-        return Contacts(graph.rows(given), None)
+        return Contacts(network.rows(name, given), None)
     if offered is None:
         advice = "Name these strategies in ", argument("strategies"), " as well."
         raise InputError("says who got which strategy.", argument=name, advice=advice)
@@ -250,7 +249,7 @@ def read_contacts(name: str, given: Any, offered: Catalogue | None, graph: Graph
                 argument=name,
                 advice=("Name it in ", argument("strategies"), " as well."),
             )
-    return Contacts(graph.rows(list(named)), tuple(offered.index(strategy) for strategy in named.values()))
+    return Contacts(network.rows(name, list(named)), tuple(offered.index(strategy) for strategy in named.values()))
 
 
 def contexts(vectors: Sequence[F64], features: F64 | None) -> list[Product]:

@@ -354,7 +354,7 @@ def explain(view: View, round_id: str | int, user: int | str | None) -> Explanat
         raise StateError(f"round {round_id} is imported history: it has no choice of ours to explain.")
     evidence = Evidence.from_blob(data)
     if user is not None:
-        row = int(network.graph.rows([check_id("user", user)])[0])
+        row = int(network.rows("user", [check_id("user", user)])[0])
         return _explain_user(network, record, evidence, row)
     return explain_seeds(network, record, evidence)
 

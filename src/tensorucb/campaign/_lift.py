@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tensorucb.arrays import F64
 from tensorucb.campaign._handle import Handle, View
 from tensorucb.campaign._round import LEVEL, Round
-from tensorucb.errors import StateError, call
+from tensorucb.errors import StateError
 from tensorucb.graph import Graph
 
 # An exact test needs no more draws than this; more would only make the ends of the interval smoother.
@@ -223,13 +223,12 @@ def lift_of(view: View, seed: int) -> Lift:
     """The same of a campaign as a session shows it; ``seed`` is the campaign's."""
     rounds = [r for r in view.ledger.rounds.values() if r.held_out.size and r.status != "cancelled"]
     if not rounds:
-        advice = "Open rounds with ", call("ask"), " and a holdout such as 0.2 to measure the lift."
-        raise StateError("no round has a hold-out.", advice=advice)
+        raise StateError("no round has a hold-out. Open rounds with one, such as 0.2, to measure the lift.")
     heard = [_draw(view, record) for record in rounds]
     if not any(events for events, _ in heard):
         raise StateError(
-            "the lift needs node events (user, time) of the followers of contacted and held-out users; none were told. "
-            "Edge responses say nothing about those who were held out."
+            "the lift needs node events (user, time) of the followers of contacted and held-out users; none were told "
+            "in rounds with a hold-out. Edge responses say nothing about those who were held out."
         )
     counted = [draw for record, (events, draw) in zip(rounds, heard, strict=True) if events or record.status != "open"]
     return compare_arms(counted, np.random.default_rng([seed, _STREAM]))

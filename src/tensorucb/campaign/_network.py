@@ -24,7 +24,7 @@ from tensorucb.errors import FileFormatError, InputError, ShapeError, UnknownIdE
 from tensorucb.features import UserProfile
 from tensorucb.files import pack_state, unpack_state
 from tensorucb.graph import Graph
-from tensorucb.graph._ids import WHOLE, IdIndex, id_array, id_column, kind_of
+from tensorucb.graph._ids import WHOLE, IdIndex, describe_rows, id_array, id_column, kind_of
 from tensorucb.memory import check_memory
 
 Users = F64 | UserProfile
@@ -64,6 +64,12 @@ def unseal(data: bytes, kind: str, origin: str) -> tuple[dict[str, Any], dict[st
     return unpack_state(data, kind, origin)
 
 
+def no_user(name: str, said: str) -> UnknownIdError:
+    """An argument names somebody whom the campaign does not have."""
+    message = f"names {said}, and the campaign has no such user."
+    return UnknownIdError(message, argument=name, advice=(call("users"), " lists them."))
+
+
 @dataclass(frozen=True)
 class Network:
     """Everything about users that a campaign knows; arrays have one entry for each graph row.
@@ -90,6 +96,16 @@ class Network:
     @cached_property
     def _index(self) -> IdIndex:
         return IdIndex(self.graph.ids)
+
+    def rows(self, name: str, users: ArrayLike) -> I64:
+        """Graph rows of the users whom an argument names; an error that says who is none."""
+        column = id_column(users, name)
+        rows = self.find(column, np.arange(len(column)), name)
+        unknown = np.flatnonzero(rows < 0)
+        if unknown.size:
+            first = [column[int(row)] for row in unknown[:5]]
+            raise no_user(name, shown(first[0]) if len(column) == 1 else describe_rows(first, unknown))
+        return rows
 
     def find(self, column: Any, rows: I64, name: str, *, text: bool = False) -> I64:
         """Graph rows of a column of ids, -1 for those who are no users.

@@ -27,11 +27,13 @@ from tensorucb.checks import (
     refusal,
     shown,
 )
-from tensorucb.errors import InputError, argument
+from tensorucb.errors import InputError, ShapeError, argument, call
 from tensorucb.graph._arguments import check_values
 from tensorucb.graph._ids import id_array
 from tensorucb.moments import duration, duration_text, is_moment, unix_seconds
 from tensorucb.question import ARGUMENTS, STORED, USER_LISTS, Argument, Question
+
+_ONE_EACH = "One entry per user, in the order of ", call("users"), "."
 
 
 @dataclass(frozen=True)
@@ -90,16 +92,20 @@ class Reader:
             case "moment":
                 return _moment(name, value, self.now)
             case "users":
-                rows = self.network.graph.rows(value)
+                rows = self.network.rows(name, value)
                 return rows if rows.size or not about.zero else None
             case "contacts":
-                return read_contacts(name, value, read["strategies"], self.network.graph)
+                return read_contacts(name, value, read["strategies"], self.network)
             case "strategies":
                 return read_strategies(value, self.catalogues[1])
             case "costs":
-                return check_values(self.network.graph, value, name)
+                return check_values(self.network.graph, value, name, _ONE_EACH)
             case "groups":
-                return id_array(value, name)
+                labels = id_array(value, name)
+                if labels.size != self.network.graph.n_nodes:
+                    wanted = f"must have {self.network.graph.n_nodes} entries; got {labels.size}."
+                    raise ShapeError(wanted, argument=name, advice=_ONE_EACH)
+                return labels
             case "by_group":
                 return _by_group(name, value, read["groups"])
         return read_plain(name, value)

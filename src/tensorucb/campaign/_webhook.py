@@ -29,6 +29,7 @@ WEBHOOK = "webhook"
 _ATTEMPTS = 8
 _FIRST_WAIT = 5.0  # seconds to the second attempt; it doubles with each one, so that all take about ten minutes
 _PATIENCE = 10.0  # seconds that the receiver may take
+_LEASE = _PATIENCE + 5.0  # seconds for which a process that sends keeps the others from it, at least
 _REASON = 200  # characters of an error that are kept
 _SECRET = re.compile("whsec_[A-Za-z0-9+/]{22,}={0,2}")
 
@@ -105,23 +106,33 @@ def deliver(handle: Handle) -> int:
             due = _due(view, hook, handle.clock())
             if hook is None or not due:
                 return taken
-            hook["next"] = handle.clock() + _FIRST_WAIT * 2.0 ** hook["attempts"]
+            wait = _FIRST_WAIT * 2.0 ** hook["attempts"]
+            hook["next"] = handle.clock() + max(wait, _LEASE)
             hook["attempts"] += 1
             _put(view, hook)
         record = due[0]
         error = _send(hook["url"], hook["secret"], record.id, _document(handle, record), handle.clock())
         with handle.write() as view:
-            hook = _read(view) or hook
-            hook["error"] = error
-            if error is None or hook["attempts"] >= _ATTEMPTS:
-                hook["done"].append(record.number)
-                hook["delivered" if error is None else "failed"] += 1
-                hook |= {"attempts": 0, "next": 0.0}
-            if WEBHOOK in view.session.blobs(view.number):
-                _put(view, hook)
+            _note(view, hook, record, error, handle.clock() + wait)
         if error is not None:
             return taken
         taken += 1
+
+
+def _note(view: View, sent: dict[str, Any], record: Round, error: str | None, following: float) -> None:
+    """Note how an attempt went; ``sent`` is the webhook that it was for, ``following`` when the next one may follow.
+
+    Nothing is noted of a webhook that was removed or set anew meanwhile, or of a round that another process has done.
+    """
+    hook = _read(view)
+    if hook is None or any(hook[name] != sent[name] for name in ("url", "secret")) or record.number in hook["done"]:
+        return
+    hook |= {"error": error, "next": following}
+    if error is None or hook["attempts"] >= _ATTEMPTS:
+        hook["done"].append(record.number)
+        hook["delivered" if error is None else "failed"] += 1
+        hook |= {"attempts": 0, "next": 0.0}
+    _put(view, hook)
 
 
 def _pending(view: View, hook: dict[str, Any]) -> list[Round]:

@@ -11,6 +11,7 @@ from tensorucb.errors import TensorUCBError, Words
 # The commands for calls that messages advise.
 _COMMANDS = {
     "rounds": "status NAME",
+    "users": "export NAME",
     "ask": "ask",
     "create_campaign": "create",
     "delete_campaign": "delete",

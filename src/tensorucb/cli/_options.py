@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from tensorucb.cli._output import one_line, say
 from tensorucb.cli._progress import Progress
-from tensorucb.errors import FileFormatError, InputError, UnknownIdError
+from tensorucb.errors import FileFormatError, InputError
 from tensorucb.question import help_of
 
 if TYPE_CHECKING:
@@ -248,12 +248,7 @@ def listed_ids(
             texts += _lines(value, option)
     if not texts and not may_be_empty:
         raise InputError(f"{option} names nobody: the file is empty. Put one id on each line, or leave the option out.")
-    ids = [one_id(graph, text, option) for text in texts]
-    try:
-        graph.rows(ids)
-    except UnknownIdError as error:
-        raise UnknownIdError(f"{option}: ", *error.parts()) from error
-    return ids
+    return [one_id(graph, text, option) for text in texts]
 
 
 def _lines(value: str, option: str) -> list[str]:

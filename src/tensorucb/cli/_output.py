@@ -67,9 +67,9 @@ def left_out(rows: int) -> str:
 
 
 def say(text: str = "", *, err: bool = False) -> None:
-    """One or more lines on stdout, or on stderr; stdout's are broken at spaces where a terminal is too narrow."""
+    """One or more lines on stdout, or on stderr, broken at spaces where a terminal is too narrow."""
     text = _printable(text, keep="\n")
-    if not err and on_terminal(sys.stdout):
+    if on_terminal(sys.stderr if err else sys.stdout):
         # A word that is too long, such as a path to copy, stays whole for the terminal to break.
         whole: Any = {"break_long_words": False, "break_on_hyphens": False, "replace_whitespace": False}
         width, lines = shutil.get_terminal_size().columns, text.split("\n")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
 from tensorucb.cli import _options as opt
 from tensorucb.cli._interrupt import asking
@@ -19,7 +19,7 @@ from tensorucb.cli._output import ask_yes, count, emit_json, emit_record, left_o
 from tensorucb.errors import StateError, UnknownIdError
 
 if TYPE_CHECKING:
-    from tensorucb.campaign import ForgetReport
+    from tensorucb.campaign import Campaign, ForgetReport
 
 
 def add_products(
@@ -87,7 +87,7 @@ def import_history(
         return
     say(
         f"{count(report.rounds, 'round')} with {count(report.responses, 'response')} imported, "
-        f"{report.known_rounds:,} known before."
+        f"{count(report.known_rounds, 'round')} known before."
     )
     if report.other:
         say(f"  {count(report.other, 'row')} left out: the product is not in the catalogue.")
@@ -111,6 +111,8 @@ def webhook(
 
     A running service sends by itself.
     """
+    if secret is not None and url is None:
+        raise BadParameter("--secret needs --url: both are set together.")
     with campaign_at(storage, name, "webhook") as campaign:
         if url is not None:
             secret = campaign.set_webhook(url, secret)
@@ -141,20 +143,30 @@ def forget(
     json: opt.Json = False,
 ) -> None:
     """Remove a person from the log and the model, and prove it by replay."""
+    with campaign_at(storage, name, "forget") as campaign:
+        person = _person(campaign, user)
     if not yes and not ask_yes(f"Remove {shown(user)} from {shown(name)} for ever?"):
         raise StateError("nothing was removed, since the question was not answered with yes.")
     with campaign_at(storage, name, "forget") as campaign:
-        try:
-            report = campaign.forget(opt.one_id(campaign.graph, user, "USER"))
-        except UnknownIdError as error:
-            gone = "Perhaps they are forgotten already."
-            raise UnknownIdError(f"there is no user {user!r} in campaign {name!r}. {gone}") from error
+        report = campaign.forget(person)
     if json:
         emit_record(report)
     else:
         _print_forgotten(user, report)
     if not report.proven:
         raise typer.Exit(1)
+
+
+def _person(campaign: Campaign, user: str) -> int | str:
+    """The id of a user; somebody who is gone is an error, unless files are still to be rewritten."""
+    person = opt.one_id(campaign.graph, user, "USER")
+    try:
+        campaign.graph.rows([person])
+    except UnknownIdError:
+        if not campaign.status().erasing:
+            gone = "Perhaps they are forgotten already."
+            raise UnknownIdError(f"there is no user {user!r} in campaign {campaign.name!r}. {gone}") from None
+    return person
 
 
 def _print_forgotten(user: str, report: ForgetReport) -> None:

@@ -141,4 +141,6 @@ def _part(part: Any) -> str | Mention:
     if not isinstance(part, dict):
         return str(part)
     kind, name = str(part.get("kind")), str(part["name"])
+    if (kind, name) == ("call", "users"):
+        return "users()"  # a campaign of a service has no graph
     return Mention(kind, name, part.get("value")) if kind in ("argument", "call", "constant") else name

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tensorucb.checks import check_array, check_choice, check_instance, check_rows, check_share
 from tensorucb.choices import Model
-from tensorucb.errors import InputError
+from tensorucb.errors import InputError, Text
 from tensorucb.graph._graph import Graph
 
 _ROUNDED_SUM = 1e-9
@@ -33,9 +33,11 @@ def check_seeds(graph: Graph, name: str, rows: Any) -> NDArray[np.int64]:
     return check_rows(name, rows, graph.n_nodes, hint="Use graph.rows(ids) to turn ids into rows.", distinct=True)
 
 
-def check_values(graph: Graph, values: Any, name: str = "values") -> NDArray[np.float64]:
+def check_values(
+    graph: Graph, values: Any, name: str = "values", hint: Text = "One entry per node, in the order of graph.ids."
+) -> NDArray[np.float64]:
     """One number of at least 0 per node, in the order of graph.ids."""
-    return check_array(name, values, (graph.n_nodes,), low=0.0, hint="One entry per node, in the order of graph.ids.")
+    return check_array(name, values, (graph.n_nodes,), low=0.0, hint=hint)
 
 
 def check_redundancy(redundancy: float, model: Model) -> float:

@@ -59,7 +59,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorucb.arrays import F64, I64
 from tensorucb.checks import check_count, check_number, check_share, shown
 from tensorucb.choices import Model
-from tensorucb.errors import InputError, ShapeError, argument
+from tensorucb.errors import InputError, ShapeError, UnknownIdError, argument
 from tensorucb.graph import Graph
 from tensorucb.graph._arguments import check_values
 from tensorucb.graph._ids import id_column, string_array
@@ -117,7 +117,10 @@ class Constraints:
         rows: dict[str, Any] = {}
         for name in ("candidates", "exclude", "must_include"):
             ids = getattr(self, name)
-            rows[name] = None if ids is None else graph.rows(ids)
+            try:
+                rows[name] = None if ids is None else graph.rows(ids)
+            except UnknownIdError as error:
+                raise UnknownIdError(argument(name), ": ", *error.parts()) from None
         return replace(self, **rows)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -19,6 +20,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from tensorucb.checks import shown
 from tensorucb.choices import Credit, Objective
 from tensorucb.errors import InputError
 from tensorucb.moments import duration
@@ -60,10 +62,15 @@ class Body(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _check_number_of_fields(cls, given: Any) -> Any:
+    def _check_fields(cls, given: Any) -> Any:
         # A report of each strange field would take a hundred times the memory of what came.
         if isinstance(given, Mapping) and len(given) > _MOST_FIELDS:
             raise ValueError(f"there are {len(given):,} fields; /api/docs lists those that it may have")
+        for name in given if isinstance(given, Mapping) else ():
+            if name not in cls.model_fields:
+                near = difflib.get_close_matches(str(name), cls.model_fields, 1, 0.7)
+                advice = f"perhaps {near[0]} is meant" if near else f"there are {', '.join(cls.model_fields)}"
+                raise ValueError(f"there is no field {shown(name)}; {advice}")
         return given
 
 

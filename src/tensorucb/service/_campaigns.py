@@ -30,7 +30,7 @@ from tensorucb.campaign import (
 )
 from tensorucb.campaign._documents import policy_named, to_json
 from tensorucb.campaign._stored import campaign_exists
-from tensorucb.errors import InputError
+from tensorucb.errors import InputError, argument
 from tensorucb.question import ARGUMENTS
 from tensorucb.service._bodies import Body, ForgetBody, NewCampaign, checked
 from tensorucb.service._documents import CampaignDocument, CampaignLine, Created, progress_document
@@ -129,7 +129,11 @@ def _created(opened: OpenCampaigns, files: dict[str, Any], wanted: NewCampaign, 
     except InputError:
         if not campaign_exists(wanted.name, opened.store):
             raise
-        raise Refusal(409, "there is a campaign of this name already; choose another name.") from None
+        taken = "there is a campaign of this name already"
+        if key is None:
+            raise Refusal(409, f"{taken}; choose another name.") from None
+        made = ", and what created it had another ", argument("request_id"), ", other settings or other files; "
+        raise Refusal(409, taken, *made, "choose another name.") from None
     return {**campaign_document(campaign), "report": list(data.report)}
 
 

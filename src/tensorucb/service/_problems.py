@@ -29,6 +29,7 @@ from tensorucb.errors import (
 )
 
 MEDIA = "application/problem+json"
+KEY = "Idempotency-Key"
 _KIND = "urn:tensorucb:error:"
 UNFORESEEN = "something went wrong that is not your fault; the log has it."
 _log = logging.getLogger("tensorucb.service")
@@ -57,6 +58,11 @@ _ROUTES = {
     "add_users": "POST …/users",
     "add_products": "POST …/products",
     "add_strategies": "POST …/strategies",
+}
+# What is wanted where a pattern would say it.
+_WANTED = {
+    KEY: "must be 1 to 200 visible ASCII characters without spaces.",
+    "column": "must look like FIELD:COLUMN, such as user:buyer.",
 }
 _TAGS = re.compile(r"int|float|str|bool|nullable|Contact|(list|dict|literal|union|tagged|constrained|function)\b.*")
 
@@ -102,7 +108,9 @@ class ApiWords(Words):
     """Arguments as fields and parameters of the API; calls as routes."""
 
     def argument(self, name: str, value: Any) -> str:
-        """A field; with a value, a parameter such as `?unknown=skip` or `?column=user:NAME`."""
+        """A field or a header; with a value, a parameter such as `?unknown=skip` or `?column=user:NAME`."""
+        if name == "request_id":
+            return KEY
         if isinstance(value, Mapping):
             return "&".join(f"?{name.removesuffix('s')}={key}:{word}" for key, word in value.items())
         return name if value is None else f"?{name}={value}"
@@ -223,9 +231,21 @@ def _first(error: RequestValidationError) -> tuple[Mention, str]:
     found = error.errors()
     # One value of several possible kinds gives an error for each kind, with the kind as a part of its place.
     places = [_place(each["loc"]) for each in found]
-    said = str(found[0]["msg"]).removeprefix("Value error, ").removesuffix(".")
+    kind, said = str(found[0]["type"]), str(found[0]["msg"]).removeprefix("Value error, ").removesuffix(".")
+    if kind == "json_invalid":
+        return _no_json(found[0]["loc"], said)
+    field = places[0].partition(".")[0]
+    if kind.startswith("string_") and field in _WANTED:
+        return argument(field), f" {_WANTED[field]}"
     more = len(set(places)) - 1
     return argument(places[0]), f": {said[:1].lower()}{said[1:]}." + (f" {more} more like this." if more else "")
+
+
+def _no_json(loc: tuple[Any, ...], said: str) -> tuple[Mention, str]:
+    """Where a text stops being JSON: the framework has a place in the body, pydantic names it in its message."""
+    if loc and isinstance(loc[-1], int):
+        return argument("the body"), f" is not JSON (character {loc[-1] + 1})."
+    return argument(_place(loc)), f" is not JSON ({said.rpartition(' at ')[2]})."
 
 
 def _place(loc: tuple[Any, ...]) -> str:

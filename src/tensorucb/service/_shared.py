@@ -18,7 +18,7 @@ from tensorucb.campaign._catalogue import by_text
 from tensorucb.errors import InputError, argument, call
 from tensorucb.service._auth import Mask, demand, mask_for
 from tensorucb.service._open import OpenCampaigns
-from tensorucb.service._problems import Refusal, missing
+from tensorucb.service._problems import KEY, Refusal, missing
 from tensorucb.service._tokens import Principal, Role
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ WRITING = [Depends(_writable)]
 Key = Annotated[
     str | None,
     Header(
-        alias="Idempotency-Key",
+        alias=KEY,
         description="A text of your own. Sent again with the same request, it finds what the first one made.",
         min_length=1,
         max_length=200,
