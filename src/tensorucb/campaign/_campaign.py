@@ -19,15 +19,13 @@ from tensorucb.campaign._grow import add_products, add_users, extend
 from tensorucb.campaign._handle import Handle
 from tensorucb.campaign._history import HistoryReport, import_history
 from tensorucb.campaign._lift import Lift, lift
-from tensorucb.campaign._network import Network, no_user
+from tensorucb.campaign._network import Network
 from tensorucb.campaign._progress import CampaignProgress, CampaignStatus, keep_tally, progress, status
 from tensorucb.campaign._question import shown_defaults
 from tensorucb.campaign._round import Ask, Explanation, Preview, Round, RoundExplanation
 from tensorucb.campaign._tell import TellReport, tell
 from tensorucb.campaign._tell_log import TellLogReport, tell_log
 from tensorucb.campaign._webhook import deliver, remove_webhook, set_webhook
-from tensorucb.checks import shown
-from tensorucb.errors import UnknownIdError
 from tensorucb.graph import Graph
 from tensorucb.moments import Duration, check_moment
 from tensorucb.policies import Policy
@@ -490,12 +488,7 @@ class Campaign:
 
     def forget(self, user: int | str) -> ForgetReport:
         """Remove a person from the log and the model, and prove it by replay."""
-        try:
-            return forget(self._handle, user)
-        except UnknownIdError as error:
-            if error.argument != "ids":
-                raise
-            raise no_user("user", shown(user)) from None
+        return forget(self._handle, user)
 
     def set_webhook(self, url: str, secret: str | None = None) -> str:
         """Tell another system of every round that closes from now on, by a signed request.

@@ -106,7 +106,7 @@ def _erase(handle: Handle, user: int | str) -> tuple[int, int] | None:
     with handle.write(now) as view:
         network = view.network
         try:
-            row = int(network.graph.rows([user])[0])
+            row = int(network.rows("user", [user])[0])
         except UnknownIdError:
             if not view.session.blobs(view.number, ERASING):
                 raise
