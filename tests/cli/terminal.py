@@ -79,7 +79,12 @@ def in_terminal(
         stdout=subprocess.PIPE if pipe else theirs,
         stderr=theirs,
         cwd=cwd,
-        env={**os.environ, "TERM": "xterm-256color", **(env or {})},
+        # The size is the terminal's own, whatever that of the terminal is in which the tests run.
+        env={
+            **{name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")},
+            "TERM": "xterm-256color",
+            **(env or {}),
+        },
         start_new_session=True,
     )
     os.close(theirs)

@@ -105,7 +105,7 @@ def test_lift_says_it_in_words_and_speaks_of_commands(folder):
     pl.DataFrame({"source": ["a", "b"], "target": ["b", "c"]}).write_csv("edges.csv")
     run("create", "plain", "--edges", "edges.csv", "--policy", "HighDegree")
     wrong = run("lift", "plain", code=1).stderr
-    assert "Open rounds with `tensorucb ask` and a holdout such as 0.2" in wrong
+    assert "Open rounds with one, such as 0.2, to measure the lift" in wrong
     assert "ask(" not in wrong
     assert "No rounds yet. Open one with `tensorucb ask plain`." in run("status", "plain").stdout
     assert "Lift" not in run("status", "plain").stdout

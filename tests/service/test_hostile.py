@@ -487,7 +487,7 @@ def test_a_key_sent_again_does_nothing_twice_and_gives_nothing_away(tmp_path):
         assert (first.status_code, again.status_code) == (201, 201)
         assert first.json() == again.json()
         other = WEB.post(f"{url}{_ASK}", json={"product": "tea", "k": 1}, headers=ann | key)
-        assert "request_id" in _refused(other, 422)
+        assert "Idempotency-Key" in _refused(other, 422)
         # Without a token, a key that was overheard is worth nothing.
         _refused(WEB.post(f"{url}{_ASK}", json={"product": "tea", "k": 2}, headers=key), 401)
         _refused(WEB.post(f"{url}{_ASK}", json={"product": "soap", "k": 1}, headers=bob | key), 422)
