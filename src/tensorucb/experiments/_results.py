@@ -200,7 +200,8 @@ class Experiment:
 def decision_table(experiment: Experiment, *, networks: int = 1) -> list[dict[str, Any]]:
     """One row per policy, best first: the average measure up to each checkpoint, and over the last 20 of more rounds.
 
-    The measure is the experiment's, regret or distinct responders. All are means over runs, with 90 % intervals for the
+    Checkpoints are 10, 30, 100 and 200 rounds, and the last one. The measure is the experiment's, regret or distinct
+    responders. All are means over runs, with 90 % intervals for the
     longest checkpoint of at most 100 rounds and for the last 20; ``minus_ours`` is the policy's measure at that
     checkpoint minus ours, run by run (products and coins of a run are the same for all), with its interval;
     ``of_best`` is what the policy reached up to that checkpoint as a share of what the best possible choices reach,
@@ -220,7 +221,7 @@ def decision_table(experiment: Experiment, *, networks: int = 1) -> list[dict[st
     [('Random', 1.88)]
     """
     rounds = experiment.results[0].regret.size
-    checkpoints = [t for t in _CHECKPOINTS if t <= rounds] or [rounds]
+    checkpoints = [*(t for t in _CHECKPOINTS if t < rounds), rounds]
     main = max(t for t in checkpoints if t <= 100)
 
     def interval(values: Sequence[float]) -> Interval:
